@@ -1,0 +1,48 @@
+# docker build --target cpu --build-arg TORCH_INDEX=... -t rlcm-serve:cpu .   (TORCH_INDEX: see README)
+# docker build --target cuda -t rlcm-serve:cuda .
+
+FROM python:3.11-slim-bookworm AS wheel
+WORKDIR /src
+COPY . .
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+FROM python:3.11-slim-bookworm AS base
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ROOT_USER_ACTION=ignore \
+    PYTHONUNBUFFERED=1 \
+    VLLM_NO_USAGE_STATS=1 \
+    DO_NOT_TRACK=1 \
+    HF_HUB_DISABLE_TELEMETRY=1
+RUN useradd --create-home --uid 10001 rlcm
+WORKDIR /home/rlcm
+EXPOSE 8000
+HEALTHCHECK --interval=15s --timeout=5s --start-period=60s \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health', timeout=4)"]
+ENTRYPOINT ["rlcm"]
+CMD ["serve", "--host", "0.0.0.0", "--port", "8000"]
+
+FROM base AS cuda
+# Triton compiles its launchers at run time, so gcc stays in the image.
+# FlashInfer's sampler would want nvcc as well; vLLM's own does not.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    VLLM_USE_FLASHINFER_SAMPLER=0
+RUN --mount=from=wheel,source=/wheels,target=/wheels \
+    pip install "$(echo /wheels/*.whl)[vllm,train]"
+USER 10001
+
+FROM base AS cpu
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends libnuma1 \
+    && rm -rf /var/lib/apt/lists/*
+ARG TORCH_INDEX=""
+RUN --mount=source=requirements,target=/requirements \
+    pip install --no-deps --only-binary :all: ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -r /requirements/cpu.lock \
+    && python /requirements/check_torch.py
+RUN --mount=from=wheel,source=/wheels,target=/wheels \
+    pip install --no-deps /wheels/*.whl
+USER 10001

@@ -1,0 +1,71 @@
+# One environment, one command per job: `make help`.
+
+PYTHON      ?= python3.11
+TORCH_INDEX ?=
+CUDA        ?=
+HOST        ?= 127.0.0.1
+PORT        ?= 8000
+ARGS        ?=
+
+VENV      := .venv
+BIN       := $(VENV)/bin
+LOCKS     := requirements/cpu.lock requirements/dev.lock
+LOCKED    := $(VENV)/.locked
+INSTALLED := $(VENV)/.installed
+
+# -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build.
+PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
+FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.DEFAULT_GOAL := install
+.PHONY: install serve test test-gpu check format clean distclean help
+
+install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
+	@echo "Ready: $(BIN)/rlcm --help, or make serve"
+
+$(LOCKED): $(LOCKS)
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "[1/3] Creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+ifeq ($(CUDA),)
+	@echo "[2/3] Installing $$(cat $(LOCKS) | grep -c ==) locked packages (3 GB, two to three minutes)"
+	@$(PIP) $(FROM_LOCK) $(LOCKS:%=-r %)
+	@$(BIN)/python requirements/check_torch.py
+else
+	@echo "[2/3] Installing vLLM for CUDA and everything else (many GB)"
+	@$(PIP) '.[vllm,train,dev]'
+endif
+	@touch $@
+
+$(INSTALLED): $(LOCKED) pyproject.toml
+	@echo "[3/3] Installing rlcm-serve, editable"
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --tensor-parallel-size 2')
+	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
+
+test: $(INSTALLED)  ## run the tests that need no GPU (ARGS='-k voting')
+	@$(BIN)/pytest $(ARGS)
+
+test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
+	@$(BIN)/pytest -m gpu $(ARGS)
+
+check: $(INSTALLED)  ## lint, formatting, types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(INSTALLED)  ## rewrite the code as `check` wants it
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:  ## remove caches and build output
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean  ## remove the environment as well
+	@rm -rf $(VENV)
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12

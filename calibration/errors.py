@@ -1,0 +1,47 @@
+"""What can go wrong here, as a tree.
+
+CalibrationError(ValueError)
+├── TraceError          recorded reasoning that cannot be replayed
+├── CertificateError    a certificate that is damaged, edited, unknown, or not for this engine
+└── InfeasibleAlpha     no policy is certified at the risk asked for
+"""
+
+
+class CalibrationError(ValueError):
+    """Numbers that do not support what is asked of them; the message says which, and the remedy."""
+
+
+class TraceError(CalibrationError):
+    """Recorded reasoning that cannot be replayed; the message names the row."""
+
+
+class CertificateError(CalibrationError):
+    """A certificate that is damaged, edited, of an unknown version, or not for this engine."""
+
+
+class InfeasibleAlpha(CalibrationError):
+    """No policy is certified at the risk asked for.
+
+    Attributes:
+        alpha: the risk asked for.
+        smallest_served: the smallest α this certificate serves; None if it certified no level.
+        smallest_certifiable: the smallest α at which its safest policy would have passed the test,
+            had that α been listed; no promise, but where to refit.
+    """
+
+    def __init__(
+        self, alpha: float, reason: str, smallest_served: float | None, smallest_certifiable: float
+    ) -> None:
+        remedy = (
+            "no level of this certificate is certified"
+            if smallest_served is None
+            else f"ask for alpha >= {smallest_served:g}"
+        )
+        super().__init__(
+            f"no policy is certified at alpha = {alpha:g} ({reason}); {remedy}; "
+            f"the smallest certifiable alpha is {smallest_certifiable:.3g}"
+        )
+        self.alpha = alpha
+        self.reason = reason
+        self.smallest_served = smallest_served
+        self.smallest_certifiable = smallest_certifiable

@@ -1,0 +1,169 @@
+"""The service's own commands. Heavy imports are made inside, so that `rlcm --help` is quick."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from rlcm_serve.core import Solution
+    from rlcm_serve.engine.vllm_engine import EngineSettings
+
+ModelOption = Annotated[
+    str, typer.Option("--model", help="Model folder, hub id, or 'embedded'.")
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option("--certificate", help="Certificate file; by default those in the model's folder."),
+]
+IntervalOption = Annotated[
+    int | None, typer.Option("--interval", help="N, tokens between two readings of confidence.")
+]
+MaxTokensOption = Annotated[
+    int | None, typer.Option("--max-tokens", help="Thinking budget of one sample, tokens.")
+]
+LogOption = Annotated[
+    Path | None, typer.Option("--engine-log", help="File for what vLLM prints.")
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show what vLLM prints.")]
+VllmArguments = Annotated[
+    list[str] | None, typer.Argument(help="After `--`: vLLM's engine arguments, passed through.")
+]
+
+
+def serve(
+    model: ModelOption = "embedded",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    certificate: CertificateOption = None,
+    interval: IntervalOption = None,
+    max_tokens: MaxTokensOption = None,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+    vllm_arguments: VllmArguments = None,
+) -> None:
+    """Start the service. vLLM's engine arguments go after `--`."""
+    from rlcm_serve.server import run_server
+
+    settings = _settings(model, interval, max_tokens, vllm_arguments)
+    run_server(settings, certificate, host, port, _log(engine_log, verbose))
+
+
+def solve(
+    problem: Annotated[str, typer.Argument(help="The question.")],
+    alpha: Annotated[float, typer.Option(help="Accepted share of wrong answers.")] = 0.1,
+    n: Annotated[int, typer.Option(help="Samples, merged by voting.")] = 1,
+    model: ModelOption = "embedded",
+    certificate: CertificateOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what /solve would return.")] = False,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Answer one question, without a server."""
+    from rlcm_serve.core import Question
+    from rlcm_serve.server import build_solver
+    from rlcm_serve.session import running_engine
+
+    async def answer() -> Solution:
+        settings = _settings(model, None, None, None)
+        log = _log(engine_log, verbose)
+        async with running_engine(settings, Console(stderr=True), log) as engine:
+            with build_solver(engine, settings, certificate) as solver:
+                return await solver.solve(Question(problem=problem, alpha=alpha, samples=n))
+
+    solution = asyncio.run(answer())
+    console = Console()
+    if as_json:
+        from rlcm_serve.api.wire import SolveResponse
+
+        typer.echo(SolveResponse.from_solution(solution).model_dump_json(indent=2))
+        return
+    console.print(solution.answer if solution.answer is not None else "no answer (abstained)")
+    promise = solution.guarantee.statement if solution.guarantee else solution.no_guarantee_reason
+    console.print(f"{solution.exit} exit after {solution.tokens} tokens. {promise}", markup=False)
+
+
+def collect(
+    data: Annotated[Path, typer.Option(help="JSONL of labelled problems.")],
+    out: Annotated[Path, typer.Option(help="Parquet file for the traces.")],
+    model: ModelOption = "embedded",
+    rollouts: Annotated[int, typer.Option(help="Rollouts per problem.")] = 1,
+    interval: IntervalOption = None,
+    max_tokens: MaxTokensOption = None,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+    vllm_arguments: VllmArguments = None,
+) -> None:
+    """Record labelled problems at full budget, for `rlcm fit`. An interrupted run goes on."""
+    from calibration import write_traces
+    from rlcm_serve.answers import AnswerGrader
+    from rlcm_serve.core import VoteRule
+    from rlcm_serve.guarantees import fingerprint_of
+    from rlcm_serve.recording import to_rollouts
+    from rlcm_serve.session import record_problems
+
+    settings = _settings(model, interval, max_tokens, vllm_arguments)
+    journal = out.with_suffix(".journal.jsonl")
+    identity, recordings = asyncio.run(
+        record_problems(
+            settings, data, journal, rollouts, 1, Console(stderr=True), _log(engine_log, verbose)
+        )
+    )
+    with AnswerGrader() as grader:
+        recorded = to_rollouts(recordings, grader)
+    write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
+    journal.unlink()
+    Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)
+
+
+def fit(
+    order: Annotated[Path, typer.Option(help="Traces that lay out the path of policies.")],
+    calibration: Annotated[Path, typer.Option(help="Traces that test it; other problems.")],
+    out: Annotated[Path, typer.Option(help="File for the certificate.")],
+    alphas: Annotated[str, typer.Option(help="Risk levels, separated by commas.")] = "0.05,0.1,0.2",
+    delta: Annotated[float, typer.Option(help="Probability that the promise may fail.")] = 0.1,
+    promise: Annotated[str, typer.Option(help="simultaneous or pointwise.")] = "simultaneous",
+) -> None:
+    """Fit exit thresholds that keep each risk level, and write their certificate."""
+    from calibration import Promise, certify, read_traces
+
+    try:
+        levels = [float(alpha) for alpha in alphas.split(",")]
+        kind = Promise(promise)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    certificate = certify(
+        order=read_traces(order),
+        calibration=read_traces(calibration),
+        alphas=levels,
+        delta=delta,
+        promise=kind,
+        created=date.today().isoformat(),
+    )
+    certificate.save(out)
+    Console().print(json.dumps(certificate.to_json()["levels"], indent=2), highlight=False)
+
+
+def _settings(
+    model: str, interval: int | None, max_tokens: int | None, vllm_arguments: list[str] | None
+) -> EngineSettings:
+    from rlcm_serve.engine.vllm_engine import EngineSettings
+
+    return EngineSettings(
+        model=model,
+        interval=interval,
+        max_tokens=max_tokens,
+        vllm_arguments=tuple(vllm_arguments or ()),
+    )
+
+
+def _log(engine_log: Path | None, verbose: bool) -> Path | None:
+    from rlcm_serve.terminal import default_engine_log
+
+    return None if verbose else engine_log or default_engine_log()

@@ -1,0 +1,85 @@
+"""The contract between a question's story (`rlcm_serve.solver`) and what generates tokens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from calibration import ExitPolicy
+from rlcm_serve.core import Budget, Checkpoint, Completion, Sampling, Thought, TokenIds
+
+
+@dataclass(frozen=True, slots=True)
+class EngineIdentity:
+    """What of an engine goes into a certificate's fingerprint: digests, and its fixed settings."""
+
+    model: str
+    probe: str
+    tokenizer: str
+    chat_template: str
+    checkpoint_interval: int
+    sampling: Sampling
+    budget: Budget
+    forced_suffix: str
+
+
+class ReasoningEngine(ABC):
+    """Generates reasoning under an exit policy, and short continuations of forced prefixes.
+
+    An engine decides nothing about answers: it stops a thought at the checkpoint where the policy
+    says so, and reports every reading it took. It never alters a policy, and never changes its
+    identity after `start`. All methods may be called by many tasks of one event loop at a time.
+    Every method raises `EngineDead` once the engine is gone; none waits for ever.
+    """
+
+    name: str
+    """The model's name as callers see it."""
+
+    identity: EngineIdentity
+    """Known once `start` has returned."""
+
+    stage: str = "not started"
+    """What `start` is doing, in a few words; "ready" once it has returned."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Loads the model.
+
+        Raises:
+            ModelRefused: the model cannot be controlled; the message says why.
+            EngineDead: the engine could not start.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends the engine and frees what it holds; may be called twice."""
+
+    @abstractmethod
+    async def check_health(self) -> None:
+        """Returns if the engine can serve; raises `EngineDead` if it cannot."""
+
+    @abstractmethod
+    def prompt(self, problem: str) -> TokenIds:
+        """The tokens of one user turn in the model's chat template, up to where thinking begins."""
+
+    @abstractmethod
+    def think(
+        self, prompt: TokenIds, policy: ExitPolicy, budget: Budget
+    ) -> AsyncGenerator[Checkpoint | Thought]:
+        """Thinks until the policy, the model or the budget ends it.
+
+        Yields every `Checkpoint` as soon as the caller can have it, the final reading included,
+        then exactly one `Thought` with all of them. Closing the iterator early aborts the
+        generation inside the engine.
+
+        Raises:
+            RequestRefused: prompt and budget do not fit into the model's context.
+        """
+
+    @abstractmethod
+    async def force_answers(
+        self, prompt: TokenIds, thinking: TokenIds, budget: Budget, count: int = 1
+    ) -> tuple[Completion, ...]:
+        """Samples `count` answers forced after `thinking` (RLCM App. A), each of at most
+        `budget.answer` tokens. The text begins inside `\\boxed{`."""

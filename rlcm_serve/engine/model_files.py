@@ -1,0 +1,151 @@
+"""What the service knows of a model before vLLM loads it: its folder, its digests, its spare ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlcm_serve.errors import ModelRefused
+from rlcm_serve.probe import PROBE_FOLDER, ProbeConfig
+from rlcm_serve.prompts import THINK_END
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+EMBEDDED_MODEL = Path(__file__).parent.parent / "models" / "embedded"
+"""The model that ships with the service."""
+
+_RESERVED_NAME = re.compile(r"reserved|unused|<\|?extra_\d+\|?>|placeholder", re.IGNORECASE)
+_TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+
+
+def resolve_model(name: str) -> Path:
+    """The model's folder: `embedded`, a folder on this machine, or a snapshot of a hub's model.
+
+    A name that is a folder here never asks a hub.
+
+    Raises:
+        ModelRefused: there is no such folder, and no hub that has it can be reached.
+    """
+    if name == "embedded":
+        return EMBEDDED_MODEL
+    if Path(name).is_dir():
+        return Path(name)
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise ModelRefused(
+            f"no model folder {name!r}: give an existing folder, 'embedded', or a hub id "
+            "such as 'Qwen/Qwen3-4B'"
+        )
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name))
+    except Exception as error:  # the hub's client raises its own, the network's and the disk's
+        raise ModelRefused(f"could not fetch {name!r} from the model hub: {error}") from error
+
+
+def digest_files(paths: Iterable[Path], root: Path) -> str:
+    """SHA-256 over names (relative to `root`) and contents, shortened to 16 hexadecimal digits."""
+    whole = hashlib.sha256()
+    for path in sorted(paths):
+        whole.update(path.relative_to(root).as_posix().encode() + b"\0")
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """A model's folder, read without loading its weights."""
+
+    folder: Path
+    config: dict[str, Any]
+    generation: dict[str, Any]
+    probe: ProbeConfig | None
+
+    @classmethod
+    def read(cls, folder: Path) -> ModelFiles:
+        """Reads the configuration files.
+
+        Raises:
+            ModelRefused: the folder holds no model.
+        """
+        if not (folder / "config.json").is_file():
+            raise ModelRefused(f"{folder} holds no config.json: it is not a model's folder")
+        generation = folder / "generation_config.json"
+        probe = folder / PROBE_FOLDER
+        return cls(
+            folder=folder,
+            config=json.loads((folder / "config.json").read_text()),
+            generation=json.loads(generation.read_text()) if generation.is_file() else {},
+            probe=ProbeConfig.load(probe) if probe.is_dir() else None,
+        )
+
+    @property
+    def architecture(self) -> str:
+        """The architecture vLLM would choose.
+
+        Raises:
+            ModelRefused: the configuration names none.
+        """
+        named = self.config.get("architectures") or []
+        if not named:
+            raise ModelRefused(f"{self.folder}/config.json names no architecture")
+        return str(named[0])
+
+    def model_digest(self) -> str:
+        """Of the weights and the configuration."""
+        weights = [*self.folder.glob("*.safetensors"), *self.folder.glob("*.bin")]
+        return digest_files([self.folder / "config.json", *weights], self.folder)
+
+    def tokenizer_digest(self) -> str:
+        """Of the tokenizer's files."""
+        files = {path for pattern in _TOKENIZER_FILES for path in self.folder.glob(pattern)}
+        return digest_files(files, self.folder)
+
+    def probe_digest(self) -> str:
+        """Of the probe's folder; empty without one."""
+        folder = self.folder / PROBE_FOLDER
+        if self.probe is None:
+            return ""
+        return digest_files((p for p in folder.iterdir() if p.is_file()), self.folder)
+
+
+def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Of the template's text."""
+    template = tokenizer.chat_template or ""
+    return hashlib.sha256(str(template).encode()).hexdigest()[:16]
+
+
+def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int, int]:
+    """Two neighbouring ids below `vocabulary` that stand for no text: the stop ids.
+
+    Ids past the tokenizer's last, else tokens that their names call reserved or unused.
+
+    Raises:
+        ModelRefused: there are none.
+    """
+    last = max(tokenizer.get_vocab().values())
+    if last + 2 < vocabulary:
+        return vocabulary - 2, vocabulary - 1
+    reserved = {
+        id_ for token, id_ in tokenizer.get_added_vocab().items() if _RESERVED_NAME.search(token)
+    }
+    for id_ in sorted(reserved, reverse=True):
+        if id_ - 1 in reserved and id_ < vocabulary:
+            return id_ - 1, id_
+    raise ModelRefused(
+        f"the model's vocabulary of {vocabulary} ids leaves no two neighbours unused, which the exit "
+        "control needs to stop a request; enlarge the embedding by two rows (resize_token_embeddings)"
+    )
+
+
+def think_end_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The id of `</think>`, or None for a model that has no such token."""
+    id_ = tokenizer.get_vocab().get(THINK_END)
+    return None if id_ is None else int(id_)

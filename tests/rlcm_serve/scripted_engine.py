@@ -1,0 +1,170 @@
+"""A reasoning engine that follows a script, and certificates for it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+
+from calibration import INITIAL_STATE, ExitPolicy, ExitReason, step
+from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel
+from calibration.fingerprint import Fingerprint
+from calibration.fwer import Promise
+from rlcm_serve.core import Budget, Checkpoint, Completion, Sampling, Thought, TokenIds
+from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
+from rlcm_serve.errors import EngineDead, RequestRefused
+from rlcm_serve.guarantees import fingerprint_of
+
+INTERVAL = 16
+BUDGET = 96
+OWN_ANSWER_TOKENS, FORCED_TOKENS = 5, 3
+
+IDENTITY = EngineIdentity(
+    model="m0",
+    probe="p0",
+    tokenizer="t0",
+    chat_template="c0",
+    checkpoint_interval=INTERVAL,
+    sampling=Sampling(temperature=0.8, top_p=1.0),
+    budget=Budget(thinking=BUDGET, answer=8),
+    forced_suffix="\n</think>\n",
+)
+
+
+@dataclass(frozen=True)
+class Script:
+    """How one sample goes if nothing stops it: its readings, its length, its answers.
+
+    `confidences` are read at 16, 32, ... tokens; the last one holds for what follows. `ends_at` None
+    means that it runs into the budget. `own` follows the thinking, `forced` continues the open box.
+    """
+
+    confidences: Sequence[float] = (0.5,)
+    c_end: float = 0.5
+    ends_at: int | None = 40
+    own: str | None = r"It is \boxed{7}."
+    forced: str = "7}"
+
+
+class ScriptedEngine(ReasoningEngine):
+    """Gives its scripts to the samples in turn. While `held`, a sample never gets past 32 tokens."""
+
+    def __init__(self, *scripts: Script) -> None:
+        self.name = "scripted"
+        self.identity = IDENTITY
+        self.scripts = scripts or (Script(),)
+        self.dead = False
+        self.held = False
+        self.started = asyncio.Event()
+        self.stopped = False
+        self.policies: list[ExitPolicy] = []
+        self.thinking = 0
+        self.aborted = 0
+        self.forced = 0
+
+    async def start(self) -> None:
+        await self.started.wait()
+        await self.check_health()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    async def check_health(self) -> None:
+        if self.dead:
+            raise EngineDead("the scripted engine died; restart it")
+
+    def prompt(self, problem: str) -> TokenIds:
+        return tuple(range(len(problem.split())))
+
+    async def think(
+        self, prompt: TokenIds, policy: ExitPolicy, budget: Budget
+    ) -> AsyncGenerator[Checkpoint | Thought]:
+        if len(prompt) > 100:
+            raise RequestRefused("problem", "the prompt has over 100 tokens: shorten it")
+        number = len(self.policies) % len(self.scripts)
+        self.policies.append(policy)
+        self.thinking += 1
+        finished = False
+        try:
+            thought = self._run(number, policy, budget.thinking)
+            for checkpoint in thought.checkpoints:
+                await asyncio.sleep(60 if self.held and checkpoint.tokens > 2 * INTERVAL else 0)
+                await self.check_health()
+                yield checkpoint
+            finished = True
+            yield thought
+        finally:
+            self.thinking -= 1
+            self.aborted += not finished
+
+    def _run(self, number: int, policy: ExitPolicy, budget: int) -> Thought:
+        script = self.scripts[number]
+        length = budget if script.ends_at is None else min(script.ends_at, budget)
+        state, checkpoints = INITIAL_STATE, []
+        for at, tokens in enumerate(range(INTERVAL, min(length, budget - 1) + 1, INTERVAL)):
+            confidence = script.confidences[min(at, len(script.confidences) - 1)]
+            checkpoints.append(Checkpoint(tokens, confidence))
+            state, exit_ = step(policy, state, tokens, confidence)
+            if exit_ is not None:
+                return Thought((number,) * tokens, "hm", exit_, tuple(checkpoints), discarded=1)
+        checkpoints.append(Checkpoint(length, script.c_end, is_final=True))
+        if script.ends_at is None or script.ends_at > budget:
+            return Thought((number,) * length, "hm", ExitReason.BUDGET, tuple(checkpoints))
+        return Thought(
+            tokens=(number,) * length,
+            text="hm",
+            exit=ExitReason.NATURAL,
+            checkpoints=tuple(checkpoints),
+            answer_text=script.own,
+            answer_tokens=OWN_ANSWER_TOKENS if script.own else 0,
+            discarded=1,
+        )
+
+    async def force_answers(
+        self, prompt: TokenIds, thinking: TokenIds, budget: Budget, count: int = 1
+    ) -> tuple[Completion, ...]:
+        await self.check_health()
+        self.forced += 1
+        return (Completion(self.scripts[thinking[0]].forced, FORCED_TOKENS),) * count
+
+
+def certificate(
+    policies: Mapping[float, ExitPolicy | None],
+    *,
+    fingerprint: Fingerprint | None = None,
+    promise: Promise = Promise.SIMULTANEOUS,
+    risk: str = "selective",
+) -> Certificate:
+    """A certificate with these policies by alpha; None where nothing was certified."""
+    levels = [
+        InfeasibleLevel(alpha, "risk too high: 9 of 50", p_value=0.5, n_answered=50, n_wrong=9)
+        if policy is None
+        else CertifiedLevel(
+            alpha=alpha,
+            policy=policy,
+            p_value=0.001,
+            n_answered=300,
+            n_wrong=3,
+            risk=0.01,
+            risk_upper=0.05,
+            share_answered=0.6,
+            share_right=0.59,
+            expected_tokens=200.0,
+            full_budget_tokens=400.0,
+        )
+        for alpha, policy in sorted(policies.items())
+    ]
+    return Certificate(
+        risk=risk,
+        delta=0.1,
+        promise=promise,
+        method="by hand",
+        levels=tuple(levels),
+        n_problems=500,
+        n_order_problems=200,
+        n_policies=3,
+        smallest_certifiable_alpha=0.0432,
+        covers="what was tested",
+        does_not_cover=("other problems", "changed prompts"),
+        fingerprint=fingerprint or fingerprint_of(IDENTITY),
+        calibration_digest="d0",
+        order_digest="d1",
+    )

@@ -1,0 +1,252 @@
+import asyncio
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from calibration import ExitPolicy, ExitReason
+from rlcm_serve.answers import AnswerGrader
+from rlcm_serve.core import Checkpoint, Question, Solution, Thought, VoteRule
+from rlcm_serve.errors import EngineDead, Infeasible, RequestRefused
+from rlcm_serve.guarantees import Guarantees
+from rlcm_serve.solver import Solver, gives_answer
+from tests.rlcm_serve.scripted_engine import (
+    BUDGET,
+    FORCED_TOKENS,
+    IDENTITY,
+    OWN_ANSWER_TOKENS,
+    Script,
+    ScriptedEngine,
+    certificate,
+)
+
+POLICY = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, lambda_answer=0.4)
+QUESTION = Question("A dial shows 3. A up 5.", alpha=0.1)
+
+HIGH = Script(confidences=(0.5, 0.95), forced="8} so")
+LOW = Script(confidences=(0.05,), ends_at=None)
+NATURAL = Script(c_end=0.6)
+BUDGET_END = Script(c_end=0.6, ends_at=None, forced="9}")
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[AnswerGrader]:
+    with AnswerGrader() as grader:
+        yield grader
+
+
+def solver(grader: AnswerGrader, *scripts: Script, policy: ExitPolicy = POLICY) -> Solver:
+    guarantees = Guarantees(IDENTITY, [certificate({0.1: policy})])
+    return Solver(ScriptedEngine(*scripts), guarantees, grader)
+
+
+def engine_of(solver: Solver) -> ScriptedEngine:
+    assert isinstance(solver.engine, ScriptedEngine)
+    return solver.engine
+
+
+async def solve(grader: AnswerGrader, *scripts: Script, question: Question = QUESTION) -> Solution:
+    return await solver(grader, *scripts).solve(replace(question, samples=len(scripts)))
+
+
+async def test_a_high_exit_forces_the_answer(grader: AnswerGrader) -> None:
+    solution = await solve(grader, HIGH)
+    (sample,) = solution.samples
+    assert solution.exit is ExitReason.HIGH
+    assert (solution.answer, solution.confidence) == ("8", 0.95)
+    assert not solution.abstained
+    assert len(sample.thought.tokens) == 32
+    assert sample.answer_tokens == FORCED_TOKENS
+    assert sample.tokens == solution.tokens == 32 + FORCED_TOKENS + 1
+    assert solution.prompt_tokens == 7
+    assert solution.guarantee is not None
+    assert solution.no_guarantee_reason is None
+
+
+async def test_a_low_exit_abstains_without_forcing(grader: AnswerGrader) -> None:
+    asked = solver(grader, LOW)
+    solution = await asked.solve(QUESTION)
+    assert solution.exit is ExitReason.LOW
+    assert solution.abstained
+    assert solution.confidence is None
+    assert solution.tally == {}
+    assert engine_of(asked).forced == 0
+    assert solution.guarantee is not None, "an abstention is part of what is certified"
+
+
+async def test_a_natural_end_uses_the_models_own_answer(grader: AnswerGrader) -> None:
+    asked = solver(grader, NATURAL)
+    solution = await asked.solve(QUESTION)
+    assert (solution.answer, solution.confidence) == ("7", 0.6)
+    assert solution.exit is ExitReason.NATURAL
+    assert solution.samples[0].answer_tokens == OWN_ANSWER_TOKENS
+    assert engine_of(asked).forced == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "own_tokens"),
+    [("It is 7.", OWN_ANSWER_TOKENS), (r"\boxed{7", OWN_ANSWER_TOKENS), (None, 0)],
+)
+async def test_a_natural_end_without_a_box_is_forced(
+    grader: AnswerGrader, own: str | None, own_tokens: int
+) -> None:
+    solution = await solve(grader, replace(NATURAL, own=own, forced="6}"))
+    assert solution.answer == "6"
+    assert solution.samples[0].answer_tokens == own_tokens + FORCED_TOKENS
+
+
+async def test_the_end_of_the_budget_forces_the_answer(grader: AnswerGrader) -> None:
+    solution = await solve(grader, BUDGET_END)
+    assert solution.exit is ExitReason.BUDGET
+    assert solution.answer == "9"
+    assert len(solution.samples[0].thought.tokens) == BUDGET
+
+
+@pytest.mark.parametrize("script", [NATURAL, BUDGET_END])
+async def test_an_end_below_lambda_answer_abstains(grader: AnswerGrader, script: Script) -> None:
+    asked = solver(grader, replace(script, c_end=0.39))
+    solution = await asked.solve(QUESTION)
+    assert solution.abstained
+    assert engine_of(asked).forced == 0
+    assert solution.samples[0].answer_tokens == solution.samples[0].thought.answer_tokens
+
+
+async def test_a_forced_answer_that_never_closes_is_no_answer(grader: AnswerGrader) -> None:
+    solution = await solve(grader, replace(HIGH, forced="8 or may"))
+    assert solution.abstained
+    assert solution.exit is ExitReason.HIGH
+    assert solution.samples[0].answer_tokens == FORCED_TOKENS
+
+
+def test_lambda_answer_is_compared_with_the_smoothed_reading() -> None:
+    readings = (Checkpoint(16, 0.8), Checkpoint(32, 0.8), Checkpoint(40, 0.2, is_final=True))
+    thought = Thought((0,) * 40, "", ExitReason.NATURAL, readings)
+    assert not gives_answer(ExitPolicy(lambda_answer=0.4), thought)
+    assert gives_answer(ExitPolicy(lambda_answer=0.4, smoothing=0.5), thought)
+    assert not gives_answer(
+        ExitPolicy(lambda_answer=0.4, smoothing=0.5), replace(thought, exit=ExitReason.LOW)
+    )
+
+
+async def test_confidence_outvotes_number(grader: AnswerGrader) -> None:
+    unsure = [Script(c_end=0.41, own=r"\boxed{7}"), Script(c_end=0.42, own=r"\boxed{7.0}")]
+    sure = Script(c_end=0.88, own=r"\boxed{8}")
+    solution = await solve(grader, *unsure, sure)
+    assert solution.answer == "8"
+    assert solution.tally == pytest.approx({"7": 0.83, "8": 0.88})
+    assert solution.confidence == pytest.approx(0.88 / 1.71)
+    by_number = await solve(
+        grader, *unsure, sure, question=replace(QUESTION, vote=VoteRule.MAJORITY)
+    )
+    assert by_number.answer == "7"
+    assert by_number.tally == {"7": 2, "8": 1}
+    assert by_number.confidence == pytest.approx(2 / 3)
+
+
+async def test_the_vote_does_not_depend_on_the_order(grader: AnswerGrader) -> None:
+    scripts = [
+        Script(c_end=0.5, own=r"\boxed{\frac12}"),
+        Script(c_end=0.45, own=r"\boxed{2/4}"),
+        Script(c_end=0.8, own=r"\boxed{3}"),
+        Script(c_end=0.3, own=r"\boxed{3}"),  # below λa: no vote
+        LOW,
+    ]
+    for order in itertools.permutations(scripts):
+        solution = await solve(grader, *order)
+        assert solution.answer in (r"\frac12", "2/4")
+        assert solution.confidence == pytest.approx(0.95 / (0.95 + 0.8 + 0.3 + 0.05))
+        first = next(s.answer for s in solution.samples if s.answer in (r"\frac12", "2/4"))
+        assert solution.answer == first
+        assert solution.exit is ExitReason.NATURAL
+
+
+async def test_all_abstaining_is_an_abstention(grader: AnswerGrader) -> None:
+    solution = await solve(grader, LOW, LOW, replace(NATURAL, c_end=0.1))
+    assert solution.abstained
+    assert len(solution.samples) == 3
+
+
+async def test_a_broken_reading_has_no_say(grader: AnswerGrader) -> None:
+    broken = Script(confidences=(float("nan"),), c_end=float("nan"))
+    solution = await solve(grader, broken, NATURAL)
+    assert (solution.answer, solution.confidence) == ("7", 1.0)
+
+
+async def test_another_number_of_samples_is_answered_without_a_guarantee(
+    grader: AnswerGrader,
+) -> None:
+    solution = await solve(grader, NATURAL, HIGH)
+    assert solution.answer is not None
+    assert solution.guarantee is None
+    assert "n is 2, certified is 1" in (solution.no_guarantee_reason or "")
+    assert solution.policy == POLICY
+
+
+async def test_max_tokens_limits_the_thinking(grader: AnswerGrader) -> None:
+    solution = await solve(grader, NATURAL, question=replace(QUESTION, max_tokens=20))
+    assert solution.exit is ExitReason.BUDGET
+    assert len(solution.samples[0].thought.tokens) == 20
+    assert solution.guarantee is None
+
+
+async def test_an_infeasible_alpha_costs_nothing(grader: AnswerGrader) -> None:
+    asked = solver(grader, NATURAL)
+    with pytest.raises(Infeasible):
+        await asked.solve(replace(QUESTION, alpha=0.01))
+    assert engine_of(asked).policies == []
+
+
+async def test_every_reading_is_reported_as_it_comes(grader: AnswerGrader) -> None:
+    told: list[tuple[int, Checkpoint]] = []
+
+    async def tell(sample: int, checkpoint: Checkpoint) -> None:
+        told.append((sample, checkpoint))
+
+    solution = await solver(grader, NATURAL, HIGH).solve(replace(QUESTION, samples=2), tell)
+    for number, sample in enumerate(solution.samples):
+        assert sample.thought.checkpoints == tuple(c for n, c in told if n == number)
+
+
+async def test_cancelling_aborts_every_sample(grader: AnswerGrader) -> None:
+    asked = solver(grader, NATURAL)
+    engine = engine_of(asked)
+    engine.held = True
+    solving = asyncio.create_task(asked.solve(replace(QUESTION, samples=5)))
+    while engine.thinking < 5:
+        await asyncio.sleep(0.001)
+    solving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await solving
+    assert (engine.thinking, engine.aborted) == (0, 5)
+
+
+async def test_a_dead_engine_ends_all_samples_with_one_error(grader: AnswerGrader) -> None:
+    asked = solver(grader, NATURAL)
+    engine_of(asked).dead = True
+    with pytest.raises(EngineDead, match="restart"):
+        await asked.solve(replace(QUESTION, samples=3))
+    assert engine_of(asked).thinking == 0
+
+
+async def test_what_does_not_fit_is_refused(grader: AnswerGrader) -> None:
+    with pytest.raises(RequestRefused, match="shorten"):
+        await solver(grader).solve(replace(QUESTION, problem="word " * 101))
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("problem", {"problem": " \n"}),
+        ("alpha", {"alpha": 0.0}),
+        ("alpha", {"alpha": 1.0}),
+        ("alpha", {"alpha": float("nan")}),
+        ("n", {"samples": 0}),
+        ("n", {"samples": 65}),
+        ("max_tokens", {"max_tokens": 0}),
+    ],
+)
+def test_a_question_out_of_range_is_refused(field: str, change: dict[str, object]) -> None:
+    with pytest.raises(RequestRefused) as caught:
+        replace(QUESTION, **change)  # type: ignore[arg-type]
+    assert caught.value.field == field

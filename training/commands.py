@@ -1,0 +1,98 @@
+"""The training package's commands: `rlcm train ...` and `rlcm examples`.
+
+Heavy imports are made inside the commands: this module is imported at every start of `rlcm`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(help="Train what the service needs: the embedded model, a probe.", no_args_is_help=True)
+
+
+@app.command()
+def sft(
+    out: Annotated[Path, typer.Option(help="Folder for the model and its checkpoints.")],
+    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 9000,
+    threads: Annotated[int, typer.Option(help="CPU threads.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of weights and data.")] = 0,
+) -> None:
+    """Train the embedded reasoner from scratch; goes on from its last checkpoint."""
+    from training.sft import SftConfig, train
+
+    seconds = train(SftConfig(steps=steps, threads=threads, seed=seed), out)
+    Console().print(f"trained in {seconds / 60:.0f} min; the model is in {out}")
+
+
+@app.command()
+def probe(
+    model: Annotated[str, typer.Option(help="Model folder, hub id, or 'embedded'.")],
+    data: Annotated[Path, typer.Option(help="JSONL of labelled training problems.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Probe folder; by default probe/ in the model's.")
+    ] = None,
+    interval: Annotated[int, typer.Option(help="N, tokens between two readings.")] = 500,
+    rollouts: Annotated[int, typer.Option(help="Rollouts per problem.")] = 8,
+    samples: Annotated[int, typer.Option(help="K, forced answers per reading.")] = 4,
+    width: Annotated[int, typer.Option(help="Hidden units of the probe.")] = 256,
+    max_tokens: Annotated[int | None, typer.Option(help="Thinking budget, tokens.")] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Journal of the recordings; an interrupted run goes on.")
+    ] = None,
+) -> None:
+    """Train a confidence probe for any model (RLCM App. B), without any RL."""
+    from rlcm_serve.engine.model_files import resolve_model
+    from rlcm_serve.engine.vllm_engine import EngineSettings
+    from rlcm_serve.probe import PROBE_FOLDER
+    from rlcm_serve.session import record_problems
+    from training.model_card import write_probe_card
+    from training.probe import ProbeTraining, fit_probe, hidden_states
+
+    console = Console()
+    folder = resolve_model(model)
+    out = out or folder / PROBE_FOLDER
+    journal = work or out.with_suffix(".recordings.jsonl")
+    settings = EngineSettings(
+        model=str(folder), interval=interval, max_tokens=max_tokens, needs_probe=False
+    )
+    _, recordings = asyncio.run(
+        record_problems(settings, data, journal, rollouts=rollouts, answers=samples, console=console)
+    )
+    console.print("reading hidden states")
+    found = hidden_states(folder, recordings)
+    fitted, metrics = fit_probe(found, ProbeTraining(width=width), report=console.print)
+    fitted.save(out, interval)
+    write_probe_card(out, metrics, points=len(found.target_N), samples=samples, rollouts=rollouts)
+    console.print(asdict(metrics))
+    console.print(f"the probe is in {out}")
+
+
+def examples(
+    split: Annotated[str, typer.Option(help="train, validation, order, calibration or test.")] = "test",
+    count: Annotated[
+        int | None, typer.Option(help="Problems; by default one of each family and level.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which problems.")] = 0,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Labelled problems, one JSON a line.")] = False,
+) -> None:
+    """Print questions the embedded model was made for, of every family and level."""
+    from training.tasks.problems import FAMILIES, LEVELS, Split, sample_problems
+
+    if split not in list(Split):
+        raise typer.BadParameter(f"{split!r} is none of {', '.join(Split)}", param_hint="--split")
+    wanted = count or len(FAMILIES) * len(LEVELS)
+    problems = sample_problems(Split(split), wanted, seed)
+    for problem in problems:
+        if jsonl:
+            row = {"id": problem.id, "problem": problem.question, "answer": problem.answer}
+            sys.stdout.write(json.dumps(row) + "\n")
+        else:
+            sys.stdout.write(f"{problem.family} {problem.level}: {problem.question}\n")

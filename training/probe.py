@@ -1,0 +1,209 @@
+"""Post-hoc training of the confidence probe (RLCM §3.2, App. B), for any model and without any RL.
+
+Rollouts over training problems, K forced answers at every N-th token, the hidden state at each cut;
+then soft-target binary cross-entropy on 80 % of the problems, stopped early on the other 20 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from calibration.metrics import auroc, expected_calibration_error
+from rlcm_serve.probe import Probe
+from rlcm_serve.recording import Recording
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeData:
+    """Cuts of reasoning (N): the state there, and how often forcing an answer gave the right one.
+
+    Attributes:
+        hidden_NH: final-layer state (after the final norm) at the last token of the prefix, float32.
+        target_N: Y_b in [0, 1], float32.
+        problem_N: index of the problem, so that a split never parts one problem's cuts.
+        tokens_N: reasoning tokens before the cut.
+    """
+
+    hidden_NH: Tensor
+    target_N: Tensor
+    problem_N: Tensor
+    tokens_N: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTraining:
+    """Settings of one fit; `patience` counts epochs without a better validation loss."""
+
+    width: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    dropout: float = 0.1
+    batch: int = 256
+    epochs: int = 60
+    patience: int = 6
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeMetrics:
+    """How a probe does on problems it was not fitted to.
+
+    AUROC takes Y_b >= 1/2 as positive (the split of RLCM §3.3); ECE has 10 equal-width bins and
+    compares with the soft target. `bce_floor` is what a probe that knew every Y_b would reach, and
+    `bce_constant` what the mean of the fitted targets reaches.
+    """
+
+    points: int
+    problems: int
+    bce: float
+    bce_floor: float
+    bce_constant: float
+    auroc: float
+    ece: float
+
+
+def hidden_states(
+    model_folder: Path, recordings: Sequence[Recording], device: str = "cpu"
+) -> ProbeData:
+    """One forward of each rollout through transformers, and the states at its cuts.
+
+    Raises:
+        OSError: `model_folder` holds no model that transformers loads.
+    """
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(model_folder, dtype="auto").to(device).eval()
+    problems = {name: i for i, name in enumerate(dict.fromkeys(r.problem_id for r in recordings))}
+    states, targets, owners, lengths = [], [], [], []
+    with torch.inference_mode():
+        for recording in recordings:
+            ids = torch.tensor([[*recording.prompt, *recording.tokens]], device=device)
+            hidden_TH = model(input_ids=ids, use_cache=False).last_hidden_state[0]
+            for reading in recording.readings:
+                states.append(hidden_TH[len(recording.prompt) + reading.tokens - 1].float().cpu())
+                targets.append(reading.share_correct)
+                owners.append(problems[recording.problem_id])
+                lengths.append(reading.tokens)
+    return ProbeData(
+        hidden_NH=torch.stack(states),
+        target_N=torch.tensor(targets),
+        problem_N=torch.tensor(owners),
+        tokens_N=torch.tensor(lengths),
+    )
+
+
+def split_by_problem(data: ProbeData, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Masks over cuts for fitting (`share` of the problems) and validation.
+
+    Raises:
+        ValueError: there are too few problems for both.
+    """
+    problems = torch.unique(data.problem_N)
+    count = round(share * len(problems))
+    if not 0 < count < len(problems):
+        raise ValueError(
+            f"{len(problems)} problems cannot be split {share:.0%} to {1 - share:.0%}: record more"
+        )
+    order = torch.randperm(len(problems), generator=torch.Generator().manual_seed(seed))
+    fit_N = torch.isin(data.problem_N, problems[order[:count]])
+    return fit_N, ~fit_N
+
+
+def fit_probe(
+    data: ProbeData, training: ProbeTraining = ProbeTraining(), report: Report = lambda line: None
+) -> tuple[Probe, ProbeMetrics]:
+    """Fits a probe to 80 % of the problems and returns its best state on the other 20 %."""
+    fit_N, validation_N = split_by_problem(data, 0.8, training.seed)
+    mean_H = data.hidden_NH[fit_N].mean(0)
+    scale_H = data.hidden_NH[fit_N].std(0) + 1e-3
+    inputs_NH = (data.hidden_NH - mean_H) / scale_H
+    torch.manual_seed(training.seed)
+    layers = nn.Sequential(
+        nn.Linear(inputs_NH.shape[1], training.width),
+        nn.GELU(),
+        nn.Dropout(training.dropout),
+        nn.Linear(training.width, 1),
+    )
+    optimizer = torch.optim.AdamW(
+        layers.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+    )
+    rows = fit_N.nonzero()[:, 0]
+    best, best_state, stale = math.inf, layers.state_dict(), 0
+    for epoch in range(training.epochs):
+        layers.train()
+        for batch in rows[torch.randperm(len(rows))].split(training.batch):
+            logits_B = layers(inputs_NH[batch])[:, 0]
+            loss = binary_cross_entropy_with_logits(logits_B, data.target_N[batch])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        bce = _validation_loss(layers, inputs_NH[validation_N], data.target_N[validation_N])
+        report(f"epoch {epoch + 1}: validation BCE {bce:.4f}")
+        if bce < best - 1e-5:
+            best, stale = bce, 0
+            best_state = {name: value.clone() for name, value in layers.state_dict().items()}
+        elif (stale := stale + 1) >= training.patience:
+            break
+    probe = _fold(best_state, mean_H, scale_H)
+    return probe, measure_probe(probe, data, validation_N, float(data.target_N[fit_N].mean()))
+
+
+def _validation_loss(layers: nn.Module, inputs_NH: Tensor, target_N: Tensor) -> float:
+    layers.eval()
+    with torch.inference_mode():
+        return binary_cross_entropy_with_logits(layers(inputs_NH)[:, 0], target_N).item()
+
+
+def _fold(state: dict[str, Tensor], mean_H: Tensor, scale_H: Tensor) -> Probe:
+    """The standardisation of the inputs goes into the first layer."""
+    weight_WH = state["0.weight"] / scale_H
+    return Probe(
+        hidden_weight=weight_WH,
+        hidden_bias=state["0.bias"] - weight_WH @ mean_H,
+        output_weight=state["3.weight"],
+        output_bias=state["3.bias"],
+    )
+
+
+def measure_probe(
+    probe: Probe, data: ProbeData, on_N: Tensor, constant: float | None = None
+) -> ProbeMetrics:
+    """Metrics of a probe on some of the cuts.
+
+    Args:
+        on_N: mask over cuts.
+        constant: the constant prediction to compare with; by default the mean target of these cuts.
+    """
+    target_N = data.target_N[on_N]
+    with torch.inference_mode():
+        logit_N = probe.logit(data.hidden_NH[on_N])
+        confidence_N = torch.sigmoid(logit_N).double().numpy()
+    level = float(target_N.mean()) if constant is None else constant
+    constant_N = torch.full_like(target_N, math.log(level / (1 - level)))
+    entropy_N = -torch.special.xlogy(target_N, target_N)
+    entropy_N -= torch.special.xlogy(1 - target_N, 1 - target_N)
+    soft_N = target_N.double().numpy()
+    return ProbeMetrics(
+        points=len(target_N),
+        problems=len(torch.unique(data.problem_N[on_N])),
+        bce=binary_cross_entropy_with_logits(logit_N, target_N).item(),
+        bce_floor=entropy_N.mean().item(),
+        bce_constant=binary_cross_entropy_with_logits(constant_N, target_N).item(),
+        auroc=auroc(confidence_N, soft_N >= 0.5),
+        ece=expected_calibration_error(confidence_N, soft_N),
+    )
+
+
+def all_cuts(data: ProbeData) -> Tensor:
+    """The mask that takes every cut."""
+    return torch.from_numpy(np.ones(len(data.target_N), dtype=np.bool_))

@@ -1,0 +1,95 @@
+"""What the embedded reasoner reads in its warm start: whole traces, cut traces, drills."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from rlcm_serve.prompts import FORCED_SUFFIX
+from training.tasks.problems import FAMILIES, LETTERS, Problem
+from training.tasks.reasoning import Reasoning, write_reasoning
+
+# RLCR's format (arXiv 2507.16806), asked for in the question.
+CONFIDENCE_REQUEST = "Say how confident you are."
+END = "<|im_end|>"
+CUT_SHARE = 0.35
+VERBALISED_SHARE = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Text in pieces; only the pieces marked `learned` are predicted."""
+
+    pieces: tuple[tuple[str, bool], ...]
+
+
+def prompt_text(question: str, verbalise: bool = False) -> str:
+    """The chat template's text for one user turn, up to and with `<think>`."""
+    asked = f"{question} {CONFIDENCE_REQUEST}" if verbalise else question
+    return f"<|im_start|>user\n{asked}{END}\n<|im_start|>assistant\n<think>\n"
+
+
+def answered_text(answer: str, confidence: float | None = None) -> str:
+    """What follows the reasoning: the answer, and a verbalised confidence if there is one."""
+    if confidence is None:
+        return f"</think>\nThe answer is \\boxed{{{answer}}}.{END}"
+    said = f"<confidence>{confidence:.1f}</confidence>"
+    return f"</think>\n<answer>\\boxed{{{answer}}}</answer>{said}{END}"
+
+
+def forced_text(answer: str) -> str:
+    """What follows the forced suffix."""
+    return f"{answer}}}.{END}"
+
+
+def document(problem: Problem, rng: random.Random) -> Document:
+    """A whole trace, or one cut at a random place and followed by a forced answer.
+
+    The forced answer is the candidate held at the cut, or the right answer before there is one:
+    with nothing held, the best guess is what the forced prefix should bring out.
+    """
+    reasoning = write_reasoning(problem, rng)
+    if rng.random() < CUT_SHARE:
+        cut = rng.randint(0, len(reasoning.text))
+        held = reasoning.candidate_at(cut) or problem.answer
+        return Document(
+            (
+                (prompt_text(problem.question), False),
+                (reasoning.text[:cut], True),
+                (FORCED_SUFFIX, False),
+                (forced_text(held), True),
+            )
+        )
+    verbalise = rng.random() < VERBALISED_SHARE
+    confidence = _said_confidence(problem, reasoning, rng) if verbalise else None
+    return Document(
+        (
+            (prompt_text(problem.question, verbalise), False),
+            (reasoning.text, True),
+            (answered_text(reasoning.final, confidence), True),
+        )
+    )
+
+
+def _said_confidence(problem: Problem, reasoning: Reasoning, rng: random.Random) -> float:
+    """A noisy report: high for most right answers, spread out for wrong ones."""
+    right = reasoning.final == problem.answer
+    return rng.betavariate(6.0, 1.5) if right else rng.betavariate(1.5, 2.5)
+
+
+def drill(rng: random.Random) -> Document:
+    """Single steps without slips, of one family: the arithmetic that traces are made of."""
+    family = rng.choice(list(FAMILIES.values()))
+    scene = rng.choice(family.scenes)
+    lines = []
+    for _ in range(rng.randint(8, 20)):
+        value, size = rng.choice(family.values), rng.randint(1, 9)
+        gain = rng.random() < 0.5
+        amount = size if gain else -size
+        result = family.move(value, amount)
+        if result < 0:
+            continue
+        words = (scene.gain if gain else scene.loss).format(size)
+        sign = family.plus if gain else family.minus
+        lines.append(f"{rng.choice(LETTERS)} {words}: {value} {sign} {size} is {result}.")
+    return Document(((" ".join(lines) + END, True),))

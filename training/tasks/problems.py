@@ -1,0 +1,233 @@
+"""The embedded reasoner's questions: three families, six levels, problems kept apart by split.
+
+Every family is the same walk told differently: a value, then lettered steps that move it. The letter
+is what makes a model of one or two million parameters able to learn it: the reasoning repeats each
+letter, so every step finds its instruction by an exact match (see docs/decisions.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Split(StrEnum):
+    """What a problem may be used for. A problem's own text decides, so no split can leak."""
+
+    TRAIN = "train"  # warm start, RL, and the rollouts the probe learns from
+    VALIDATION = "validation"  # looked at while choosing a recipe
+    ORDER = "order"  # orders the policies that LTT will test
+    CALIBRATION = "calibration"  # tests them: the certificate's labels
+    TEST = "test"  # used for nothing but the figures that are reported
+
+
+_SHARES = (
+    (Split.TRAIN, 60),
+    (Split.VALIDATION, 10),
+    (Split.ORDER, 10),
+    (Split.CALIBRATION, 10),
+    (Split.TEST, 10),
+)
+
+
+def split_of(question: str) -> Split:
+    """The split a question belongs to, for ever: a hash of its text, in shares of 60/10/10/10/10."""
+    bucket = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "big") % 100
+    for split, share in _SHARES:
+        if bucket < share:
+            return split
+        bucket -= share
+    raise AssertionError("shares do not add up to 100")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One lettered instruction: its words in the question, and what it does to the value."""
+
+    letter: str
+    words: str
+    amount: int  # signed
+
+    @property
+    def size(self) -> int:
+        return abs(self.amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question with its only right answer, and the walk it was made from."""
+
+    family: str
+    level: int
+    question: str
+    answer: str
+    start: int
+    steps: tuple[Step, ...]
+
+    @property
+    def id(self) -> str:
+        digest = hashlib.sha256(self.question.encode()).hexdigest()[:12]
+        return f"{self.family}-{self.level}-{digest}"
+
+    @property
+    def split(self) -> Split:
+        return split_of(self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The words of one story: `{}` takes a number."""
+
+    opening: str
+    gain: str
+    loss: str
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A way of telling the walk. `modulus` wraps the value (a dial); else it stays in `values`."""
+
+    name: str
+    scenes: tuple[Scene, ...]
+    starts: range
+    values: range
+    plus: str
+    minus: str
+    modulus: int | None = None
+
+    def move(self, value: int, amount: int) -> int:
+        """The value after one step."""
+        return (value + amount) % self.modulus if self.modulus else value + amount
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How many steps, and how often the training text slips in one of them (per step)."""
+
+    steps: int
+    slip: float
+
+
+LEVELS = {
+    1: Level(steps=2, slip=0.005),
+    2: Level(steps=4, slip=0.015),
+    3: Level(steps=6, slip=0.04),
+    4: Level(steps=8, slip=0.09),
+    5: Level(steps=10, slip=0.16),
+    6: Level(steps=13, slip=0.26),
+}
+
+FAMILIES = {
+    "dial": Family(
+        name="dial",
+        scenes=(Scene("A dial shows {}.", "up {}", "down {}", "What does it show now?"),),
+        starts=range(10),
+        values=range(10),
+        plus="up",
+        minus="down",
+        modulus=10,
+    ),
+    "total": Family(
+        name="total",
+        scenes=(Scene("Start at {}.", "add {}", "take {}", "What is the total?"),),
+        starts=range(15, 250),
+        values=range(10, 300),
+        plus="plus",
+        minus="minus",
+    ),
+    "tale": Family(
+        name="tale",
+        scenes=(
+            Scene(
+                "A bus has {} people.",
+                "{} get on",
+                "{} get off",
+                "How many people are on the bus?",
+            ),
+            Scene(
+                "A jar holds {} coins.", "{} go in", "{} come out", "How many coins are in the jar?"
+            ),
+            Scene(
+                "A shelf has {} books.",
+                "{} are put up",
+                "{} are taken",
+                "How many books are on the shelf?",
+            ),
+        ),
+        starts=range(5, 60),
+        values=range(100),
+        plus="plus",
+        minus="minus",
+    ),
+}
+
+
+def make_problem(family: str, level: int, rng: random.Random) -> Problem:
+    """A random problem of one family and level, of any split."""
+    kind, spec = FAMILIES[family], LEVELS[level]
+    scene = rng.choice(kind.scenes)
+    start = value = rng.choice(kind.starts)
+    steps = []
+    for letter in LETTERS[: spec.steps]:
+        size = rng.randint(1, 9)
+        gain = rng.random() < 0.5
+        if kind.modulus is None:  # turn back rather than leave the family's range of values
+            gain = (gain or value - size not in kind.values) and value + size in kind.values
+        amount = size if gain else -size
+        steps.append(Step(letter, (scene.gain if gain else scene.loss).format(size), amount))
+        value = kind.move(value, amount)
+    told = " ".join(f"{step.letter} {step.words}." for step in steps)
+    return Problem(
+        family=family,
+        level=level,
+        question=f"{scene.opening.format(start)} {told} {scene.ask}",
+        answer=str(value),
+        start=start,
+        steps=tuple(steps),
+    )
+
+
+def problem_stream(
+    split: Split,
+    rng: random.Random,
+    families: Sequence[str] = tuple(FAMILIES),
+    levels: Sequence[int] = tuple(LEVELS),
+) -> Iterator[Problem]:
+    """Problems of one split without end, every family and level in turn; repeats are possible."""
+    for family, level in cycle([(f, lv) for lv in levels for f in families]):
+        while (problem := make_problem(family, level, rng)).split is not split:
+            pass
+        yield problem
+
+
+def sample_problems(
+    split: Split,
+    count: int,
+    seed: int,
+    families: Sequence[str] = tuple(FAMILIES),
+    levels: Sequence[int] = tuple(LEVELS),
+) -> list[Problem]:
+    """`count` different problems of one split, balanced over families and levels.
+
+    Raises:
+        ValueError: the split does not hold that many different problems of these levels.
+    """
+    found: dict[str, Problem] = {}
+    stream = problem_stream(split, random.Random(f"{split}-{seed}"), families, levels)
+    for tried, problem in enumerate(stream):
+        if len(found) == count:
+            break
+        if tried > 50 * count:
+            raise ValueError(
+                f"found only {len(found)} different problems of split {split!r}, families "
+                f"{list(families)}, levels {list(levels)}; ask for fewer than {count}"
+            )
+        found.setdefault(problem.question, problem)
+    return list(found.values())
