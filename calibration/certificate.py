@@ -217,7 +217,10 @@ class Certificate:
                 f"{VERSION}: fit again, or use the release that wrote it"
             )
         content = {name: value for name, value in values.items() if name not in ("id", "digest")}
-        digest = _digest(content)
+        try:
+            digest = _digest(content)
+        except ValueError as error:  # NaN, which the reader lets pass and the writer never writes
+            raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
         if values.get("digest") != digest or values.get("id") != digest[:12]:
             raise CertificateError(
                 f"the content does not match its digest {values.get('digest')!r}: the certificate "

@@ -125,8 +125,7 @@ def _measure(outcomes: Replay, path: Sequence[ExitPolicy], delta: float) -> _Mea
         n_problems=outcomes.n_problems,
         answered_T=answered_T,
         wrong_T=wrong_T,
-        # Where nothing was answered there is no risk to speak of; 1 keeps such a policy last in a
-        # tie.
+        # Where nothing was answered there is no risk; 1 keeps such a policy last in a tie.
         risk_T=np.where(answered_T > 0, wrong_T / np.maximum(answered_T, 1), 1.0),
         # Bonferroni over the path, which was fixed before: these bounds hold for all policies at
         # once.

@@ -21,6 +21,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.errors import CalibrationError
+
 
 class ExitReason(StrEnum):
     """Why a rollout stopped thinking."""
@@ -37,23 +39,24 @@ class ExitPolicy:
 
     The low threshold is constant, or grows with the reasoning tokens t as a sigmoid (arXiv
     2602.03814): λ1(t) = lambda_low + low_rise · σ(low_slope · (t - low_shift)). A checkpoint is
-    low by the threshold of its own t. Smoothing is causal: s_t = smoothing · s_(t-1) + (1 -
-    smoothing) · c_t, s at the first reading is the reading itself, and every comparison, that of
-    c_end included, uses s.
+    low by the threshold of its own t.
+
+    Smoothing is causal: s_t = smoothing · s_(t-1) + (1 - smoothing) · c_t, where s at the first
+    reading is the reading itself. Every comparison, that of c_end included, uses s.
 
     Attributes:
         lambda_low: λ1, or where the sigmoid starts from; below 0 it never fires.
         patience: tokens for which the confidence must have stayed low before a low exit.
         lambda_high: λ2; above 1 it never fires.
-        lambda_answer: λa, the least c_end that is answered at a natural end or at the budget; 0 =
-            always.
+        lambda_answer: λa, the least c_end that is answered at a natural end or at the budget;
+            0 = always.
         low_rise: how far the sigmoid rises above `lambda_low`; 0 = constant threshold.
         low_slope: steepness of the sigmoid, per token.
         low_shift: tokens at which the sigmoid is half-way up.
         smoothing: weight of the past in the moving average, in [0, 1); 0 = none.
 
     Raises:
-        ValueError: a value is out of range, or λ1 could reach λ2.
+        CalibrationError: a value is out of range, or λ1 could reach λ2.
     """
 
     lambda_low: float = -1.0
@@ -68,30 +71,32 @@ class ExitPolicy:
     def __post_init__(self) -> None:
         for name, value in self.to_scalars().items():
             if not math.isfinite(value):
-                raise ValueError(f"{name} is {value}: every number of a policy must be finite")
+                raise CalibrationError(
+                    f"{name} is {value}: every number of a policy must be finite"
+                )
         if not isinstance(self.patience, int) or self.patience < 0:
-            raise ValueError(
+            raise CalibrationError(
                 f"patience is {self.patience!r}: give a whole number of tokens, 0 or more"
             )
         if self.lambda_answer < 0:
-            raise ValueError(
+            raise CalibrationError(
                 f"lambda_answer is {self.lambda_answer}: give 0 (always answer) or more"
             )
         if not 0 <= self.smoothing < 1:
-            raise ValueError(
+            raise CalibrationError(
                 f"smoothing is {self.smoothing}: give 0 (none) up to, not including, 1"
             )
         if self.low_rise < 0 or (self.low_rise > 0) != (self.low_slope > 0):
-            raise ValueError(
+            raise CalibrationError(
                 f"low_rise is {self.low_rise} and low_slope {self.low_slope}: "
                 "both must be above 0 (sigmoid λ1) or both 0 (constant λ1)"
             )
         if self.low_rise == 0 and self.low_shift != 0:
-            raise ValueError(
+            raise CalibrationError(
                 f"low_shift is {self.low_shift} without a sigmoid: set low_rise or drop it"
             )
         if self.lambda_low + self.low_rise >= self.lambda_high:
-            raise ValueError(
+            raise CalibrationError(
                 f"the low threshold reaches {self.lambda_low + self.low_rise} and lambda_high is "
                 f"{self.lambda_high}: λ1 must stay below λ2"
             )
@@ -113,16 +118,18 @@ class ExitPolicy:
         """The policy of `to_scalars`; what is left out keeps its default.
 
         Raises:
-            ValueError: an unknown name, or a value the policy refuses.
+            CalibrationError: an unknown name, or a value the policy refuses.
         """
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(scalars) - set(known)):
-            raise ValueError(f"unknown policy fields {unknown}: known are {known}")
+            raise CalibrationError(f"unknown policy fields {unknown}: known are {known}")
         values = {name: float(value) for name, value in scalars.items() if name != "patience"}
         patience = scalars.get("patience", 0)
         whole = int(patience) if math.isfinite(patience) else 0
         if whole != patience:
-            raise ValueError(f"patience is {patience!r}: give a whole number of tokens, 0 or more")
+            raise CalibrationError(
+                f"patience is {patience!r}: give a whole number of tokens, 0 or more"
+            )
         return cls(**values, patience=whole)
 
 
@@ -189,6 +196,11 @@ class Exits:
     high_RT: NDArray[np.bool_]
     low_RT: NDArray[np.bool_]
     answered_RT: NDArray[np.bool_]
+
+    @property
+    def ended_RT(self) -> NDArray[np.bool_]:
+        """Nothing fired: the rollout reached its natural end or its budget."""
+        return ~(self.high_RT | self.low_RT)
 
 
 def find_exits(

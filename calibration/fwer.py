@@ -22,7 +22,7 @@ def fixed_sequence(p_values: ArrayLike, delta: float) -> NDArray[np.bool_]:
     """Which hypotheses fixed-sequence testing rejects: all before the first p-value above delta.
 
     With probability at least 1 - delta no true null is rejected, whatever the dependence between
-    the p-values (LTT, arXiv 2110.01052, §3.2): the first true null of the sequence must be passed
+    the p-values (LTT, arXiv 2110.01052): the first true null of the sequence must be passed
     first. It does not cover an order chosen by looking at the data that give the p-values.
 
     Raises:

@@ -17,6 +17,8 @@ SLACK = 0.02
 def policy_grid(checkpoint_interval: int, max_tokens: int) -> tuple[ExitPolicy, ...]:
     """A fixed grid of about 1,000 policies, the full-budget one among them; no data is looked at.
 
+    λa stays at or below λ2: the end has seen more than the checkpoint that would have fired.
+
     Args:
         checkpoint_interval: N, tokens; patience is a multiple of it.
         max_tokens: the reasoning budget; a patience that reaches it could never run out.
@@ -29,8 +31,7 @@ def policy_grid(checkpoint_interval: int, max_tokens: int) -> tuple[ExitPolicy, 
         for low, patience in (never, *low_exits)
         for high in LAMBDA_HIGH
         for lambda_answer in LAMBDA_ANSWER
-        if lambda_answer
-        <= high  # the last reading has seen more than the one that would have fired
+        if lambda_answer <= high
     )
 
 

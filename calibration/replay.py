@@ -18,8 +18,8 @@ class Replay:
     Attributes:
         answered_PT: share of rollouts answered: the rule answers, and an answer can be read.
         wrong_PT: share answered and wrong.
-        tokens_PT: reasoning tokens and those of the answer, which is forced after any exit and so
-            costs its tokens even where the service abstains.
+        tokens_PT: reasoning tokens, and those of the answer where one is forced or where the model
+            wrote its own. Nothing is forced where the rule abstains.
     """
 
     answered_PT: NDArray[np.float64]
@@ -46,9 +46,9 @@ def replay(traces: Traces, policies: Sequence[ExitPolicy]) -> Replay:
 class Evaluation:
     """One policy on recorded problems, in plain numbers.
 
-    On problems used nowhere before these are unbiased estimates; on those that chose the policy
-    they are optimistic. Shares and means weigh each problem the same, however many rollouts it
-    has.
+    On problems used nowhere before these are honest estimates, without error bars; on those that
+    chose the policy they are optimistic. Shares and means weigh each problem the same, however many
+    rollouts it has.
 
     Attributes:
         n_problems: problems.
@@ -81,7 +81,7 @@ def evaluate(policy: ExitPolicy, traces: Traces) -> Evaluation:
     answered_RT, wrong_RT = _answers(traces, exits)
     outcomes = _outcomes(traces, exits)
     share_answered, share_wrong = outcomes.answered_PT[:, 0].mean(), outcomes.wrong_PT[:, 0].mean()
-    ended_R = ~(exits.high_RT | exits.low_RT)[:, 0]
+    ended_R = exits.ended_RT[:, 0]
     return Evaluation(
         n_problems=traces.n_problems,
         n_rollouts=traces.n_rollouts,
@@ -116,11 +116,15 @@ def _answers(traces: Traces, exits: Exits) -> tuple[NDArray[np.bool_], NDArray[n
 def _outcomes(traces: Traces, exits: Exits) -> Replay:
     rows_R1 = np.arange(traces.n_rollouts)[:, None]
     answered_RT, wrong_RT = _answers(traces, exits)
-    tokens_RC = traces.tokens_RC + traces.answer_tokens_RC
+    wrote_own_RT = traces.natural_R[:, None] & exits.ended_RT
+    has_cost_RT = exits.answered_RT | wrote_own_RT
+    answer_tokens_RT = np.where(has_cost_RT, traces.answer_tokens_RC[rows_R1, exits.stop_RT], 0)
     return Replay(
         answered_PT=_mean_by_problem(traces, answered_RT),
         wrong_PT=_mean_by_problem(traces, wrong_RT),
-        tokens_PT=_mean_by_problem(traces, tokens_RC[rows_R1, exits.stop_RT]),
+        tokens_PT=_mean_by_problem(
+            traces, traces.tokens_RC[rows_R1, exits.stop_RT] + answer_tokens_RT
+        ),
     )
 
 

@@ -111,5 +111,5 @@ def fingerprint_of(table: pa.Table, source: str) -> Fingerprint:
         )
     try:
         return Fingerprint.from_json(json.loads(packed))
-    except CalibrationError as error:
-        raise TraceError(f"{source}: {error}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, CalibrationError) as error:
+        raise TraceError(f"{source}: malformed fingerprint ({error}): collect it again") from error

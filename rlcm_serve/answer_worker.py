@@ -36,6 +36,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints is no reply
+    equal("2/4", "0.5")  # the first comparison compiles much
     replies.write("ready\n")
     for line in sys.stdin:
         answer, other = json.loads(line)

@@ -19,8 +19,11 @@ ModelOption = Annotated[
     str, typer.Option("--model", help="Model folder, hub id, or 'embedded'.")
 ]
 CertificateOption = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option("--certificate", help="Certificate file; by default those in the model's folder."),
+]
+NoCertificateOption = Annotated[
+    bool, typer.Option("--no-certificate", help="Serve without a guarantee.")
 ]
 IntervalOption = Annotated[
     int | None, typer.Option("--interval", help="N, tokens between two readings of confidence.")
@@ -42,6 +45,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
     certificate: CertificateOption = None,
+    no_certificate: NoCertificateOption = False,
     interval: IntervalOption = None,
     max_tokens: MaxTokensOption = None,
     engine_log: LogOption = None,
@@ -51,8 +55,8 @@ def serve(
     """Start the service. vLLM's engine arguments go after `--`."""
     from rlcm_serve.server import run_server
 
-    settings = _settings(model, interval, max_tokens, vllm_arguments)
-    run_server(settings, certificate, host, port, _log(engine_log, verbose))
+    settings = _settings(model, interval, max_tokens, engine_log, verbose, vllm_arguments)
+    raise typer.Exit(run_server(settings, [] if no_certificate else certificate, host, port))
 
 
 def solve(
@@ -61,32 +65,38 @@ def solve(
     n: Annotated[int, typer.Option(help="Samples, merged by voting.")] = 1,
     model: ModelOption = "embedded",
     certificate: CertificateOption = None,
+    no_certificate: NoCertificateOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what /solve would return.")] = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Answer one question, without a server."""
     from rlcm_serve.core import Question
-    from rlcm_serve.server import build_solver
-    from rlcm_serve.session import running_engine
+    from rlcm_serve.server import build_service
+
+    question = Question(problem=problem, alpha=alpha, samples=n)
+    settings = _settings(model, None, None, engine_log, verbose, None)
+    files = [] if no_certificate else certificate
+    service = build_service(settings, files, Console(stderr=True))
 
     async def answer() -> Solution:
-        settings = _settings(model, None, None, None)
-        log = _log(engine_log, verbose)
-        async with running_engine(settings, Console(stderr=True), log) as engine:
-            with build_solver(engine, settings, certificate) as solver:
-                return await solver.solve(Question(problem=problem, alpha=alpha, samples=n))
+        try:
+            await service.start()
+            return await service.solver.solve(question)
+        finally:
+            service.stop()
 
     solution = asyncio.run(answer())
-    console = Console()
     if as_json:
         from rlcm_serve.api.wire import SolveResponse
 
         typer.echo(SolveResponse.from_solution(solution).model_dump_json(indent=2))
         return
+    console = Console()
     console.print(solution.answer if solution.answer is not None else "no answer (abstained)")
     promise = solution.guarantee.statement if solution.guarantee else solution.no_guarantee_reason
-    console.print(f"{solution.exit} exit after {solution.tokens} tokens. {promise}", markup=False)
+    exit_ = f"{solution.exit} exit, {solution.tokens} tokens"
+    console.print(f"{exit_}. {promise}", markup=False, highlight=False)
 
 
 def collect(
@@ -108,12 +118,10 @@ def collect(
     from rlcm_serve.recording import to_rollouts
     from rlcm_serve.session import record_problems
 
-    settings = _settings(model, interval, max_tokens, vllm_arguments)
+    settings = _settings(model, interval, max_tokens, engine_log, verbose, vllm_arguments)
     journal = out.with_suffix(".journal.jsonl")
     identity, recordings = asyncio.run(
-        record_problems(
-            settings, data, journal, rollouts, 1, Console(stderr=True), _log(engine_log, verbose)
-        )
+        record_problems(settings, data, journal, rollouts, 1, Console(stderr=True))
     )
     with AnswerGrader() as grader:
         recorded = to_rollouts(recordings, grader)
@@ -151,19 +159,20 @@ def fit(
 
 
 def _settings(
-    model: str, interval: int | None, max_tokens: int | None, vllm_arguments: list[str] | None
+    model: str,
+    interval: int | None,
+    max_tokens: int | None,
+    engine_log: Path | None,
+    verbose: bool,
+    vllm_arguments: list[str] | None,
 ) -> EngineSettings:
     from rlcm_serve.engine.vllm_engine import EngineSettings
+    from rlcm_serve.terminal import default_engine_log
 
     return EngineSettings(
         model=model,
         interval=interval,
         max_tokens=max_tokens,
         vllm_arguments=tuple(vllm_arguments or ()),
+        log=None if verbose else engine_log or default_engine_log(),
     )
-
-
-def _log(engine_log: Path | None, verbose: bool) -> Path | None:
-    from rlcm_serve.terminal import default_engine_log
-
-    return None if verbose else engine_log or default_engine_log()

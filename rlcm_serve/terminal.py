@@ -5,13 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 def default_engine_log() -> Path:
@@ -21,32 +28,47 @@ def default_engine_log() -> Path:
 
 
 @contextmanager
-def engine_output_to(log: Path | None) -> Iterator[Console]:
+def output_to(log: Path | None) -> Iterator[None]:
     """Sends what this process and those it starts write to stdout and stderr into `log`.
 
-    The processes that vLLM starts meanwhile keep writing there; this one gets its terminal back. The
-    console that is yielded writes to the terminal all along. With `log` None nothing is redirected.
+    The processes that are started meanwhile keep writing there; this one gets its terminal back. With
+    `log` None nothing is redirected. It acts on the whole process, other threads included.
     """
     if log is None:
-        yield Console(stderr=True)
+        yield
         return
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
-    with log.open("w") as file, os.fdopen(os.dup(kept[1]), "w") as terminal:
+    with log.open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-        try:
-            yield Console(file=terminal, force_terminal=os.isatty(kept[1]) or None)
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os.dup2(kept[0], 1)
-            os.dup2(kept[1], 2)
-            for descriptor in kept:
-                os.close(descriptor)
-            logging.getLogger("vllm").setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, original in zip((1, 2), kept, strict=True):
+            os.dup2(original, descriptor)
+            os.close(original)
+        logging.getLogger("vllm").setLevel(logging.ERROR)
+
+
+class StageClock:
+    """Prints one line per stage of a start, with the seconds since the beginning."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._began = time.monotonic()
+        self._last = ""
+
+    def __call__(self, stage: str) -> None:
+        """Reports that `stage` begins."""
+        if stage != self._last:
+            elapsed = time.monotonic() - self._began
+            self._console.print(f"[{elapsed:5.1f} s] {stage}", markup=False, highlight=False)
+            self._last = stage
 
 
 def progress_bar(console: Console) -> Progress:

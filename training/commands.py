@@ -53,24 +53,30 @@ def probe(
     from rlcm_serve.engine.vllm_engine import EngineSettings
     from rlcm_serve.probe import PROBE_FOLDER
     from rlcm_serve.session import record_problems
-    from training.model_card import write_probe_card
+    from rlcm_serve.terminal import default_engine_log
     from training.probe import ProbeTraining, fit_probe, hidden_states
+    from training.probe_card import write_probe_card
 
     console = Console()
     folder = resolve_model(model)
     out = out or folder / PROBE_FOLDER
     journal = work or out.with_suffix(".recordings.jsonl")
     settings = EngineSettings(
-        model=str(folder), interval=interval, max_tokens=max_tokens, needs_probe=False
+        model=str(folder),
+        interval=interval,
+        max_tokens=max_tokens,
+        needs_probe=False,
+        log=default_engine_log(),
     )
     _, recordings = asyncio.run(
-        record_problems(settings, data, journal, rollouts=rollouts, answers=samples, console=console)
+        record_problems(settings, data, journal, rollouts, samples, console)
     )
-    console.print("reading hidden states")
+    console.print(f"reading the hidden states of {len(recordings)} rollouts")
     found = hidden_states(folder, recordings)
-    fitted, metrics = fit_probe(found, ProbeTraining(width=width), report=console.print)
+    training = ProbeTraining(width=width)
+    fitted, metrics = fit_probe(found, training, report=console.print)
     fitted.save(out, interval)
-    write_probe_card(out, metrics, points=len(found.target_N), samples=samples, rollouts=rollouts)
+    write_probe_card(out, metrics, training, rollouts=rollouts, samples=samples)
     console.print(asdict(metrics))
     console.print(f"the probe is in {out}")
 

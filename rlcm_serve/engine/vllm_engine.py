@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from calibration import ExitPolicy, ExitReason
@@ -25,6 +26,7 @@ from rlcm_serve.engine.readings import ReadingsTable, Slot
 from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
 from rlcm_serve.probe import PROBE_FOLDER
 from rlcm_serve.prompts import FORCED_ANSWER, FORCED_SUFFIX
+from rlcm_serve.terminal import output_to
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
@@ -54,7 +56,8 @@ class EngineSettings:
     `interval`, `max_tokens` and `answer_max_tokens` are in tokens. `vllm_arguments` are vLLM's own
     command line arguments, passed through as they are. `slots` bounds the samples that think at a
     time; further ones wait. Without `needs_probe` a model that has none is run as it is: every
-    reading is NaN, which fires nothing; that is how a probe's training data are made.
+    reading is NaN, which fires nothing; that is how a probe's training data are made. What vLLM
+    prints goes to the file `log`, if there is one.
     """
 
     model: str = "embedded"
@@ -67,23 +70,22 @@ class EngineSettings:
     runner: str = "v1"
     needs_probe: bool = True
     log_stats: bool = False
+    log: Path | None = None
     vllm_arguments: tuple[str, ...] = ()
 
 
 class VllmEngine(ReasoningEngine):
     """vLLM under exit control; see `ReasoningEngine` for the contract."""
 
-    def __init__(
-        self, settings: EngineSettings, on_stage: Callable[[str], None] = lambda stage: None
-    ) -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         self.settings = settings
         self.name = settings.model
-        self._on_stage = on_stage
+        self.on_stage: Callable[[str], None] = lambda stage: None
         self._ids = itertools.count()
         self._table: ReadingsTable | None = None
-        self._llm: Any = None
+        self.llm: Any = None  # vLLM's AsyncLLM, once started
 
     async def start(self) -> None:
         self._enter("reading the model's files")
@@ -96,7 +98,7 @@ class VllmEngine(ReasoningEngine):
 
     def _enter(self, stage: str) -> None:
         self.stage = stage
-        self._on_stage(stage)
+        self.on_stage(stage)
 
     def _prepare(self) -> None:
         folder = resolve_model(self.settings.model)
@@ -143,15 +145,15 @@ class VllmEngine(ReasoningEngine):
         )
 
     def _load(self) -> None:
-        from vllm.v1.engine.async_llm import AsyncLLM
+        with output_to(self.settings.log):
+            from vllm.v1.engine.async_llm import AsyncLLM
 
-        arguments = self._arguments()
-        try:
-            self._llm = AsyncLLM.from_engine_args(arguments)
-        except Exception as error:  # vLLM's start-up raises many kinds, most of them RuntimeError
-            raise EngineDead(f"vLLM could not start: {error}") from error
-        context = self._llm.model_config.max_model_len
-        self._context = int(context)
+            arguments = self._arguments()
+            try:
+                self.llm = AsyncLLM.from_engine_args(arguments)
+            except Exception as error:  # noqa: BLE001 -- vLLM's start-up raises many kinds
+                raise EngineDead(f"vLLM could not start: {error}") from error
+        self._context = int(self.llm.model_config.max_model_len)
         capacity = self._context // self.identity.checkpoint_interval + 1
         self._table = ReadingsTable(self.settings.slots, capacity)
 
@@ -192,15 +194,15 @@ class VllmEngine(ReasoningEngine):
         return defaults
 
     def stop(self) -> None:
-        if self._llm is not None:
-            self._llm.shutdown()
-            self._llm = None
+        if self.llm is not None:
+            self.llm.shutdown()
+            self.llm = None
         if self._table is not None:
             self._table.close()
             self._table = None
 
     async def check_health(self) -> None:
-        if self._llm is None or self._llm.errored:
+        if self.llm is None or self.llm.errored:
             raise EngineDead("the engine is not running; restart the service (its log says why)")
 
     def prompt(self, problem: str) -> TokenIds:
@@ -306,7 +308,7 @@ class VllmEngine(ReasoningEngine):
     @property
     def in_flight(self) -> int:
         """Requests that vLLM is working on for this service."""
-        return 0 if self._llm is None else self._llm.output_processor.get_num_unfinished_requests()
+        return 0 if self.llm is None else self.llm.output_processor.get_num_unfinished_requests()
 
     @property
     def _end_ids(self) -> set[int]:
@@ -366,7 +368,7 @@ class VllmEngine(ReasoningEngine):
         request_id = f"rlcm-{next(self._ids)}"
         inputs = {"prompt_token_ids": list(prompt)}
         try:
-            async with aclosing(self._llm.generate(inputs, params, request_id)) as outputs:
+            async with aclosing(self.llm.generate(inputs, params, request_id)) as outputs:
                 async for output in outputs:
                     yield output
         except (EngineDeadError, EngineGenerateError) as error:

@@ -1,4 +1,4 @@
-"""Small recordings made by hand, and a world in which the risk of a policy is known in closed form."""
+"""Small recordings made by hand, and a world in which the risk of a policy has a closed form."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def fingerprint() -> Fingerprint:
 
 @pytest.fixture(scope="session")
 def make_rollout() -> Callable[..., Rollout]:
-    """A rollout from its confidences and verdicts; the last of each belongs to the final reading."""
+    """A rollout from its confidences and verdicts; the last of each is the final reading's."""
 
     def make(
         problem_id: str = "p1",
@@ -59,7 +59,7 @@ def make_rollout() -> Callable[..., Rollout]:
 
 @dataclass(frozen=True)
 class UniformWorld:
-    """Every reading is Uniform(0, 1), its answer is right with just that probability, all independent."""
+    """Readings are Uniform(0, 1), each answer right with just that probability, independently."""
 
     fingerprint: Fingerprint
 

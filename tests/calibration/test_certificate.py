@@ -136,6 +136,7 @@ def test_layout_does_not_matter(tmp_path: Path, certificate: Certificate) -> Non
         ('{"format": "other"}', "not a certificate"),
         ('{"format": "rlcm-certificate", "version": 2}', "version 2 is unknown"),
         ('{"format": "rlcm-certificate", "version": 1}', "does not match its digest None"),
+        ('{"format": "rlcm-certificate", "version": 1, "delta": NaN}', "malformed"),
     ],
 )
 def test_what_is_no_certificate_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from calibration import (
     FULL_BUDGET,
     INITIAL_STATE,
+    CalibrationError,
     ExitPolicy,
     ExitReason,
     answers_at_end,
@@ -22,7 +23,7 @@ HIGH, LOW = ExitReason.HIGH, ExitReason.LOW
 
 
 def walk(policy: ExitPolicy, confidences: Sequence[float]) -> tuple[int, ExitReason | None, bool]:
-    """Column of the exit, its reason (None at the end), and whether it is answered, step by step."""
+    """Step by step: column of the exit, its reason (None at the end), and whether it answers."""
     state = INITIAL_STATE
     *checkpoints, end = confidences
     for column, confidence in enumerate(checkpoints):
@@ -218,10 +219,10 @@ def test_sigmoid_does_not_overflow() -> None:
     ],
 )
 def test_policy_refuses(fields: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(CalibrationError, match=message):
         ExitPolicy.from_scalars(fields)
 
 
 def test_policy_refuses_what_is_set_directly() -> None:
-    with pytest.raises(ValueError, match="patience is 1.5"):
-        replace(FULL_BUDGET, patience=1.5)  # type: ignore[arg-type]
+    with pytest.raises(CalibrationError, match=r"patience is 1\.5"):
+        replace(FULL_BUDGET, patience=1.5)

@@ -43,7 +43,7 @@ def outcomes(*policies: tuple[int, int, float]) -> Replay:
 def test_path_goes_from_safe_to_useful() -> None:
     path = lay_path(
         outcomes(
-            (100, 30, 500.0),  # answers everything
+            (100, 25, 500.0),  # answers everything
             (60, 2, 400.0),  # careful
             (80, 10, 420.0),  # in between
             (79, 12, 450.0),  # beaten by the one before in everything

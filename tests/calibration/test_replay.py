@@ -35,11 +35,19 @@ def traces(make_rollout: MakeRollout, fingerprint: Fingerprint) -> Traces:
 def test_outcomes_by_hand(traces: Traces) -> None:
     eager = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.6, lambda_answer=0.5)
     outcomes = replay(traces, [eager, FULL_BUDGET])
-    # Eager: p1 stops high at 32 tokens, right and wrong; p2 gives up at 32. An answer costs 3.
+    # Eager: p1 stops high at 32 tokens, right and wrong; p2 gives up at 32, and forces no answer.
+    # An answer costs 3.
     assert outcomes.answered_PT.tolist() == [[1.0, 1.0], [0.0, 1.0]]
     assert outcomes.wrong_PT.tolist() == [[0.5, 0.5], [0.0, 1.0]]
     assert outcomes.right_PT.tolist() == [[0.5, 0.5], [0.0, 0.0]]
-    assert outcomes.tokens_PT.tolist() == [[35.0, (43 + 50) / 2], [35.0, 83.0]]
+    assert outcomes.tokens_PT.tolist() == [[35.0, (43 + 50) / 2], [32.0, 83.0]]
+
+
+def test_abstaining_at_the_end_costs_only_what_the_model_wrote_itself(traces: Traces) -> None:
+    outcomes = replay(traces, [ExitPolicy(lambda_answer=1.0)])
+    # p1 ends naturally, its own answers cost 3 each; p2 reaches the budget, and none is forced.
+    assert outcomes.answered_PT.tolist() == [[0.0], [0.0]]
+    assert outcomes.tokens_PT.tolist() == [[(43 + 50) / 2], [80.0]]
 
 
 def test_an_answer_that_cannot_be_read_is_not_given(
@@ -62,7 +70,7 @@ def test_evaluation_by_hand(traces: Traces) -> None:
     # Problems weigh the same: p1 answers both of its rollouts, p2 none of its one.
     assert result.share_answered == 0.5
     assert result.share_right == 0.25
-    assert result.mean_tokens == 35.0
+    assert result.mean_tokens == 33.5
     assert result.full_budget_tokens == pytest.approx((46.5 + 83) / 2)
     assert result.exits == {
         ExitReason.HIGH: 2,

@@ -120,6 +120,9 @@ def test_files_without_a_fingerprint_or_rows_are_refused(
     pq.write_table(table.replace_schema_metadata(None), path)
     with pytest.raises(TraceError, match="no fingerprint in the metadata"):
         read_traces(path)
+    pq.write_table(table.replace_schema_metadata({"rlcm_fingerprint": "{"}), path)
+    with pytest.raises(TraceError, match="malformed fingerprint"):
+        read_traces(path)
     pq.write_table(table.slice(0, 0), path)
     with pytest.raises(TraceError, match="no rows: nothing was recorded"):
         read_traces(path)

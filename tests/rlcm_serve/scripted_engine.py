@@ -33,8 +33,8 @@ IDENTITY = EngineIdentity(
 class Script:
     """How one sample goes if nothing stops it: its readings, its length, its answers.
 
-    `confidences` are read at 16, 32, ... tokens; the last one holds for what follows. `ends_at` None
-    means that it runs into the budget. `own` follows the thinking, `forced` continues the open box.
+    `confidences` are read at 16, 32, ... tokens; the last one holds for what follows. `ends_at`
+    None means that it runs into the budget. `own` follows the thinking, `forced` the open box.
     """
 
     confidences: Sequence[float] = (0.5,)
@@ -45,20 +45,32 @@ class Script:
 
 
 class ScriptedEngine(ReasoningEngine):
-    """Gives its scripts to the samples in turn. While `held`, a sample never gets past 32 tokens."""
+    """Gives its scripts to the samples in turn."""
 
     def __init__(self, *scripts: Script) -> None:
         self.name = "scripted"
         self.identity = IDENTITY
         self.scripts = scripts or (Script(),)
         self.dead = False
-        self.held = False
+        self.held = 0
+        self.all_held = asyncio.Event()
         self.started = asyncio.Event()
         self.stopped = False
         self.policies: list[ExitPolicy] = []
         self.thinking = 0
         self.aborted = 0
         self.forced = 0
+
+    def hold(self, samples: int) -> None:
+        """From now on no sample gets past 16 tokens; `all_held` tells when so many wait there."""
+        self.held = samples
+
+    async def _wait_if_held(self, checkpoint: Checkpoint) -> None:
+        await asyncio.sleep(0)
+        if self.held and checkpoint.tokens > INTERVAL:
+            if self.thinking == self.held:
+                self.all_held.set()
+            await asyncio.Event().wait()
 
     async def start(self) -> None:
         await self.started.wait()
@@ -86,7 +98,7 @@ class ScriptedEngine(ReasoningEngine):
         try:
             thought = self._run(number, policy, budget.thinking)
             for checkpoint in thought.checkpoints:
-                await asyncio.sleep(60 if self.held and checkpoint.tokens > 2 * INTERVAL else 0)
+                await self._wait_if_held(checkpoint)
                 await self.check_health()
                 yield checkpoint
             finished = True

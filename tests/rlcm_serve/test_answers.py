@@ -1,9 +1,12 @@
 import asyncio
 import itertools
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -153,7 +156,7 @@ def test_integers_words_and_identical_texts_need_no_worker() -> None:
 
 
 def test_a_comparison_without_end_is_cut_off_and_the_next_one_works() -> None:
-    with AnswerGrader(time_limit=0.3) as grader:
+    with AnswerGrader(time_limit=0.5) as grader:
         assert grader.equal("2/4", "0.5")
         begin = time.monotonic()
         assert not grader.equal(ENDLESS, r"\sqrt2")
@@ -163,7 +166,7 @@ def test_a_comparison_without_end_is_cut_off_and_the_next_one_works() -> None:
 
 
 def test_a_hard_comparison_is_tried_once() -> None:
-    with AnswerGrader(time_limit=0.3) as grader:
+    with AnswerGrader(time_limit=0.5) as grader:
         grader.equal(ENDLESS, r"\sqrt2")
         begin = time.monotonic()
         assert not grader.equal(r"\sqrt2", ENDLESS)
@@ -197,3 +200,23 @@ async def test_the_event_loop_goes_on_during_a_comparison(grader: AnswerGrader) 
     assert await grader.equal_async("Monday", r"\text{Monday}")
     ticking.cancel()
     assert steps > 1
+
+
+def test_a_worker_that_cannot_start_is_an_error_and_no_verdict() -> None:
+    class Broken(AnswerGrader):
+        def _spawn(self) -> subprocess.Popen[str]:
+            pipe = subprocess.PIPE
+            command = [sys.executable, "-c", "raise SystemExit(3)"]
+            return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    with Broken() as grader, pytest.raises(RuntimeError, match="3"):
+        grader.equal("2/4", "0.5")
+
+
+def test_files_in_the_working_directory_do_not_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "math_verify.py").write_text("raise SystemExit('the wrong math_verify')")
+    monkeypatch.chdir(tmp_path)
+    with AnswerGrader() as grader:
+        assert grader.equal("2/4", "0.5")

@@ -211,10 +211,9 @@ async def test_every_reading_is_reported_as_it_comes(grader: AnswerGrader) -> No
 async def test_cancelling_aborts_every_sample(grader: AnswerGrader) -> None:
     asked = solver(grader, NATURAL)
     engine = engine_of(asked)
-    engine.held = True
+    engine.hold(5)
     solving = asyncio.create_task(asked.solve(replace(QUESTION, samples=5)))
-    while engine.thinking < 5:
-        await asyncio.sleep(0.001)
+    await engine.all_held.wait()
     solving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await solving

@@ -1,0 +1,135 @@
+"""What the probe costs: tokens per second of plain vLLM against vLLM under exit control.
+
+    python benchmarks/overhead.py
+
+Two engines of the same embedded model run in turn, plain, controlled, plain, ..., so that whatever else
+the machine does falls on both; the median of the pairs' ratios is reported. Both generate the same
+number of tokens for the same prompts (end of text ignored); the controlled one reads the probe every 32
+tokens under a rule that never fires, and hands each reading back. A model this small is the worst
+case: its forward pass is hardly longer than the control.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import time
+from pathlib import Path
+
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from calibration import FULL_BUDGET
+from rlcm_serve.core import TokenIds
+from rlcm_serve.engine.control import ControlSpec
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.readings import ReadingsTable
+from rlcm_serve.engine.vllm_engine import EngineSettings, VllmEngine
+from training.tasks.problems import Split, sample_problems
+
+TOKENS = 512
+INTERVAL = 32
+
+
+async def main() -> None:
+    """Prints a table of ratios."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=9, help="interleaved pairs per batch size")
+    parser.add_argument("--log", type=Path, default=Path("runs/overhead.log"))
+    options = parser.parse_args()
+    probed = VllmEngine(EngineSettings(log=options.log))
+    await probed.start()
+    plain = plain_engine()
+    sides = Side(plain, None), Side(probed.llm, probed)
+    prompts = [
+        probed.prompt(problem.question) for problem in sample_problems(Split.VALIDATION, 64, seed=9)
+    ]
+    print("| batch | plain, tokens/s | with probe, tokens/s | ratio, median (min to max) |")
+    print("|---|---|---|---|")
+    try:
+        for batch in (1, 64):
+            speeds = [
+                [await side.speed(prompts[:batch]) for side in sides]
+                for _ in range(options.pairs + 1)
+            ][1:]  # the first pair warms up
+            ratios = [with_probe / without for without, with_probe in speeds]
+            without, with_probe = (statistics.median(side) for side in zip(*speeds, strict=True))
+            print(
+                f"| {batch} | {without:.0f} | {with_probe:.0f} | {statistics.median(ratios):.3f} "
+                f"({min(ratios):.3f} to {max(ratios):.3f}) |",
+                flush=True,
+            )
+    finally:
+        probed.stop()
+        plain.shutdown()
+
+
+def plain_engine() -> AsyncLLM:
+    """The same model and settings in vLLM alone, without our classes."""
+    return AsyncLLM.from_engine_args(
+        AsyncEngineArgs(
+            model=str(EMBEDDED_MODEL),
+            dtype="float32",
+            enforce_eager=True,
+            max_num_seqs=128,
+            enable_prefix_caching=True,
+            disable_log_stats=True,
+            generation_config="vllm",
+        )
+    )
+
+
+class Side:
+    """One of the two engines, and what its requests carry."""
+
+    def __init__(self, llm: AsyncLLM, probed: VllmEngine | None) -> None:
+        self.llm, self.probed = llm, probed
+        self.table = ReadingsTable(64, TOKENS // INTERVAL) if probed else None
+        self.names = itertools.count()
+
+    async def speed(self, prompts: list[TokenIds]) -> float:
+        """Tokens per second of one batch."""
+        began = time.perf_counter()
+        await asyncio.gather(*map(self._generate, prompts))
+        return len(prompts) * TOKENS / (time.perf_counter() - began)
+
+    async def _generate(self, prompt: TokenIds) -> None:
+        params = SamplingParams(
+            temperature=0.8,
+            max_tokens=TOKENS,
+            ignore_eos=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        slot = None
+        if self.table is not None and self.probed is not None:
+            slot = await self.table.acquire(INTERVAL)
+            high, low = self.probed.stop_ids
+            params.extra_args = ControlSpec(
+                policy=FULL_BUDGET,
+                interval=INTERVAL,
+                budget=TOKENS + 1,
+                stop_high=high,
+                stop_low=low,
+                think_end=None,  # reads on to the last token
+                table=self.table.address,
+                slot=slot.number,
+                ticket=slot.ticket,
+            ).to_extra_args()
+        received, readings = 0, 0
+        inputs = {"prompt_token_ids": list(prompt)}
+        async for output in self.llm.generate(inputs, params, f"overhead-{next(self.names)}"):
+            received += len(output.outputs[0].token_ids)
+            readings += len(slot.new(received)) if slot else 0
+        if received != TOKENS or readings != ((TOKENS - 1) // INTERVAL if slot else 0):
+            raise RuntimeError(f"{received} tokens and {readings} readings: nothing comparable ran")
+        if self.table is not None and slot is not None:
+            self.table.release(slot)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
