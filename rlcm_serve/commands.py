@@ -13,7 +13,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from rlcm_serve.core import Solution
-    from rlcm_serve.engine.vllm_engine import EngineSettings
+    from rlcm_serve.engine.launch import EngineSettings
 
 ModelOption = Annotated[
     str, typer.Option("--model", help="Model folder, hub id, or 'embedded'.")
@@ -166,7 +166,7 @@ def _settings(
     verbose: bool,
     vllm_arguments: list[str] | None,
 ) -> EngineSettings:
-    from rlcm_serve.engine.vllm_engine import EngineSettings
+    from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.terminal import default_engine_log
 
     return EngineSettings(

@@ -1,16 +1,19 @@
-"""Recording: labelled problems run through the engine at full budget, with an answer at every reading.
+"""Recording: labelled problems run through the engine at full budget, an answer at every reading.
 
 Two uses share it: calibration records what each exit would have answered (one forced answer per
-checkpoint), probe training how often a prefix leads to the right one (K forced answers, RLCM App. A).
-What is finished is kept in a journal, so an interrupted run goes on where it stopped.
+checkpoint), probe training how often a prefix leads to the right one (K forced answers, RLCM
+App. A). What is finished is kept in a journal, so an interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import aclosing
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +37,23 @@ class LabelledProblem:
     answer: str
     group: str | None = None
 
+    @classmethod
+    def from_json(cls, row: Any, number: int) -> Self:
+        """The problem of line `number`, which is also its id if the line gives none.
+
+        Raises:
+            ValueError: there is no text for `problem` or `answer`.
+        """
+        if not isinstance(row, dict):
+            raise ValueError("not a JSON object")
+        text = {key: "" if row.get(key) is None else str(row[key]) for key in ("problem", "answer")}
+        if missing := [key for key, value in text.items() if not value.strip()]:
+            raise ValueError(f"no {' and no '.join(missing)}")
+        group = row.get("group")
+        return cls(
+            id=str(row.get("id", number)), group=None if group is None else str(group), **text
+        )
+
 
 def read_problems(path: Path) -> list[LabelledProblem]:
     """Reads JSONL with `problem`, `answer` and, optionally, `id` and `group` in each line.
@@ -42,29 +62,32 @@ def read_problems(path: Path) -> list[LabelledProblem]:
         RequestRefused: a line is malformed or an id comes twice; the message names the line.
     """
     problems: dict[str, LabelledProblem] = {}
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            problem = LabelledProblem(
-                id=str(row.get("id", number)),
-                problem=str(row["problem"]),
-                answer=str(row["answer"]),
-                group=row.get("group"),
-            )
-        except (json.JSONDecodeError, KeyError, AttributeError) as error:
-            raise RequestRefused(
-                "data",
-                f"{path}, line {number}: {error!r}; each line is a JSON object with 'problem' and "
-                "'answer'",
-            ) from error
-        if problem.id in problems:
-            raise RequestRefused("data", f"{path}, line {number}: id {problem.id!r} comes twice")
-        problems[problem.id] = problem
+    with path.open("rb") as file:  # bytes: a text's U+2028 ends no line
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                problem = LabelledProblem.from_json(json.loads(line), number)
+            except ValueError as error:
+                raise RequestRefused(
+                    "data",
+                    f"{path}, line {number}: {error}; each line is a JSON object with 'problem' "
+                    "and 'answer'",
+                ) from error
+            if problem.id in problems:
+                raise RequestRefused(
+                    "data", f"{path}, line {number}: id {problem.id!r} comes twice"
+                )
+            problems[problem.id] = problem
     if not problems:
         raise RequestRefused("data", f"{path} holds no problem")
     return list(problems.values())
+
+
+def digest_problems(problems: Iterable[LabelledProblem]) -> str:
+    """SHA-256 of problems and answers, shortened to 16 hexadecimal digits."""
+    rows = [astuple(problem) for problem in problems]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +126,7 @@ class Recording:
     def from_json(cls, plain: dict[str, Any]) -> Self:
         """The recording of `to_json`."""
         readings = tuple(
-            ForcedReading(
-                **(r | {"answers": tuple(r["answers"]), "correct": tuple(r["correct"])})
-            )
+            ForcedReading(**(r | {"answers": tuple(r["answers"]), "correct": tuple(r["correct"])}))
             for r in plain["readings"]
         )
         ids = {"prompt": tuple(plain["prompt"]), "tokens": tuple(plain["tokens"])}
@@ -122,9 +143,10 @@ class Recorder:
         """One rollout at full budget, and `answers` answers forced at every checkpoint of it."""
         prompt = self.engine.prompt(problem.problem)
         budget = self.engine.identity.budget
-        async for event in self.engine.think(prompt, FULL_BUDGET, budget):
-            if isinstance(event, Thought):
-                thought = event
+        async with aclosing(self.engine.think(prompt, FULL_BUDGET, budget)) as events:
+            async for event in events:
+                if isinstance(event, Thought):
+                    thought = event
         readings = await asyncio.gather(
             *(self._reading(problem, prompt, thought, at) for at in thought.checkpoints)
         )
@@ -174,8 +196,8 @@ class Journal:
             if stored != header:
                 raise RequestRefused(
                     "out",
-                    f"{path} was written under other settings ({stored}); delete it to begin anew, "
-                    "or use the settings it was begun with",
+                    f"{path} was written under other settings: {stored}, not {header}; delete it "
+                    "to begin anew, or use the settings it was begun with",
                 )
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,8 +218,7 @@ class Journal:
 
     def repair(self) -> None:
         """Cuts off a last line that was not finished."""
-        content = self.path.read_bytes()
-        self.path.write_bytes(content[: content.rfind(b"\n") + 1])
+        os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
 
 
 async def record_all(
@@ -214,24 +235,28 @@ async def record_all(
 
     Raises:
         EngineDead: the engine died; what was finished is in the journal.
+        RequestRefused: a problem does not fit into the model's context.
     """
     journal.repair()
-    finished = {(r.problem_id, r.rollout): r for r in journal.recordings()}
-    wanted = [(problem, rollout) for problem in problems for rollout in range(rollouts)]
-    missing = iter([(p, r) for p, r in wanted if (p.id, r) not in finished])
+    wanted = {(problem.id, rollout): problem for problem in problems for rollout in range(rollouts)}
+    stored = {(r.problem_id, r.rollout): r for r in journal.recordings()}
+    finished = {key: stored[key] for key in wanted if key in stored}
+    missing = iter([key for key in wanted if key not in finished])
     progress(len(finished), len(wanted))
 
     async def work() -> None:
-        for problem, rollout in missing:
-            recording = await recorder.record(problem, rollout)
-            journal.append(recording)
-            finished[problem.id, rollout] = recording
+        for key in missing:
+            finished[key] = await recorder.record(wanted[key], rollout=key[1])
+            journal.append(finished[key])
             progress(len(finished), len(wanted))
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(CONCURRENCY):
-            group.create_task(work())
-    return [finished[problem.id, rollout] for problem, rollout in wanted]
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CONCURRENCY):
+                group.create_task(work())
+    except ExceptionGroup as failures:  # the first one stopped the others
+        raise failures.exceptions[0] from None
+    return [finished[key] for key in wanted]
 
 
 def to_rollouts(recordings: Iterable[Recording], grader: AnswerGrader) -> list[Rollout]:

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from rlcm_serve.api import create_app
 from rlcm_serve.engine.model_files import resolve_model
-from rlcm_serve.engine.vllm_engine import EngineSettings, VllmEngine
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.guarantees import find_certificates
 from rlcm_serve.service import Service
 from rlcm_serve.terminal import StageClock

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.engine.base import EngineIdentity
-from rlcm_serve.engine.vllm_engine import EngineSettings, VllmEngine
-from rlcm_serve.recording import Journal, Recorder, Recording, read_problems, record_all
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.recording import (
+    Journal,
+    Recorder,
+    Recording,
+    digest_problems,
+    read_problems,
+    record_all,
+)
 from rlcm_serve.terminal import StageClock, progress_bar
 
 
@@ -43,13 +51,20 @@ async def record_problems(
 ) -> tuple[EngineIdentity, list[Recording]]:
     """Records labelled problems with a progress bar; goes on from `journal` if it exists.
 
+    Where no probe is needed none counts: a probe may be trained anew from recordings that are
+    finished.
+
     Raises:
         RequestRefused: the data are malformed, or the journal is of another run.
         ModelRefused, EngineDead: as `running_engine`.
     """
     problems = read_problems(data)
     async with running_engine(settings, console) as engine:
-        kept = Journal(journal, {"identity": asdict(engine.identity), "answers": answers})
+        made_by = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
+        kept = Journal(
+            journal,
+            {"identity": asdict(made_by), "answers": answers, "data": digest_problems(problems)},
+        )
         with AnswerGrader() as grader, progress_bar(console) as progress:
             bar = progress.add_task("recording", total=None)
             recordings = await record_all(

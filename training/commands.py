@@ -50,7 +50,7 @@ def probe(
 ) -> None:
     """Train a confidence probe for any model (RLCM App. B), without any RL."""
     from rlcm_serve.engine.model_files import resolve_model
-    from rlcm_serve.engine.vllm_engine import EngineSettings
+    from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.probe import PROBE_FOLDER
     from rlcm_serve.session import record_problems
     from rlcm_serve.terminal import default_engine_log

@@ -38,10 +38,6 @@ class ReasoningEngine(ABC):
 
     identity: EngineIdentity
     """Known once `start` has returned."""
-
-    stage: str = "not started"
-    """What `start` is doing, in a few words; "ready" once it has returned."""
-
     @abstractmethod
     async def start(self) -> None:
         """Loads the model.

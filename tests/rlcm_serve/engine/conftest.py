@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rlcm_serve.engine.vllm_engine import EngineSettings, VllmEngine
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.vllm_engine import VllmEngine
 
 
 @pytest.fixture(scope="session")

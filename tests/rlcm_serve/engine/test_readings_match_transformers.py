@@ -18,7 +18,8 @@ from transformers import AutoModel
 from calibration import FULL_BUDGET, ExitPolicy
 from rlcm_serve.core import Budget, Thought, TokenIds
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
-from rlcm_serve.engine.vllm_engine import EngineSettings, VllmEngine
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import EngineDead
 from rlcm_serve.probe import PROBE_FOLDER, Probe
 from training.tasks.problems import Split, sample_problems
