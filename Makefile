@@ -18,7 +18,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: install serve test test-gpu check format clean distclean help
+.PHONY: install serve test test-gpu check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -59,6 +59,37 @@ check: $(INSTALLED)  ## lint, formatting, types
 format: $(INSTALLED)  ## rewrite the code as `check` wants it
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+# Everything under rlcm_serve/models/embedded and benchmarks/traces, from nothing. Each step goes on
+# where it was interrupted, and is left out once it is done.
+RUN    := runs/embedded
+RLCM   := $(BIN)/rlcm
+TRACES := benchmarks/traces
+
+embedded: $(RUN)/model/certificates/selective.json $(TRACES)/embedded-test.parquet  ## train, calibrate and measure the embedded model anew, into runs/ (two hours on two cores)
+
+$(RUN)/%.jsonl: | $(INSTALLED)
+	@mkdir -p $(RUN)
+	@$(RLCM) examples --jsonl --split $(word 1,$(subst -, ,$*)) --count $(word 2,$(subst -, ,$*)) > $@
+
+$(RUN)/model/model.safetensors: | $(INSTALLED)
+	@$(RLCM) train sft --out $(RUN)/model
+
+$(RUN)/model/probe/probe.safetensors: $(RUN)/train-1200.jsonl $(RUN)/model/model.safetensors
+	@$(RLCM) train probe --model $(RUN)/model --data $< --interval 32 --rollouts 2 --samples 4
+
+$(TRACES)/embedded-order.parquet: $(RUN)/order-400.jsonl $(RUN)/model/probe/probe.safetensors
+	@$(RLCM) collect --model $(RUN)/model --data $< --out $@
+
+$(TRACES)/embedded-calibration.parquet: $(RUN)/calibration-1000.jsonl $(RUN)/model/probe/probe.safetensors
+	@$(RLCM) collect --model $(RUN)/model --data $< --out $@
+
+$(TRACES)/embedded-test.parquet: $(RUN)/test-240.jsonl $(RUN)/model/probe/probe.safetensors
+	@$(RLCM) collect --model $(RUN)/model --data $< --rollouts 8 --out $@
+
+$(RUN)/model/certificates/selective.json: $(TRACES)/embedded-order.parquet $(TRACES)/embedded-calibration.parquet
+	@mkdir -p $(@D)
+	@$(RLCM) fit --order $(TRACES)/embedded-order.parquet --calibration $(TRACES)/embedded-calibration.parquet --alphas 0.05,0.1,0.2 --delta 0.1 --out $@
 
 clean:  ## remove caches and build output
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

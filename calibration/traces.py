@@ -192,6 +192,8 @@ def read_traces(path: str | Path) -> Traces:
         FileNotFoundError: there is no such file or directory.
     """
     path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or directory")
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not paths:
         raise TraceError(f"{path}: no *.parquet file in this directory: collect traces first")

@@ -1,7 +1,8 @@
-"""The `rlcm` command. Other packages add their own commands through the entry points `rlcm.commands`."""
+"""The `rlcm` command. Other packages add commands through the entry points `rlcm.commands`."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -33,10 +34,11 @@ def _add_plugins() -> None:
 
 
 def main() -> None:
-    """Runs the command line; an error made on purpose is shown as its message alone."""
+    """Runs the command line; what a user can mend is shown as its message alone, status 1."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is stopped
     _add_plugins()
     try:
         app()
-    except (RlcmError, CalibrationError, FileNotFoundError) as error:
+    except (RlcmError, CalibrationError, OSError) as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
         sys.exit(1)

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from rlcm_serve.core import Solution
     from rlcm_serve.engine.launch import EngineSettings
 
-ModelOption = Annotated[
-    str, typer.Option("--model", help="Model folder, hub id, or 'embedded'.")
-]
+ModelOption = Annotated[str, typer.Option("--model", help="Model folder, hub id, or 'embedded'.")]
 CertificateOption = Annotated[
     list[Path] | None,
     typer.Option("--certificate", help="Certificate file; by default those in the model's folder."),
@@ -26,14 +24,13 @@ NoCertificateOption = Annotated[
     bool, typer.Option("--no-certificate", help="Serve without a guarantee.")
 ]
 IntervalOption = Annotated[
-    int | None, typer.Option("--interval", help="N, tokens between two readings of confidence.")
+    int | None,
+    typer.Option("--interval", min=1, help="N, tokens between two readings of confidence."),
 ]
 MaxTokensOption = Annotated[
-    int | None, typer.Option("--max-tokens", help="Thinking budget of one sample, tokens.")
+    int | None, typer.Option("--max-tokens", min=1, help="Thinking budget of one sample, tokens.")
 ]
-LogOption = Annotated[
-    Path | None, typer.Option("--engine-log", help="File for what vLLM prints.")
-]
+LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for what vLLM prints.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show what vLLM prints.")]
 VllmArguments = Annotated[
     list[str] | None, typer.Argument(help="After `--`: vLLM's engine arguments, passed through.")
@@ -66,7 +63,9 @@ def solve(
     model: ModelOption = "embedded",
     certificate: CertificateOption = None,
     no_certificate: NoCertificateOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what /solve would return.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what /solve would return.")
+    ] = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -93,7 +92,8 @@ def solve(
         typer.echo(SolveResponse.from_solution(solution).model_dump_json(indent=2))
         return
     console = Console()
-    console.print(solution.answer if solution.answer is not None else "no answer (abstained)")
+    said = solution.answer if solution.answer is not None else "no answer (abstained)"
+    console.print(said, markup=False, highlight=False)
     promise = solution.guarantee.statement if solution.guarantee else solution.no_guarantee_reason
     exit_ = f"{solution.exit} exit, {solution.tokens} tokens"
     console.print(f"{exit_}. {promise}", markup=False, highlight=False)
@@ -103,7 +103,7 @@ def collect(
     data: Annotated[Path, typer.Option(help="JSONL of labelled problems.")],
     out: Annotated[Path, typer.Option(help="Parquet file for the traces.")],
     model: ModelOption = "embedded",
-    rollouts: Annotated[int, typer.Option(help="Rollouts per problem.")] = 1,
+    rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 1,
     interval: IntervalOption = None,
     max_tokens: MaxTokensOption = None,
     engine_log: LogOption = None,

@@ -18,7 +18,7 @@ _WEIGHTS, _CONFIG = "probe.safetensors", "config.json"
 
 @dataclass(frozen=True, slots=True)
 class ProbeConfig:
-    """What a probe was made for: its sizes, and the tokens between two readings it was trained on."""
+    """What a probe was made for: its sizes, and the tokens between two readings in training."""
 
     hidden_size: int
     width: int

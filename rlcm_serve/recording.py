@@ -49,9 +49,11 @@ class LabelledProblem:
         text = {key: "" if row.get(key) is None else str(row[key]) for key in ("problem", "answer")}
         if missing := [key for key, value in text.items() if not value.strip()]:
             raise ValueError(f"no {' and no '.join(missing)}")
-        group = row.get("group")
+        id_, group = row.get("id"), row.get("group")
         return cls(
-            id=str(row.get("id", number)), group=None if group is None else str(group), **text
+            id=str(number if id_ is None else id_),
+            group=None if group is None else str(group),
+            **text,
         )
 
 
@@ -142,11 +144,7 @@ class Recorder:
     async def record(self, problem: LabelledProblem, rollout: int) -> Recording:
         """One rollout at full budget, and `answers` answers forced at every checkpoint of it."""
         prompt = self.engine.prompt(problem.problem)
-        budget = self.engine.identity.budget
-        async with aclosing(self.engine.think(prompt, FULL_BUDGET, budget)) as events:
-            async for event in events:
-                if isinstance(event, Thought):
-                    thought = event
+        thought = await self._think(problem, prompt)
         readings = await asyncio.gather(
             *(self._reading(problem, prompt, thought, at) for at in thought.checkpoints)
         )
@@ -159,6 +157,17 @@ class Recorder:
             natural=thought.exit is ExitReason.NATURAL,
             readings=tuple(readings),
         )
+
+    async def _think(self, problem: LabelledProblem, prompt: TokenIds) -> Thought:
+        budget = self.engine.identity.budget
+        try:
+            async with aclosing(self.engine.think(prompt, FULL_BUDGET, budget)) as events:
+                async for event in events:
+                    if isinstance(event, Thought):
+                        return event
+        except RequestRefused as error:
+            raise RequestRefused("data", f"problem {problem.id!r}: {error}") from error
+        raise RuntimeError("the engine's events ended without a thought")
 
     async def _reading(
         self, problem: LabelledProblem, prompt: TokenIds, thought: Thought, at: Checkpoint

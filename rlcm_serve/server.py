@@ -1,4 +1,4 @@
-"""Puts the pieces together: an engine, its certificates and a server, from the command line's words."""
+"""Puts the pieces together: an engine, its certificates and a server, as `rlcm` asks for them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import uvicorn
 from rich.console import Console
 
 from rlcm_serve.api import create_app
-from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.guarantees import find_certificates
 from rlcm_serve.service import Service

@@ -31,8 +31,8 @@ def default_engine_log() -> Path:
 def output_to(log: Path | None) -> Iterator[None]:
     """Sends what this process and those it starts write to stdout and stderr into `log`.
 
-    The processes that are started meanwhile keep writing there; this one gets its terminal back. With
-    `log` None nothing is redirected. It acts on the whole process, other threads included.
+    The processes that are started meanwhile keep writing there; this one gets its terminal back.
+    With `log` None nothing is redirected. It acts on the whole process, other threads included.
     """
     if log is None:
         yield

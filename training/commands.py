@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-app = typer.Typer(help="Train what the service needs: the embedded model, a probe.", no_args_is_help=True)
+app = typer.Typer(
+    help="Train what the service needs: the embedded model, a probe.", no_args_is_help=True
+)
 
 
 @app.command()
 def sft(
     out: Annotated[Path, typer.Option(help="Folder for the model and its checkpoints.")],
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 9000,
-    threads: Annotated[int, typer.Option(help="CPU threads.")] = 2,
+    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 9000,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
     seed: Annotated[int, typer.Option(help="Seed of weights and data.")] = 0,
 ) -> None:
     """Train the embedded reasoner from scratch; goes on from its last checkpoint."""
@@ -39,18 +43,18 @@ def probe(
     out: Annotated[
         Path | None, typer.Option(help="Probe folder; by default probe/ in the model's.")
     ] = None,
-    interval: Annotated[int, typer.Option(help="N, tokens between two readings.")] = 500,
-    rollouts: Annotated[int, typer.Option(help="Rollouts per problem.")] = 8,
-    samples: Annotated[int, typer.Option(help="K, forced answers per reading.")] = 4,
-    width: Annotated[int, typer.Option(help="Hidden units of the probe.")] = 256,
-    max_tokens: Annotated[int | None, typer.Option(help="Thinking budget, tokens.")] = None,
+    interval: Annotated[int, typer.Option(min=1, help="N, tokens between two readings.")] = 500,
+    rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 8,
+    samples: Annotated[int, typer.Option(min=1, help="K, forced answers per reading.")] = 4,
+    width: Annotated[int, typer.Option(min=1, help="Hidden units of the probe.")] = 256,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Thinking budget, tokens.")] = None,
     work: Annotated[
         Path | None, typer.Option(help="Journal of the recordings; an interrupted run goes on.")
     ] = None,
 ) -> None:
     """Train a confidence probe for any model (RLCM App. B), without any RL."""
-    from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.probe import PROBE_FOLDER
     from rlcm_serve.session import record_problems
     from rlcm_serve.terminal import default_engine_log
@@ -82,20 +86,27 @@ def probe(
 
 
 def examples(
-    split: Annotated[str, typer.Option(help="train, validation, order, calibration or test.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="train, validation, order, calibration or test.")
+    ] = "test",
     count: Annotated[
-        int | None, typer.Option(help="Problems; by default one of each family and level.")
+        int | None, typer.Option(min=1, help="Problems; by default one of each family and level.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Which problems.")] = 0,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="Labelled problems, one JSON a line.")] = False,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Labelled problems, one JSON a line.")
+    ] = False,
 ) -> None:
     """Print questions the embedded model was made for, of every family and level."""
-    from training.tasks.problems import FAMILIES, LEVELS, Split, sample_problems
+    from training.tasks.problems import FAMILIES, LEVELS, Split, problem_stream, sample_problems
 
     if split not in list(Split):
         raise typer.BadParameter(f"{split!r} is none of {', '.join(Split)}", param_hint="--split")
-    wanted = count or len(FAMILIES) * len(LEVELS)
-    problems = sample_problems(Split(split), wanted, seed)
+    if count is None:
+        one_of_each = problem_stream(Split(split), random.Random(seed))
+        problems = list(islice(one_of_each, len(FAMILIES) * len(LEVELS)))
+    else:
+        problems = sample_problems(Split(split), count, seed)
     for problem in problems:
         if jsonl:
             row = {"id": problem.id, "problem": problem.question, "answer": problem.answer}

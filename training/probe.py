@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -19,6 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from calibration.metrics import auroc, expected_calibration_error
 from rlcm_serve.probe import Probe
 from rlcm_serve.recording import Recording
+from training.errors import TrainingRefused
 
 Report = Callable[[str], None]
 
@@ -28,7 +28,8 @@ class ProbeData:
     """Cuts of reasoning (N): the state there, and how often forcing an answer gave the right one.
 
     Attributes:
-        hidden_NH: final-layer state (after the final norm) at the last token of the prefix, float32.
+        hidden_NH: final-layer state (after the final norm) at the last token of the prefix,
+            float32.
         target_N: Y_b in [0, 1], float32.
         problem_N: index of the problem, so that a split never parts one problem's cuts.
         tokens_N: reasoning tokens before the cut.
@@ -73,15 +74,21 @@ class ProbeMetrics:
 
 
 def hidden_states(
-    model_folder: Path, recordings: Sequence[Recording], device: str = "cpu"
+    model_folder: Path, recordings: Sequence[Recording], device: str | None = None
 ) -> ProbeData:
     """One forward of each rollout through transformers, and the states at its cuts.
 
+    Args:
+        model_folder: weights and configuration; they keep their data type.
+        recordings: the rollouts.
+        device: where to run; by default a GPU if there is one.
+
     Raises:
-        OSError: `model_folder` holds no model that transformers loads.
+        OSError, ValueError: `model_folder` holds no model that transformers loads.
     """
     from transformers import AutoModel
 
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     model = AutoModel.from_pretrained(model_folder, dtype="auto").to(device).eval()
     problems = {name: i for i, name in enumerate(dict.fromkeys(r.problem_id for r in recordings))}
     states, targets, owners, lengths = [], [], [], []
@@ -106,12 +113,12 @@ def split_by_problem(data: ProbeData, share: float, seed: int) -> tuple[Tensor, 
     """Masks over cuts for fitting (`share` of the problems) and validation.
 
     Raises:
-        ValueError: there are too few problems for both.
+        TrainingRefused: there are too few problems for both.
     """
     problems = torch.unique(data.problem_N)
     count = round(share * len(problems))
     if not 0 < count < len(problems):
-        raise ValueError(
+        raise TrainingRefused(
             f"{len(problems)} problems cannot be split {share:.0%} to {1 - share:.0%}: record more"
         )
     order = torch.randperm(len(problems), generator=torch.Generator().manual_seed(seed))
@@ -141,7 +148,8 @@ def fit_probe(
     best, best_state, stale = math.inf, layers.state_dict(), 0
     for epoch in range(training.epochs):
         layers.train()
-        for batch in rows[torch.randperm(len(rows))].split(training.batch):
+        shuffled = rows[torch.randperm(len(rows))]
+        for batch in torch.split(shuffled, training.batch):
             logits_B = layers(inputs_NH[batch])[:, 0]
             loss = binary_cross_entropy_with_logits(logits_B, data.target_N[batch])
             optimizer.zero_grad()
@@ -188,22 +196,26 @@ def measure_probe(
     with torch.inference_mode():
         logit_N = probe.logit(data.hidden_NH[on_N])
         confidence_N = torch.sigmoid(logit_N).double().numpy()
-    level = float(target_N.mean()) if constant is None else constant
-    constant_N = torch.full_like(target_N, math.log(level / (1 - level)))
-    entropy_N = -torch.special.xlogy(target_N, target_N)
-    entropy_N -= torch.special.xlogy(1 - target_N, 1 - target_N)
+    level = target_N.mean() if constant is None else torch.tensor(constant)
     soft_N = target_N.double().numpy()
     return ProbeMetrics(
         points=len(target_N),
         problems=len(torch.unique(data.problem_N[on_N])),
         bce=binary_cross_entropy_with_logits(logit_N, target_N).item(),
-        bce_floor=entropy_N.mean().item(),
-        bce_constant=binary_cross_entropy_with_logits(constant_N, target_N).item(),
+        bce_floor=_cross_entropy(target_N, target_N),
+        bce_constant=_cross_entropy(level, target_N),
         auroc=auroc(confidence_N, soft_N >= 0.5),
         ece=expected_calibration_error(confidence_N, soft_N),
     )
 
 
+def _cross_entropy(confidence: Tensor, target_N: Tensor) -> float:
+    """Infinite where a confidence of 0 or 1 is wrong; 0 · log 0 is 0, its limit."""
+    right_N = torch.special.xlogy(target_N, confidence)
+    wrong_N = torch.special.xlogy(1 - target_N, 1 - confidence)
+    return -(right_N + wrong_N).mean().item()
+
+
 def all_cuts(data: ProbeData) -> Tensor:
     """The mask that takes every cut."""
-    return torch.from_numpy(np.ones(len(data.target_N), dtype=np.bool_))
+    return torch.ones(len(data.target_N), dtype=torch.bool)

@@ -1,23 +1,24 @@
 """Warm start: trains the embedded reasoner from scratch on program-made reasoning.
 
-A Qwen3-architecture model of 1.3 M parameters. Muon on the matrices, AdamW on the rest; the learning
-rate warms up, stays, and falls linearly over the second half. The run can be stopped and started
-again: it goes on from its last checkpoint and sees the batches it would have seen.
+A Qwen3-architecture model of 1.3 M parameters. Muon on the matrices, AdamW on the rest; the
+learning rate warms up, stays, and falls linearly over the second half. The run can be stopped and
+started again: it goes on from its last checkpoint and sees the batches it would have seen.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from training.sft_data import IGNORED, DrillSchedule, WarmStartBatches
+from training.errors import TrainingRefused
+from training.sft_data import IGNORED, Batch, DrillSchedule, WarmStartBatches
 from training.tasks.tokenizer import build_tokenizer
 
 TEMPERATURE = 0.8
@@ -31,6 +32,9 @@ class SftConfig:
     """One warm start. `batch_tokens` counts padding; learning rates are the peaks."""
 
     steps: int = 9000
+    confidence_steps: int = 1500
+    confidence_weight: float = 0.1
+    confidence_lr: float = 0.3  # share of the peak
     batch_tokens: int = 2048
     hidden_size: int = 160
     intermediate_size: int = 448
@@ -47,10 +51,31 @@ class SftConfig:
     threads: int = 2
     save_every: int = 250
 
+    @property
+    def all_steps(self) -> int:
+        """Both phases."""
+        return self.steps + self.confidence_steps
+
     def lr_factor(self, step: int) -> float:
-        """Share of the peak learning rate at `step`: warm-up, plateau, linear decay to zero."""
+        """Share of the peak learning rate: warm-up, plateau, decay; then a lower decay once more."""
+        if step >= self.steps:
+            return self.confidence_lr * (self.all_steps - step) / self.confidence_steps
         decay = min(1.0, 2 * (self.steps - step) / self.steps)
         return min(1.0, (step + 1) / self.warmup_steps) * decay
+
+
+class Losses(NamedTuple):
+    """Of one step, or averaged: nats per predicted token, nats per token of reasoning."""
+
+    language: float
+    confidence: float
+
+    def towards(self, new: Self) -> Losses:
+        """The running average, one step on."""
+        return Losses(*(0.98 * old + 0.02 * own for old, own in zip(self, new, strict=True)))
+
+    def __str__(self) -> str:
+        return f"loss {self.language:.4f}, of confidence {self.confidence:.4f}"
 
 
 class WarmStart:
@@ -62,42 +87,60 @@ class WarmStart:
         self.model = build_model(config, tokenizer)
         matrices = [p for n, p in self.model.named_parameters() if _is_matrix(n, p)]
         others = [p for n, p in self.model.named_parameters() if not _is_matrix(n, p)]
-        self.muon = torch.optim.Muon(
-            matrices, lr=config.muon_lr, momentum=0.95, weight_decay=0.01
-        )
+        self.confidence_head = torch.nn.Linear(config.hidden_size, 1)
+        torch.nn.init.zeros_(self.confidence_head.weight)
+        self.muon = torch.optim.Muon(matrices, lr=config.muon_lr, momentum=0.95, weight_decay=0.01)
         self.adamw = torch.optim.AdamW(
-            others, lr=config.adamw_lr, betas=(0.9, 0.98), weight_decay=0.0
+            [*others, *self.confidence_head.parameters()],
+            lr=config.adamw_lr,
+            betas=(0.9, 0.98),
+            weight_decay=0.0,
         )
         self.others = others
         self.step = 0
         self.chunk_start = 0
         self.seconds = 0.0
 
-    def update(self, ids_BT: torch.Tensor, labels_BT: torch.Tensor) -> float:
-        """One optimiser step; returns the mean loss in nats per predicted token."""
+    def update(self, batch: Batch) -> Losses:
+        """One optimiser step; in the first phase there is no loss of confidence."""
         factor = self.config.lr_factor(self.step)
-        for optimizer, peak in ((self.muon, self.config.muon_lr), (self.adamw, self.config.adamw_lr)):
+        for optimizer, peak in (
+            (self.muon, self.config.muon_lr),
+            (self.adamw, self.config.adamw_lr),
+        ):
             for group in optimizer.param_groups:
                 group["lr"] = peak * factor
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            hidden_BTH = self.model.model(input_ids=ids_BT, use_cache=False).last_hidden_state
-            targets_BT = labels_BT[:, 1:]
+            hidden_BTH = self.model.model(input_ids=batch.ids_BT, use_cache=False).last_hidden_state
+            targets_BT = batch.labels_BT[:, 1:]
             predicted_BT = targets_BT != IGNORED
             logits_NV = self.model.lm_head(hidden_BTH[:, :-1][predicted_BT])
         loss = cross_entropy(logits_NV.float(), targets_BT[predicted_BT])
-        loss.backward()  # type: ignore[no-untyped-call]
+        confidence_loss = torch.zeros(())
+        if self.step >= self.config.steps and (batch.right_BT != IGNORED).any():
+            confidence_loss = self._confidence_loss(hidden_BTH, batch)
+        total = loss + self.config.confidence_weight * confidence_loss
+        total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.others, 1.0)
-        self.muon.step()
+        self.muon.step()  # type: ignore[no-untyped-call]
         self.adamw.step()
         self.model.zero_grad(set_to_none=True)
+        self.confidence_head.zero_grad(set_to_none=True)
         self.step += 1
-        return loss.item()
+        return Losses(loss.item(), confidence_loss.item())
+
+    def _confidence_loss(self, hidden_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """Binary cross-entropy, in nats, of whether the answer held at each token is right."""
+        known_BT = batch.right_BT != IGNORED
+        logits_N = self.confidence_head(hidden_BTH[known_BT].float())[:, 0]
+        return binary_cross_entropy_with_logits(logits_N, batch.right_BT[known_BT].float())
 
     def save(self, path: Path) -> None:
         """Writes the whole state, or leaves the older one as it was."""
         state = {
             "config": self.config,
             "model": self.model.state_dict(),
+            "confidence_head": self.confidence_head.state_dict(),
             "muon": self.muon.state_dict(),
             "adamw": self.adamw.state_dict(),
             "step": self.step,
@@ -106,21 +149,22 @@ class WarmStart:
         }
         unfinished = path.with_suffix(".part")
         torch.save(state, unfinished)
-        os.replace(unfinished, path)
+        unfinished.replace(path)
 
     def load(self, path: Path) -> None:
         """Takes up a saved state.
 
         Raises:
-            ValueError: it was saved by a run of another configuration.
+            TrainingRefused: it was saved by a run of another configuration.
         """
         state = torch.load(path, weights_only=False)
         if state["config"] != self.config:
-            raise ValueError(
+            raise TrainingRefused(
                 f"{path} was written with {state['config']}, not {self.config}; "
                 "use the same settings to go on, or another --out to begin anew"
             )
         self.model.load_state_dict(state["model"])
+        self.confidence_head.load_state_dict(state["confidence_head"])
         self.muon.load_state_dict(state["muon"])
         self.adamw.load_state_dict(state["adamw"])
         self.step, self.chunk_start = state["step"], state["chunk_start"]
@@ -171,21 +215,26 @@ def train(config: SftConfig, out: Path) -> float:
     )
     columns = ("{task.description}", BarColumn(), "{task.completed}/{task.total} steps")
     with Progress(
-        *columns, TextColumn("loss {task.fields[loss]:.3f}"), TimeElapsedColumn(),
+        *columns,
+        TextColumn("loss {task.fields[loss]:.3f}"),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
     ) as progress:
-        bar = progress.add_task("warm start", total=config.steps, completed=run.step, loss=0.0)
-        began, average = time.monotonic() - run.seconds, None
-        for ids_BT, labels_BT, run.chunk_start in batches:
-            if run.step >= config.steps:
+        bar = progress.add_task("warm start", total=config.all_steps, completed=run.step, loss=0.0)
+        began = time.monotonic() - run.seconds
+        average: Losses | None = None
+        for batch in batches:
+            if run.step >= config.all_steps:
                 break
-            loss = run.update(ids_BT, labels_BT)
-            average = loss if average is None else 0.98 * average + 0.02 * loss
-            progress.update(bar, completed=run.step, loss=average)
+            run.chunk_start = batch.chunk_start
+            losses = run.update(batch)
+            average = losses if average is None else average.towards(losses)
+            progress.update(bar, completed=run.step, loss=average.language)
             if run.step % config.save_every == 0:
                 run.seconds = time.monotonic() - began
                 run.save(checkpoint)
-                progress.console.print(f"step {run.step}: loss {average:.4f}, {run.seconds:.0f} s")
+                progress.console.print(f"step {run.step}: {average}, {run.seconds:.0f} s")
+        run.seconds = time.monotonic() - began
     export(run.model, tokenizer, out)
     return run.seconds
 

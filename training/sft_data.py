@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,44 +34,65 @@ class DrillSchedule:
     steps: int
 
     def share(self, step: int) -> float:
+        """The share of documents made at `step` that are drills."""
         return self.start + (self.end - self.start) * min(1.0, 2 * step / self.steps)
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, item: Document) -> tuple[list[int], list[int]]:
-    """Token ids and labels of one document, each of the same length."""
+class Encoded(NamedTuple):
+    """One document, or a padded batch of them: the three have one shape.
+
+    `labels` are the ids to predict, or IGNORED. `right` is 1 or 0 where an answer held is right or not,
+    and IGNORED outside of reasoning.
+    """
+
+    ids: Ids
+    labels: Ids
+    right: Ids
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, item: Document) -> Encoded:
+    """Token ids and labels of one document, shape (T,) each."""
     ids: list[int] = []
     labels: list[int] = []
-    for text, learned in item.pieces:
-        piece: list[int] = tokenizer.encode(text, add_special_tokens=False)
-        ids += piece
-        labels += piece if learned else [IGNORED] * len(piece)
-    return ids, labels
+    right: list[int] = []
+    for piece in item.pieces:
+        own: list[int] = tokenizer.encode(piece.text, add_special_tokens=False)
+        ids += own
+        labels += own if piece.learned else [IGNORED] * len(own)
+        right += [IGNORED if piece.right is None else int(piece.right)] * len(own)
+    return Encoded(*(np.array(values, np.int64) for values in (ids, labels, right)))
 
 
-def pack(
-    encoded: list[tuple[list[int], list[int]]], batch_tokens: int, pad: int
-) -> list[tuple[Ids, Ids]]:
+def pack(encoded: list[Encoded], batch_tokens: int, pad: int) -> list[Encoded]:
     """Sorts documents by length and cuts them into padded batches of at most `batch_tokens`."""
-    groups: list[list[tuple[list[int], list[int]]]] = [[]]
-    for item in sorted(encoded, key=lambda pair: len(pair[0])):
-        if groups[-1] and len(item[0]) * (len(groups[-1]) + 1) > batch_tokens:
+    groups: list[list[Encoded]] = [[]]
+    for item in sorted(encoded, key=lambda document: len(document.ids)):
+        if groups[-1] and len(item.ids) * (len(groups[-1]) + 1) > batch_tokens:
             groups.append([])
         groups[-1].append(item)
     return [_pad(group, pad) for group in groups]
 
 
-def _pad(group: list[tuple[list[int], list[int]]], pad: int) -> tuple[Ids, Ids]:
-    width = max(len(ids) for ids, _ in group)
-    ids_BT = np.full((len(group), width), pad, np.int64)
-    labels_BT = np.full((len(group), width), IGNORED, np.int64)
-    for row, (ids, labels) in enumerate(group):
-        ids_BT[row, : len(ids)] = ids
-        labels_BT[row, : len(labels)] = labels
-    return ids_BT, labels_BT
+def _pad(group: list[Encoded], pad: int) -> Encoded:
+    shape = len(group), max(len(item.ids) for item in group)
+    batch = Encoded(*(np.full(shape, fill, np.int64) for fill in (pad, IGNORED, IGNORED)))
+    for row, item in enumerate(group):
+        for padded_BT, values_T in zip(batch, item, strict=True):
+            padded_BT[row, : len(values_T)] = values_T
+    return batch
 
 
-class WarmStartBatches(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Batches from step `first` on, without end: (ids_BT, labels_BT), int64.
+class Batch(NamedTuple):
+    """Padded documents, int64, and the step at which their chunk began."""
+
+    ids_BT: torch.Tensor
+    labels_BT: torch.Tensor
+    right_BT: torch.Tensor
+    chunk_start: int
+
+
+class WarmStartBatches(IterableDataset[Batch]):
+    """Batches from step `first` on, without end.
 
     A chunk's documents depend on the seed and the step it begins at, so a resumed run sees the
     batches it would have seen; at most one chunk is made again to find the place.
@@ -89,17 +111,18 @@ class WarmStartBatches(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
         self.batch_tokens, self.seed = batch_tokens, seed
         self.chunk_start, self.first = chunk_start, first
 
-    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, int]]:
+    def __iter__(self) -> Iterator[Batch]:
         torch.set_num_threads(1)
         step = self.chunk_start
         while True:
             chunk_start = step
-            for ids, labels in self._chunk(chunk_start):
+            for padded in self._chunk(chunk_start):
                 if step >= self.first:
-                    yield torch.from_numpy(ids), torch.from_numpy(labels), chunk_start
+                    ids, labels, right = map(torch.from_numpy, padded)
+                    yield Batch(ids, labels, right, chunk_start)
                 step += 1
 
-    def _chunk(self, step: int) -> list[tuple[Ids, Ids]]:
+    def _chunk(self, step: int) -> list[Encoded]:
         rng = random.Random(f"{self.seed}-{step}")
         problems = problem_stream(Split.TRAIN, rng)
         made = [
@@ -107,7 +130,7 @@ class WarmStartBatches(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
             for _ in range(_CHUNK)
         ]
         encoded = [encode(self.tokenizer, item) for item in made]
-        short = [pair for pair in encoded if len(pair[0]) <= _MAX_DOCUMENT]
+        short = [item for item in encoded if len(item.ids) <= _MAX_DOCUMENT]
         batches = pack(short, self.batch_tokens, self.tokenizer.pad_token_id)
         rng.shuffle(batches)
         return batches

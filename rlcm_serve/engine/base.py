@@ -38,6 +38,7 @@ class ReasoningEngine(ABC):
 
     identity: EngineIdentity
     """Known once `start` has returned."""
+
     @abstractmethod
     async def start(self) -> None:
         """Loads the model.
@@ -77,5 +78,7 @@ class ReasoningEngine(ABC):
     async def force_answers(
         self, prompt: TokenIds, thinking: TokenIds, budget: Budget, count: int = 1
     ) -> tuple[Completion, ...]:
-        """Samples `count` answers forced after `thinking` (RLCM App. A), each of at most
-        `budget.answer` tokens. The text begins inside `\\boxed{`."""
+        r"""Samples `count` answers forced after `thinking` (RLCM App. A).
+
+        Each has at most `budget.answer` tokens. The text begins inside `\boxed{`.
+        """

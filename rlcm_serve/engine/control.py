@@ -1,7 +1,7 @@
 """One request's exit rule as vLLM's worker sees it: what to read, when to stop, what to report.
 
-Both model runners' processors (`processor_v1`, `processor_v2`) drive this object; it imports nothing
-of vLLM and nothing of torch.
+Both model runners' processors (`processor_v1`, `processor_v2`) drive this object; it imports
+nothing of vLLM and nothing of torch.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class EngineSettings:
         top_p: of the sampling.
         slots: samples that may think at a time; further ones wait.
         runner: vLLM's model runner, "v1" or "v2".
-        needs_probe: refuse a model without a probe. Else it runs as it is, and every reading is NaN,
-            which fires nothing; that is how a probe's training data are made.
+        needs_probe: refuse a model without a probe. Else it runs as it is, and every reading is
+            NaN, which fires nothing; that is how a probe's training data are made.
         log_stats: have vLLM count what it does, for Prometheus.
         log: file for what vLLM prints; None leaves it on the terminal.
         vllm_arguments: vLLM's own command line arguments, passed through as they are.
@@ -86,7 +86,7 @@ def launch(
     with output_to(settings.log):
         try:
             return AsyncLLM.from_engine_args(arguments)
-        except Exception as error:  # noqa: BLE001 -- vLLM's start-up raises many kinds
+        except Exception as error:  # vLLM's start-up raises many kinds
             raise EngineDead(f"vLLM could not start: {error}") from error
 
 
@@ -108,7 +108,9 @@ def _arguments(
 
     for argument in settings.vllm_arguments:
         if argument.partition("=")[0].replace("_", "-") in _OURS:
-            _refuse_arguments(f"{argument} is set by the service; for a model use `rlcm ... --model`")
+            _refuse_arguments(
+                f"{argument} is set by the service; for a model use `rlcm ... --model`"
+            )
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(prog="rlcm serve --"))
     parser.error = _refuse_arguments
     parsed = parser.parse_args([*_defaults(files), *settings.vllm_arguments])

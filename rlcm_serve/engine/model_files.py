@@ -1,4 +1,4 @@
-"""What the service knows of a model before vLLM loads it: its folder, its digests, its spare ids."""
+"""What the service knows of a model before vLLM loads it: folder, digests, spare ids."""
 
 from __future__ import annotations
 
@@ -140,8 +140,9 @@ def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int,
         if id_ - 1 in reserved and id_ < vocabulary:
             return id_ - 1, id_
     raise ModelRefused(
-        f"the model's vocabulary of {vocabulary} ids leaves no two neighbours unused, which the exit "
-        "control needs to stop a request; enlarge the embedding by two rows (resize_token_embeddings)"
+        f"the model's vocabulary of {vocabulary} ids leaves no two neighbours unused, which the "
+        "exit control needs to stop a request; enlarge the embedding by two rows "
+        "(resize_token_embeddings)"
     )
 
 

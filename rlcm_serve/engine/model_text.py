@@ -1,4 +1,4 @@
-"""The model's text: prompts in, reasoning and answers out, and the ids that mean something to us."""
+"""The model's text: prompts in, reasoning and answers out, the ids that mean something to us."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class ModelText:
             return self._encode(self._chat(problem))
         # Text that spells a special token stays text: it must not close the turn or the thinking.
         before, after = self._chat(_PLACEHOLDER).split(_PLACEHOLDER)
-        content = self.tokenizer.encode(problem, add_special_tokens=False, split_special_tokens=True)
+        content = self.tokenizer.encode(
+            problem, add_special_tokens=False, split_special_tokens=True
+        )
         return (*self._encode(before), *content, *self._encode(after))
 
     def answer(self, ids: Sequence[int]) -> str:

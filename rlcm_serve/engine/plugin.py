@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import threading
+
+_VLLM_PROCESSES = ("EngineCore", "Worker")
+
 
 def register() -> None:
-    """Registers `Probed<Arch>` for every text generation model that vLLM knows, without loading one."""
+    """Makes `Probed<Arch>` known for every architecture that vLLM knows, without loading one."""
     from vllm.model_executor.models.registry import ModelRegistry
 
     known = list(ModelRegistry.models)
@@ -13,3 +19,18 @@ def register() -> None:
         if architecture.startswith("Probed") or probed in known:
             continue
         ModelRegistry.register_model(probed, f"rlcm_serve.engine.probed_model:{probed}")
+    _end_with_parent()
+
+
+def _end_with_parent() -> None:
+    """vLLM's engine outlives a front end that was killed; ours ends with it."""
+    parent = multiprocessing.parent_process()
+    name = multiprocessing.current_process().name
+    if parent is None or not any(part in name for part in _VLLM_PROCESSES):
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="rlcm-end-with-parent", daemon=True).start()

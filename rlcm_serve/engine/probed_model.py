@@ -1,8 +1,8 @@
 """Any causal language model of vLLM with a confidence probe at its head.
 
-`module:Probed<Arch>` is resolved on demand by this module's `__getattr__`, as a subclass of vLLM's own
-class for `<Arch>`. The subclass keeps the states that logits are computed from, so that the exit
-control can read some of them, and makes the two stop ids impossible to sample by chance.
+`module:Probed<Arch>` is resolved on demand by this module's `__getattr__`, as a subclass of vLLM's
+own class for `<Arch>`. The subclass keeps the states that logits are computed from, so that the
+exit control can read some of them, and makes the two stop ids impossible to sample by chance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from rlcm_serve.probe import Probe
 
 PREFIX = "Probed"
 CONFIG_KEY = "rlcm"
-"""Key in vLLM's `additional_config`: {"probe": folder or None, "reserved": [first id, one past the last]}."""
+"""Key in vLLM's `additional_config`.
+
+Its value is {"probe": folder or None, "reserved": [first stop id, one past the last]}.
+"""
 
 
 class LatestStates:

@@ -22,6 +22,11 @@ class _Tracked:
         self.row = -1
         self.states_NH: torch.Tensor | None = None
 
+    def leave_batch(self) -> None:
+        """Keeps its own row of the states alone: it may return, but may also have finished."""
+        if self.states_NH is not None:
+            self.states_NH, self.row = self.states_NH[self.row : self.row + 1].clone(), 0
+
 
 class ExitProcessor(LogitsProcessor):
     """Reads the probe at each request's checkpoints and forces a stop id when the rule fires."""
@@ -36,10 +41,17 @@ class ExitProcessor(LogitsProcessor):
         self._by_slot: dict[int, _Tracked] = {}
 
     def is_argmax_invariant(self) -> bool:
+        """No: a stop id may be forced."""
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
+        """Follows requests that join, leave and change places in the batch."""
+        if batch_update is None:
+            return
+        before = set(self._tracked.values())
         process_dict_updates(self._tracked, batch_update, self._track)
+        for tracked in before.difference(self._tracked.values()):
+            tracked.leave_batch()
 
     def _track(
         self, params: SamplingParams, prompt: list[int] | None, output: list[int]
@@ -56,6 +68,7 @@ class ExitProcessor(LogitsProcessor):
         return tracked
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
+        """Takes the readings that are due at this step; where one stops a request, forces it."""
         if not self._tracked:
             return logits
         due: list[tuple[int, ExitControl, int]] = []
@@ -66,8 +79,7 @@ class ExitProcessor(LogitsProcessor):
             if tokens and control.is_end(tracked.output[-1]):
                 # c_end is the state before this token: kept from the step that sampled it, which a
                 # preemption may have put several steps back.
-                confidence = LATEST.confidence([tracked.row], tracked.states_NH)
-                control.end(tokens - 1, confidence[0])
+                control.end(tokens - 1, *LATEST.confidence([tracked.row], tracked.states_NH))
                 tracked.states_NH = None
                 continue
             if control.reads_at(tokens):

@@ -1,8 +1,9 @@
 """Exit control for vLLM's V2 model runner (CUDA's default).
 
-Written against the same `ExitControl` as V1. Lengths come from the host's own counts, so a step without
-a checkpoint costs one small copy from the device (the tokens just fed, to see a thought close); a step
-with one, a second. Until `make test-gpu` has passed on a GPU, CUDA starts with the V1 runner.
+Written against the same `ExitControl` as V1. Lengths come from the host's own counts, so a step
+without a checkpoint costs one small copy from the device (the tokens just fed, to see a thought
+close); a step with one, a second. Until `make test-gpu` has passed on a GPU, CUDA starts with the
+V1 runner.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ class _Tracked:
         self.row = -1
         self.states_NH: torch.Tensor | None = None
 
+    def leave_batch(self) -> None:
+        """Keeps its own row of the states alone: it may return, but may also have finished."""
+        if self.states_NH is not None:
+            self.states_NH, self.row = self.states_NH[self.row : self.row + 1].clone(), 0
+
 
 class ExitProcessorV2(LogitsProcessor):
     """Reads the probe at each request's checkpoints and forces a stop id when the rule fires."""
@@ -50,8 +56,12 @@ class ExitProcessorV2(LogitsProcessor):
         self._prefill_len = req_states.prefill_len
         self._tracked: dict[int, _Tracked] = {}
         self._by_slot: dict[int, _Tracked] = {}
+        self._present: set[int] = set()  # slots of the model runner that the last batch held
 
     def add_request(self, req_idx: int, sampling_params: SamplingParams) -> bool:
+        """Whether the request that enters slot `req_idx` of the model runner is controlled."""
+        if req_idx in self._tracked:
+            self._tracked[req_idx].leave_batch()
         spec = ControlSpec.from_extra_args(sampling_params.extra_args)
         if spec is None:
             self._tracked.pop(req_idx, None)
@@ -64,7 +74,9 @@ class ExitProcessorV2(LogitsProcessor):
         return True
 
     def apply(self, logits: torch.Tensor, ctx: LogitsContext) -> torch.Tensor:
+        """Takes the readings that are due at this step; where one stops a request, forces it."""
         slots = [int(slot) for slot in ctx.idx_mapping_np]
+        self._note_leavers(set(slots))
         if not any(slot in self._tracked for slot in slots):
             return logits
         fed = ctx.input_ids.tolist()
@@ -78,8 +90,8 @@ class ExitProcessorV2(LogitsProcessor):
                 continue  # a chunk of a prefill: what it samples is thrown away
             control, tokens = tracked.control, length - int(self._prompt_len.np[slot])
             if tokens and control.is_end(fed[row]):
-                confidence = self._latest.confidence([tracked.row], tracked.states_NH)
-                control.end(tokens - 1, confidence[0])
+                kept = self._latest.confidence([tracked.row], tracked.states_NH)
+                control.end(tokens - 1, *kept)
                 tracked.states_NH = None
                 continue
             if control.reads_at(tokens):
@@ -93,3 +105,9 @@ class ExitProcessorV2(LogitsProcessor):
                     logits[row] = float("-inf")
                     logits[row, stop] = 0.0
         return logits
+
+    def _note_leavers(self, present: set[int]) -> None:
+        for slot in self._present - present:
+            if slot in self._tracked:
+                self._tracked[slot].leave_batch()
+        self._present = present

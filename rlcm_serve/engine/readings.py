@@ -1,8 +1,8 @@
 """The way back of the probe's readings: a file in shared memory, written by vLLM's worker.
 
 One slot per request in flight. The worker of any model-parallel or data-parallel rank on this host
-maps the file when the first request names it. A ticket keeps a request that was aborted, but is still
-in the batch for a step, from writing into a slot that has passed to another request.
+maps the file when the first request names it. A ticket keeps a request that was aborted, but is
+still in the batch for a step, from writing into a slot that has passed to another request.
 """
 
 from __future__ import annotations

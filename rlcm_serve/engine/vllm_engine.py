@@ -43,6 +43,7 @@ class VllmEngine(ReasoningEngine):
         self._table: ReadingsTable | None = None
 
     async def start(self) -> None:
+        """Reads the model's files, starts vLLM, and takes one reading to see that it can."""
         self.on_stage("reading the model's files")
         files = await asyncio.to_thread(self._read_files)
         self.on_stage("starting vLLM")
@@ -96,6 +97,7 @@ class VllmEngine(ReasoningEngine):
         )
 
     def stop(self) -> None:
+        """Ends vLLM's processes and removes the readings' table."""
         if self.llm is not None:
             self.llm.shutdown()
             self.llm = None
@@ -103,6 +105,7 @@ class VllmEngine(ReasoningEngine):
             self._table.close()
 
     async def check_health(self) -> None:
+        """Whether vLLM itself says that it runs."""
         if self.llm is None or self.llm.errored:
             raise EngineDead("the engine is not running; restart the service (its log says why)")
 
@@ -117,15 +120,17 @@ class VllmEngine(ReasoningEngine):
         return 0 if self.llm is None else self.llm.output_processor.get_num_unfinished_requests()
 
     def prompt(self, problem: str) -> TokenIds:
+        """In the model's own chat template; a problem that spells a special token stays text."""
         return self._text.prompt(problem)
 
     async def think(
         self, prompt: TokenIds, policy: ExitPolicy, budget: Budget
     ) -> AsyncGenerator[Checkpoint | Thought]:
+        """One request to vLLM, its readings taken from a slot of the table as they come."""
         self._check_room(prompt, budget)
         table = await self._running_table()
-        # After the budget comes the stop id that ends it; after a natural end, the closing token and
-        # the model's own answer.
+        # After the budget comes the stop id that ends it; after a natural end, the closing token
+        # and the model's own answer.
         params = self._sampling_params(budget.thinking + budget.answer + 2, self.stop_ids)
         slot = await table.acquire(self.identity.checkpoint_interval)
         tokens: list[int] = []
@@ -154,6 +159,7 @@ class VllmEngine(ReasoningEngine):
     async def force_answers(
         self, prompt: TokenIds, thinking: TokenIds, budget: Budget, count: int = 1
     ) -> tuple[Completion, ...]:
+        """One request to vLLM, its prefix cached from the thinking."""
         params = self._sampling_params(budget.answer)
         params.n = count
         ids: list[list[int]] = [[] for _ in range(count)]
@@ -238,9 +244,9 @@ class VllmEngine(ReasoningEngine):
         if needed > self._context:
             raise RequestRefused(
                 "problem",
-                f"the prompt has {len(prompt)} tokens; with {budget.thinking} to think and {answering} "
-                f"to answer that is {needed}, and the model's context holds {self._context}: shorten "
-                "the problem or lower max_tokens",
+                f"the prompt has {len(prompt)} tokens; with {budget.thinking} to think and "
+                f"{answering} to answer that is {needed}, and the model's context holds "
+                f"{self._context}: shorten the problem or lower max_tokens",
             )
 
 

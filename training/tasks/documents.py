@@ -17,10 +17,25 @@ VERBALISED_SHARE = 0.12
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """Text in pieces; only the pieces marked `learned` are predicted."""
+class Piece:
+    """Some text of a document.
 
-    pieces: tuple[tuple[str, bool], ...]
+    Attributes:
+        text: the text.
+        learned: whether it is predicted, or only read.
+        right: within reasoning, whether the answer held so far is right; None elsewhere.
+    """
+
+    text: str
+    learned: bool
+    right: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Text in pieces."""
+
+    pieces: tuple[Piece, ...]
 
 
 def prompt_text(question: str, verbalise: bool = False) -> str:
@@ -54,21 +69,31 @@ def document(problem: Problem, rng: random.Random) -> Document:
         held = reasoning.candidate_at(cut) or problem.answer
         return Document(
             (
-                (prompt_text(problem.question), False),
-                (reasoning.text[:cut], True),
-                (FORCED_SUFFIX, False),
-                (forced_text(held), True),
+                Piece(prompt_text(problem.question), learned=False),
+                *_reasoning_pieces(problem, reasoning, cut),
+                Piece(FORCED_SUFFIX, learned=False),
+                Piece(forced_text(held), learned=True),
             )
         )
     verbalise = rng.random() < VERBALISED_SHARE
     confidence = _said_confidence(problem, reasoning, rng) if verbalise else None
     return Document(
         (
-            (prompt_text(problem.question, verbalise), False),
-            (reasoning.text, True),
-            (answered_text(reasoning.final, confidence), True),
+            Piece(prompt_text(problem.question, verbalise), learned=False),
+            *_reasoning_pieces(problem, reasoning, len(reasoning.text)),
+            Piece(answered_text(reasoning.final, confidence), learned=True),
         )
     )
+
+
+def _reasoning_pieces(problem: Problem, reasoning: Reasoning, cut: int) -> list[Piece]:
+    """The first `cut` characters, by passages: what is held changes at the end of one."""
+    pieces, held = [], None
+    for passage in reasoning.passages:
+        pieces.append(Piece(passage.text[:cut], learned=True, right=held == problem.answer))
+        cut -= len(pieces[-1].text)
+        held = passage.candidate
+    return [piece for piece in pieces if piece.text]
 
 
 def _said_confidence(problem: Problem, reasoning: Reasoning, rng: random.Random) -> float:
@@ -92,4 +117,4 @@ def drill(rng: random.Random) -> Document:
         words = (scene.gain if gain else scene.loss).format(size)
         sign = family.plus if gain else family.minus
         lines.append(f"{rng.choice(LETTERS)} {words}: {value} {sign} {size} is {result}.")
-    return Document(((" ".join(lines) + END, True),))
+    return Document((Piece(" ".join(lines) + END, learned=True),))

@@ -1,8 +1,8 @@
 """The embedded reasoner's questions: three families, six levels, problems kept apart by split.
 
-Every family is the same walk told differently: a value, then lettered steps that move it. The letter
-is what makes a model of one or two million parameters able to learn it: the reasoning repeats each
-letter, so every step finds its instruction by an exact match (see docs/decisions.md).
+Every family is the same walk told differently: a value, then lettered steps that move it. The
+letter is what makes a model of one or two million parameters able to learn it: the reasoning
+repeats each letter, so every step finds its instruction by an exact match (see docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
+
+from training.errors import TrainingRefused
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -37,7 +39,7 @@ _SHARES = (
 
 
 def split_of(question: str) -> Split:
-    """The split a question belongs to, for ever: a hash of its text, in shares of 60/10/10/10/10."""
+    """The split of a question, for ever: a hash of its text, in shares of 60/10/10/10/10."""
     bucket = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "big") % 100
     for split, share in _SHARES:
         if bucket < share:
@@ -214,20 +216,22 @@ def sample_problems(
     families: Sequence[str] = tuple(FAMILIES),
     levels: Sequence[int] = tuple(LEVELS),
 ) -> list[Problem]:
-    """`count` different problems of one split, balanced over families and levels.
+    """`count` different problems of one split: independent draws, every family and level as likely.
 
     Raises:
-        ValueError: the split does not hold that many different problems of these levels.
+        TrainingRefused: the split does not hold that many different problems of these levels.
     """
+    rng = random.Random(f"{split}-{seed}")
     found: dict[str, Problem] = {}
-    stream = problem_stream(split, random.Random(f"{split}-{seed}"), families, levels)
-    for tried, problem in enumerate(stream):
+    for _ in range(100 * count):
+        problem = make_problem(rng.choice(families), rng.choice(levels), rng)
+        if problem.split is split:
+            found.setdefault(problem.question, problem)
         if len(found) == count:
             break
-        if tried > 50 * count:
-            raise ValueError(
-                f"found only {len(found)} different problems of split {split!r}, families "
-                f"{list(families)}, levels {list(levels)}; ask for fewer than {count}"
-            )
-        found.setdefault(problem.question, problem)
+    if len(found) < count:
+        raise TrainingRefused(
+            f"found only {len(found)} different problems of split {split.value!r}, families "
+            f"{list(families)}, levels {list(levels)}; ask for fewer than {count}"
+        )
     return list(found.values())

@@ -102,8 +102,8 @@ class _Writer:
         """A likely mistake: the wrong direction, off by one, or off by ten."""
         near = [right + 1, right - 1, *([] if self.family.modulus else [right + 10, right - 10])]
         guesses = [self.family.move(value, -amount)] + [self.family.move(v, 0) for v in near]
-        ten = [v for v in guesses if v != right and v in self.family.values]
-        return self.rng.choice(ten) if ten else right
+        wrong = [v for v in guesses if v != right and v in self.family.values]
+        return self.rng.choice(wrong) if wrong else right
 
     def _hedge(self, slipped: bool) -> str:
         hedged = self.rng.random() < (HEDGE_WRONG if slipped else HEDGE_RIGHT)
@@ -124,7 +124,7 @@ class _Writer:
             mismatch = f"Now I get {value}{self._hedge(slipped)}, but before I got {seen[-1]}."
             self.say(f"{mismatch} Wait, that does not match.", value)
             seen.append(value)
-            if attempt == 3 and self.problem.level >= 5 or attempt == MAX_PASSES:
+            if (attempt == 3 and self.problem.level >= 5) or attempt == MAX_PASSES:
                 doubt = "I keep getting different results. I am not sure"
                 self.say(f"{doubt}, I will go with {value}.", value)
                 break

@@ -1,0 +1,63 @@
+"""A model that has no `</think>`: read over its whole completion, and nothing is closed for it."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel
+
+from calibration import FULL_BUDGET, ExitReason
+from rlcm_serve.answers import close_boxed, last_boxed
+from rlcm_serve.core import Thought
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.probe import PROBE_FOLDER, Probe
+from training.tasks.problems import Split, sample_problems
+
+
+@pytest.fixture
+def thoughtless(tmp_path: Path) -> Path:
+    """The embedded model with its closing token under a name that means nothing."""
+    folder = Path(shutil.copytree(EMBEDDED_MODEL, tmp_path / "thoughtless"))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        text = (folder / name).read_text()
+        (folder / name).write_text(text.replace("</think>", "<|note|>"))
+    return folder
+
+
+async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
+    engine = VllmEngine(EngineSettings(model=str(thoughtless)))
+    await engine.start()
+    try:
+        (problem,) = sample_problems(Split.VALIDATION, 1, seed=5, levels=(1,))
+        prompt = engine.prompt(problem.question)
+        budget = engine.identity.budget
+        async with aclosing(engine.think(prompt, FULL_BUDGET, budget)) as events:
+            *readings, thought = [event async for event in events]
+        (forced,) = await engine.force_answers(prompt, (), budget)
+    finally:
+        engine.stop()
+    assert isinstance(thought, Thought)
+    assert "</think>" not in engine.identity.forced_suffix
+    assert close_boxed(forced.text) is not None
+
+    assert thought.exit is ExitReason.NATURAL
+    assert last_boxed(thought.answer_text or "") is not None
+    assert thought.answer_tokens == 0, "the completion is counted once, as reasoning"
+    length = len(thought.tokens)
+    interval = engine.identity.checkpoint_interval
+    assert [r.tokens for r in readings] == [*range(interval, length + 1, interval), length]
+    assert [r.is_final for r in readings] == [False] * (len(readings) - 1) + [True]
+
+    model = AutoModel.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        states_TH = model(torch.tensor([[*prompt, *thought.tokens]])).last_hidden_state[0]
+        expected = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER).confidence(states_TH)
+    for reading in readings:
+        at = len(prompt) + reading.tokens - 1
+        assert reading.confidence == pytest.approx(expected[at].item(), abs=1e-4)

@@ -1,0 +1,215 @@
+import itertools
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModel, Qwen3Config, Qwen3ForCausalLM
+
+from rlcm_serve.probe import Probe
+from rlcm_serve.recording import ForcedReading, Recording
+from training.errors import TrainingRefused
+from training.probe import (
+    ProbeData,
+    ProbeTraining,
+    _fold,
+    all_cuts,
+    fit_probe,
+    hidden_states,
+    measure_probe,
+    split_by_problem,
+)
+
+HIDDEN, SAMPLES = 16, 4
+
+
+@pytest.fixture(scope="module")
+def planted() -> ProbeData:
+    """200 problems of 10 cuts each; right with a probability that two directions of the state set.
+
+    The states are far from standardised, as a model's are.
+    """
+    draw = torch.Generator().manual_seed(0)
+    standard_NH = torch.randn(2000, HIDDEN, generator=draw)
+    truth_N = torch.sigmoid(3 * standard_NH[:, 0] - 2 * standard_NH[:, 1].abs() + 1)
+    right_NK = torch.rand(2000, SAMPLES, generator=draw) < truth_N[:, None]
+    return ProbeData(
+        hidden_NH=30 + 5 * standard_NH,
+        target_N=right_NK.float().mean(1),
+        problem_N=torch.arange(2000) // 10,
+        tokens_N=(torch.arange(2000) % 10 + 1) * 32,
+    )
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_a_split_never_parts_a_problem(planted: ProbeData, share: float) -> None:
+    fit_N, validation_N = split_by_problem(planted, share, seed=3)
+    assert torch.equal(fit_N, ~validation_N)
+    fit, validation = (set(planted.problem_N[on].tolist()) for on in (fit_N, validation_N))
+    assert not fit & validation
+    assert len(fit) == share * 200
+
+
+def test_a_splits_seed_decides(planted: ProbeData) -> None:
+    first, again, other = (split_by_problem(planted, 0.8, seed)[0] for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_too_few_problems_cannot_be_split() -> None:
+    one = ProbeData(torch.zeros(5, 2), torch.zeros(5), torch.zeros(5), torch.zeros(5))
+    with pytest.raises(TrainingRefused, match=r"1 problems cannot be split 80% to 20%.*more"):
+        split_by_problem(one, 0.8, seed=0)
+
+
+def test_folding_the_standardisation_changes_nothing(planted: ProbeData) -> None:
+    torch.manual_seed(1)
+    layers = nn.Sequential(nn.Linear(HIDDEN, 32), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 1))
+    layers.eval()
+    mean_H, scale_H = planted.hidden_NH.mean(0), planted.hidden_NH.std(0)
+    probe = _fold(layers.state_dict(), mean_H, scale_H)
+    with torch.inference_mode():
+        expected_N = layers((planted.hidden_NH - mean_H) / scale_H)[:, 0]
+        torch.testing.assert_close(probe.logit(planted.hidden_NH), expected_N, atol=1e-5, rtol=0)
+
+
+def test_a_fit_finds_a_planted_signal(planted: ProbeData) -> None:
+    lines: list[str] = []
+    training = ProbeTraining(width=32, epochs=15, learning_rate=3e-3)
+    probe, metrics = fit_probe(planted, training, lines.append)
+    assert (metrics.problems, metrics.points) == (40, 400)
+    assert metrics.auroc > 0.9
+    assert metrics.ece < 0.1
+    assert metrics.bce_floor < metrics.bce < 0.8 * metrics.bce_constant
+    assert "validation BCE" in lines[0]
+    # Of the best epoch, on the held-out problems and with the folded weights.
+    assert metrics.bce == pytest.approx(min(float(line.split()[-1]) for line in lines), abs=1e-4)
+    assert probe.hidden_weight.shape == (32, HIDDEN)
+
+
+def test_a_fit_stops_when_it_no_longer_helps(planted: ProbeData) -> None:
+    noise = ProbeData(
+        torch.randn(200, 4, generator=torch.Generator().manual_seed(0)),
+        planted.target_N[:200],
+        planted.problem_N[:200],
+        planted.tokens_N[:200],
+    )
+    lines: list[str] = []
+    training = ProbeTraining(width=64, patience=2, learning_rate=0.03)
+    _, metrics = fit_probe(noise, training, lines.append)
+    assert len(lines) < training.epochs
+    assert metrics.bce == pytest.approx(min(float(line.split()[-1]) for line in lines), abs=1e-4)
+
+
+def test_the_same_seed_fits_the_same_probe(planted: ProbeData) -> None:
+    training = ProbeTraining(width=8, epochs=2)
+    (first, _), (again, _) = fit_probe(planted, training), fit_probe(planted, training)
+    assert torch.equal(first.hidden_weight, again.hidden_weight)
+    assert torch.equal(first.output_bias, again.output_bias)
+
+
+def identity_probe() -> Probe:
+    """Log-odds: the state's one number, if it is well above 0 (GELU is the identity there)."""
+    one, zero = torch.ones(1, 1), torch.zeros(1)
+    return Probe(hidden_weight=one, hidden_bias=zero + 40, output_weight=one, output_bias=zero - 40)
+
+
+def test_metrics_are_what_they_say() -> None:
+    confidences = [0.05, 0.13, 0.17, 0.35, 0.62, 0.68, 0.91, 0.97]
+    targets = [0.0, 0.25, 0.0, 0.5, 0.25, 1.0, 1.0, 0.75]
+    logits = [math.log(c / (1 - c)) for c in confidences]
+    # A last cut that is not looked at.
+    data = ProbeData(
+        hidden_NH=torch.tensor([*logits, 3.0])[:, None],
+        target_N=torch.tensor([*targets, 0.0]),
+        problem_N=torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3]),
+        tokens_N=torch.arange(9),
+    )
+    metrics = measure_probe(identity_probe(), data, torch.arange(9) < 8, constant=0.4)
+    pairs = list(zip(confidences, targets, strict=True))
+    right = [c for c, y in pairs if y >= 0.5]
+    wrong = [c for c, y in pairs if y < 0.5]
+    above = [r > w for r, w in itertools.product(right, wrong)]
+    bins: dict[int, list[tuple[float, float]]] = {}
+    for c, y in pairs:
+        bins.setdefault(int(10 * c), []).append((c, y))
+    gaps = [abs(sum(y - c for c, y in own)) for own in bins.values()]
+
+    def cross_entropy(said: list[float]) -> float:
+        terms = [
+            -(y * math.log(c) if y else 0) - ((1 - y) * math.log(1 - c) if y < 1 else 0)
+            for c, y in zip(said, targets, strict=True)
+        ]
+        return sum(terms) / 8
+
+    assert (metrics.points, metrics.problems) == (8, 3)
+    assert metrics.bce == pytest.approx(cross_entropy(confidences), abs=1e-5)
+    assert metrics.bce_floor == pytest.approx(cross_entropy(targets), abs=1e-6)
+    assert metrics.bce_constant == pytest.approx(cross_entropy([0.4] * 8), abs=1e-6)
+    assert metrics.auroc == pytest.approx(sum(above) / len(above))
+    assert metrics.ece == pytest.approx(sum(gaps) / 8, abs=1e-6)
+
+
+def test_a_constant_of_0_is_infinitely_wrong_about_a_right_answer() -> None:
+    logits_NH = torch.tensor([[-1.0], [2.0]])
+    data = ProbeData(logits_NH, torch.tensor([0.0, 1.0]), torch.arange(2), torch.arange(2))
+    probe = identity_probe()
+    assert measure_probe(probe, data, all_cuts(data), constant=0.0).bce_constant == math.inf
+    by_default = measure_probe(probe, data, all_cuts(data))
+    assert by_default.bce_constant == pytest.approx(math.log(2))
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Qwen3 of 32 numbers per state."""
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=96,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        max_position_embeddings=128,
+    )
+    folder = tmp_path_factory.mktemp("model")
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def a_recording(problem: str, rollout: int, length: int, *cuts: int) -> Recording:
+    draw = torch.Generator().manual_seed(length)
+    prompt, tokens = (tuple(torch.randint(96, (n,), generator=draw).tolist()) for n in (7, length))
+    readings = [
+        ForcedReading(cut, math.nan, ("1",) * 4, (True,) * i + (False,) * (4 - i), 3)
+        for i, cut in enumerate(cuts)
+    ]
+    return Recording(problem, rollout, None, prompt, tokens, True, tuple(readings))
+
+
+def test_states_are_those_of_a_fresh_forward_of_each_prefix(model_folder: Path) -> None:
+    recordings = [
+        a_recording("a", 0, 40, 16, 32, 40),
+        a_recording("b", 0, 20, 16, 20),
+        a_recording("a", 1, 33, 16, 32, 33),
+    ]
+    data = hidden_states(model_folder, recordings, device="cpu")
+    model = AutoModel.from_pretrained(model_folder, dtype=torch.float32).eval()
+    cuts = [(recording, reading) for recording in recordings for reading in recording.readings]
+    assert data.hidden_NH.shape == (len(cuts), 32)
+    for state_H, (recording, reading) in zip(data.hidden_NH, cuts, strict=True):
+        prefix = [*recording.prompt, *recording.tokens[: reading.tokens]]
+        with torch.inference_mode():
+            expected_H = model(torch.tensor([prefix])).last_hidden_state[0, -1]
+        torch.testing.assert_close(state_H, expected_H, atol=1e-5, rtol=0)
+    assert data.problem_N.tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
+    assert data.tokens_N.tolist() == [16, 32, 40, 16, 20, 16, 32, 33]
+    assert data.target_N.tolist() == [0, 0.25, 0.5, 0, 0.25, 0, 0.25, 0.5]
+    assert data.hidden_NH.dtype is data.target_N.dtype is torch.float32
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises((OSError, ValueError), match="config"):
+        hidden_states(tmp_path, [])
