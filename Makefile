@@ -65,26 +65,28 @@ format: $(INSTALLED)  ## rewrite the code as `check` wants it
 RUN    := runs/embedded
 RLCM   := $(BIN)/rlcm
 TRACES := benchmarks/traces
+WORDS   = $(subst -, ,$*)
 
 embedded: $(RUN)/model/certificates/selective.json $(TRACES)/embedded-test.parquet  ## train, calibrate and measure the embedded model anew, into runs/ (two hours on two cores)
 
+# SPLIT-COUNT-SEED.jsonl
 $(RUN)/%.jsonl: | $(INSTALLED)
 	@mkdir -p $(RUN)
-	@$(RLCM) examples --jsonl --split $(word 1,$(subst -, ,$*)) --count $(word 2,$(subst -, ,$*)) > $@
+	@$(RLCM) examples --jsonl --split $(word 1,$(WORDS)) --count $(word 2,$(WORDS)) --seed $(word 3,$(WORDS)) > $@
 
 $(RUN)/model/model.safetensors: | $(INSTALLED)
 	@$(RLCM) train sft --out $(RUN)/model
 
-$(RUN)/model/probe/probe.safetensors: $(RUN)/train-1200.jsonl $(RUN)/model/model.safetensors
+$(RUN)/model/probe/probe.safetensors: $(RUN)/train-1200-0.jsonl $(RUN)/model/model.safetensors
 	@$(RLCM) train probe --model $(RUN)/model --data $< --interval 32 --rollouts 2 --samples 4
 
-$(TRACES)/embedded-order.parquet: $(RUN)/order-400.jsonl $(RUN)/model/probe/probe.safetensors
+$(TRACES)/embedded-order.parquet: $(RUN)/order-1200-1.jsonl $(RUN)/model/probe/probe.safetensors
 	@$(RLCM) collect --model $(RUN)/model --data $< --out $@
 
-$(TRACES)/embedded-calibration.parquet: $(RUN)/calibration-1000.jsonl $(RUN)/model/probe/probe.safetensors
+$(TRACES)/embedded-calibration.parquet: $(RUN)/calibration-3000-1.jsonl $(RUN)/model/probe/probe.safetensors
 	@$(RLCM) collect --model $(RUN)/model --data $< --out $@
 
-$(TRACES)/embedded-test.parquet: $(RUN)/test-240.jsonl $(RUN)/model/probe/probe.safetensors
+$(TRACES)/embedded-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/model/probe/probe.safetensors
 	@$(RLCM) collect --model $(RUN)/model --data $< --rollouts 8 --out $@
 
 $(RUN)/model/certificates/selective.json: $(TRACES)/embedded-order.parquet $(TRACES)/embedded-calibration.parquet

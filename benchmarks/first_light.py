@@ -99,7 +99,10 @@ def probe_table(traces: Traces) -> list[str]:
     """The probe against the one recorded forced answer, at cuts and at the end."""
     columns_RC = np.broadcast_to(np.arange(traces.tokens_RC.shape[1]), traces.tokens_RC.shape)
     cuts_RC = columns_RC < traces.final_R[:, None]
-    rows = [("cuts, every 32 tokens", cuts_RC), ("end of the thinking", columns_RC == traces.final_R[:, None])]
+    rows = [
+        ("cuts, every 32 tokens", cuts_RC),
+        ("end of the thinking", columns_RC == traces.final_R[:, None]),
+    ]
     lines = ["| readings | n | AUROC | ECE (10 equal-width bins) |", "|---|---|---|---|"]
     for name, taken_RC in rows:
         confidence, correct = traces.confidence_RC[taken_RC], traces.correct_RC[taken_RC]

@@ -26,9 +26,9 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from calibration import FULL_BUDGET
 from rlcm_serve.core import TokenIds
 from rlcm_serve.engine.control import ControlSpec
+from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.readings import ReadingsTable
-from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from training.tasks.problems import Split, sample_problems
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.nn.functional import gelu, linear
 
@@ -69,7 +69,8 @@ class Probe:
         width, hidden_size = self.hidden_weight.shape
         config = ProbeConfig(hidden_size, width, checkpoint_interval)
         weights = {f.name: getattr(self, f.name).detach().contiguous().cpu() for f in fields(self)}
-        save_file(weights, folder / _WEIGHTS)
+        # Not `save_file`, which lets nobody but its user read what it writes.
+        (folder / _WEIGHTS).write_bytes(save(weights))
         (folder / _CONFIG).write_text(json.dumps(asdict(config), indent=2) + "\n")
 
     @classmethod

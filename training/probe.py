@@ -213,7 +213,7 @@ def _cross_entropy(confidence: Tensor, target_N: Tensor) -> float:
     """Infinite where a confidence of 0 or 1 is wrong; 0 · log 0 is 0, its limit."""
     right_N = torch.special.xlogy(target_N, confidence)
     wrong_N = torch.special.xlogy(1 - target_N, 1 - confidence)
-    return -(right_N + wrong_N).mean().item()
+    return float(-(right_N + wrong_N).mean())
 
 
 def all_cuts(data: ProbeData) -> Tensor:

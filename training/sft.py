@@ -57,7 +57,7 @@ class SftConfig:
         return self.steps + self.confidence_steps
 
     def lr_factor(self, step: int) -> float:
-        """Share of the peak learning rate: warm-up, plateau, decay; then a lower decay once more."""
+        """Share of the peak learning rate: warm-up, plateau, decay; then a lower decay."""
         if step >= self.steps:
             return self.confidence_lr * (self.all_steps - step) / self.confidence_steps
         decay = min(1.0, 2 * (self.steps - step) / self.steps)
@@ -251,4 +251,6 @@ def export(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Pat
         pad_token_id=tokenizer.pad_token_id,
     )
     model.save_pretrained(out)
+    for weights in out.glob("*.safetensors"):
+        weights.chmod(0o644)  # a service runs as another user than its training
     tokenizer.save_pretrained(out)

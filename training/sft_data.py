@@ -41,8 +41,8 @@ class DrillSchedule:
 class Encoded(NamedTuple):
     """One document, or a padded batch of them: the three have one shape.
 
-    `labels` are the ids to predict, or IGNORED. `right` is 1 or 0 where an answer held is right or not,
-    and IGNORED outside of reasoning.
+    `labels` are the ids to predict, or IGNORED. `right` is 1 or 0 within reasoning, as the answer
+    held there is right or not, and IGNORED elsewhere.
     """
 
     ids: Ids

@@ -80,9 +80,13 @@ class ExitControl:
         self._before = self._after = INITIAL_STATE
 
     def reads_at(self, tokens: int) -> bool:
-        """Whether the state after `tokens` reasoning tokens is to be read."""
+        """Whether the state after `tokens` reasoning tokens is to be read.
+
+        None is past the budget: with asynchronous scheduling a request may get one more step
+        after the one that stopped it.
+        """
         if tokens >= self.spec.budget:
-            return True
+            return tokens == self.spec.budget
         return tokens > 0 and tokens % self.spec.interval == 0
 
     def is_end(self, token: int) -> bool:

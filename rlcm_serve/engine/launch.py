@@ -87,7 +87,8 @@ def launch(
         try:
             return AsyncLLM.from_engine_args(arguments)
         except Exception as error:  # vLLM's start-up raises many kinds
-            raise EngineDead(f"vLLM could not start: {error}") from error
+            log = f"; {settings.log} says more" if settings.log else ""
+            raise EngineDead(f"vLLM could not start: {error}{log}") from error
 
 
 def _choose_runner(runner: str, on_stage: Callable[[str], None]) -> None:

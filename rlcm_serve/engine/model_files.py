@@ -73,18 +73,25 @@ class ModelFiles:
         """Reads the configuration files.
 
         Raises:
-            ModelRefused: the folder holds no model.
+            ModelRefused: the folder holds no model, or a probe that was made for another.
         """
         if not (folder / "config.json").is_file():
             raise ModelRefused(f"{folder} holds no config.json: it is not a model's folder")
         generation = folder / "generation_config.json"
         probe = folder / PROBE_FOLDER
-        return cls(
+        files = cls(
             folder=folder,
             config=json.loads((folder / "config.json").read_text()),
             generation=json.loads(generation.read_text()) if generation.is_file() else {},
             probe=ProbeConfig.load(probe) if probe.is_dir() else None,
         )
+        hidden_size = files._setting("hidden_size")
+        if files.probe is not None and hidden_size not in (None, files.probe.hidden_size):
+            raise ModelRefused(
+                f"{probe} reads states of {files.probe.hidden_size} numbers, and this model's have "
+                f"{hidden_size}: train a probe for it with `rlcm train probe`"
+            )
+        return files
 
     @property
     def architecture(self) -> str:
@@ -97,6 +104,22 @@ class ModelFiles:
         if not named:
             raise ModelRefused(f"{self.folder}/config.json names no architecture")
         return str(named[0])
+
+    @property
+    def vocabulary(self) -> int:
+        """Ids that the model's logits are for.
+
+        Raises:
+            ModelRefused: the configuration does not say how many.
+        """
+        size = self._setting("vocab_size")
+        if size is None:
+            raise ModelRefused(f"{self.folder}/config.json gives no vocab_size")
+        return int(size)
+
+    def _setting(self, name: str) -> Any:
+        """Of the language model; one of several modalities keeps it in its `text_config`."""
+        return self.config.get(name, self.config.get("text_config", {}).get(name))
 
     def model_digest(self) -> str:
         """Of the weights and the configuration."""

@@ -26,7 +26,7 @@ class ModelText:
     def __init__(self, files: ModelFiles, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
         self.think_end = think_end_id(tokenizer)
-        self.stop_high, self.stop_low = spare_ids(tokenizer, int(files.config["vocab_size"]))
+        self.stop_high, self.stop_low = spare_ids(tokenizer, files.vocabulary)
         ends = files.generation.get("eos_token_id", tokenizer.eos_token_id)
         self.end_ids = frozenset(ends if isinstance(ends, list) else [ends])
         # A model that does not close its thinking has nothing to be closed.

@@ -17,26 +17,12 @@ from vllm.v1.worker.gpu.sample.logits_processor import (
     LogitsProcRequestState,
 )
 
-from rlcm_serve.engine.control import ControlSpec, ExitControl
-from rlcm_serve.engine.readings import Readings
+from rlcm_serve.engine.control import ControlSpec
+from rlcm_serve.engine.tracking import Step, Tracked, Tracker
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
     from vllm.config import VllmConfig
-
-
-class _Tracked:
-    """A controlled request, by its slot in the model runner."""
-
-    def __init__(self, control: ExitControl) -> None:
-        self.control = control
-        self.row = -1
-        self.states_NH: torch.Tensor | None = None
-
-    def leave_batch(self) -> None:
-        """Keeps its own row of the states alone: it may return, but may also have finished."""
-        if self.states_NH is not None:
-            self.states_NH, self.row = self.states_NH[self.row : self.row + 1].clone(), 0
 
 
 class ExitProcessorV2(LogitsProcessor):
@@ -54,23 +40,18 @@ class ExitProcessorV2(LogitsProcessor):
         self._latest = LATEST
         self._prompt_len = req_states.prompt_len
         self._prefill_len = req_states.prefill_len
-        self._tracked: dict[int, _Tracked] = {}
-        self._by_slot: dict[int, _Tracked] = {}
-        self._present: set[int] = set()  # slots of the model runner that the last batch held
+        self._tracked: dict[int, Tracked] = {}  # by the model runner's slot
+        self._present: set[int] = set()  # slots that the last batch held
+        self._tracker = Tracker()
 
     def add_request(self, req_idx: int, sampling_params: SamplingParams) -> bool:
         """Whether the request that enters slot `req_idx` of the model runner is controlled."""
         if req_idx in self._tracked:
-            self._tracked[req_idx].leave_batch()
+            self._tracked.pop(req_idx).leave_batch()
         spec = ControlSpec.from_extra_args(sampling_params.extra_args)
         if spec is None:
-            self._tracked.pop(req_idx, None)
             return False
-        known = self._by_slot.get(spec.slot)
-        if known is None or known.control.spec.ticket != spec.ticket:
-            known = _Tracked(ExitControl(spec, Readings(spec.table, spec.slot, spec.ticket)))
-            self._by_slot[spec.slot] = known
-        self._tracked[req_idx] = known
+        self._tracked[req_idx] = self._tracker.follow(spec)
         return True
 
     def apply(self, logits: torch.Tensor, ctx: LogitsContext) -> torch.Tensor:
@@ -80,30 +61,14 @@ class ExitProcessorV2(LogitsProcessor):
         if not any(slot in self._tracked for slot in slots):
             return logits
         fed = ctx.input_ids.tolist()
-        due: list[tuple[int, ExitControl, int]] = []
+        step = Step(self._latest)
         for row, slot in enumerate(slots):
-            tracked = self._tracked.get(slot)
-            length = int(ctx.seq_lens_upper_bound_np[row])
-            if tracked is None or not tracked.control.thinking:
-                continue
-            if length < int(self._prefill_len.np[slot]):
-                continue  # a chunk of a prefill: what it samples is thrown away
-            control, tokens = tracked.control, length - int(self._prompt_len.np[slot])
-            if tokens and control.is_end(fed[row]):
-                kept = self._latest.confidence([tracked.row], tracked.states_NH)
-                control.end(tokens - 1, *kept)
-                tracked.states_NH = None
-                continue
-            if control.reads_at(tokens):
-                due.append((row, control, tokens))
-            tracked.row, tracked.states_NH = row, self._latest.hidden_NH
-        if due:
-            confidences = self._latest.confidence([row for row, _, _ in due])
-            for (row, control, tokens), confidence in zip(due, confidences, strict=True):
-                stop = control.read(tokens, confidence)
-                if stop is not None:
-                    logits[row] = float("-inf")
-                    logits[row, stop] = 0.0
+            tracked, length = self._tracked.get(slot), int(ctx.seq_lens_upper_bound_np[row])
+            # A chunk of a prefill samples a token that is thrown away.
+            if tracked is not None and length >= int(self._prefill_len.np[slot]):
+                tokens = length - int(self._prompt_len.np[slot])
+                step.visit(tracked, row, tokens, fed[row] if tokens else None)
+        step.force_stops(logits)
         return logits
 
     def _note_leavers(self, present: set[int]) -> None:

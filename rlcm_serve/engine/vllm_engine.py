@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -101,6 +102,7 @@ class VllmEngine(ReasoningEngine):
         if self.llm is not None:
             self.llm.shutdown()
             self.llm = None
+            gc.collect()  # it is part of a cycle, and complains if the interpreter's end finds it
         if self._table is not None:
             self._table.close()
 

@@ -57,6 +57,7 @@ def test_a_saved_probe_comes_back(probe: Probe, tmp_path: Path) -> None:
     for name in ("hidden_weight", "hidden_bias", "output_weight", "output_bias"):
         assert torch.equal(getattr(loaded, name), getattr(probe, name))
     assert ProbeConfig.load(folder) == ProbeConfig(hidden_size=3, width=5, checkpoint_interval=32)
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in folder.iterdir()), "for all to read"
 
 
 def test_what_a_later_version_adds_to_the_configuration_is_passed_over(

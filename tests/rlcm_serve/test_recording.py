@@ -36,7 +36,9 @@ from tests.rlcm_serve.scripted_engine import (
 
 PROBLEM = LabelledProblem("p1", "A dial shows 3. A up 5.", "8")
 SETTINGS: dict[str, Any] = {"model": "m0", "answers": 1}
-NATURAL = Script(confidences=(0.2, 0.6), c_end=0.7, ends_at=40, own=r"It is \boxed{8}.", forced="7}")
+NATURAL = Script(
+    confidences=(0.2, 0.6), c_end=0.7, ends_at=40, own=r"It is \boxed{8}.", forced="7}"
+)
 BUDGET_END = Script(confidences=(0.3,), c_end=0.4, ends_at=None, forced="8} so")
 
 
@@ -116,7 +118,9 @@ def test_a_forced_answer_that_never_closes_is_none_and_wrong(grader: AnswerGrade
 
 def test_k_answers_are_forced_at_every_cut(grader: AnswerGrader) -> None:
     engine = Counting(replace(NATURAL, own=None))
-    recording = asyncio.run(Recorder(engine, grader, answers=4).record(replace(PROBLEM, answer="2"), 0))
+    recording = asyncio.run(
+        Recorder(engine, grader, answers=4).record(replace(PROBLEM, answer="2"), 0)
+    )
     assert engine.prefixes == [16, 32, 40]
     for reading in recording.readings:
         assert reading.answers == ("1", "2", "3", "4")

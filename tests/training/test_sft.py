@@ -149,3 +149,4 @@ def test_what_is_exported_loads_and_says_how_it_is_served(
     assert served.max_new_tokens == THINKING_TOKENS
     assert served.answer_max_tokens == ANSWER_TOKENS
     assert served.eos_token_id == tokenizer.eos_token_id
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in tmp_path.iterdir())

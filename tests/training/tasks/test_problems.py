@@ -62,7 +62,10 @@ def test_a_dial_wraps_and_a_total_does_not() -> None:
             Split.ORDER,
         ),
         ("Start at 50. A add 8. B take 9. What is the total?", Split.TRAIN),
-        ("A bus has 7 people. A 2 get on. B 1 get off. How many people are on the bus?", Split.ORDER),
+        (
+            "A bus has 7 people. A 2 get on. B 1 get off. How many people are on the bus?",
+            Split.ORDER,
+        ),
         ("A dial shows 3. A up 1. B up 1. What does it show now?", Split.TEST),
         ("A dial shows 5. A up 1. B up 1. What does it show now?", Split.CALIBRATION),
     ],

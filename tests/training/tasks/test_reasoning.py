@@ -1,5 +1,6 @@
 import random
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -56,11 +57,11 @@ def test_every_pass_goes_through_every_step(family: str, level: int) -> None:
 def test_sums_hang_together_and_lead_to_the_claim(family: str, level: int) -> None:
     modulus = FAMILIES[family].modulus
     for _, reasoning in written(family, level, 20):
-        for passage, claim in zip(reasoning.passages, reasoning.passages[1:], strict=False):
+        for passage, claim in pairwise(reasoning.passages):
             if not is_work(passage):
                 continue
             sums = worked_sums(passage.text, modulus)
-            for before, after in zip(sums, sums[1:], strict=False):
+            for before, after in pairwise(sums):
                 assert after.value == (before.value if before.mended else before.result)
                 assert after.right or not before.mended, "mended with another slip"
             assert re.search(rf"(?<!\d){sums[-1].result}\b", claim.text), reasoning.text

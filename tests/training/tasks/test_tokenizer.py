@@ -85,7 +85,9 @@ def test_reasoning_is_short_in_tokens(tokenizer: PreTrainedTokenizerFast) -> Non
             assert len(encode(tokenizer, words)) < 0.5 * len(words)
 
 
-def test_saved_and_built_again_it_is_the_same(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_saved_and_built_again_it_is_the_same(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
     tokenizer.save_pretrained(tmp_path)
     text = "A dial shows 3. A up 5.\n</think>\nSo I get 8."
     for other in (AutoTokenizer.from_pretrained(tmp_path), build_tokenizer()):

@@ -1,0 +1,94 @@
+"""Many requests at a time to an engine with too little room, and what transformers says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from contextlib import aclosing
+
+import prometheus_client
+import pytest
+import torch
+from transformers import AutoModel
+
+from calibration import FULL_BUDGET, ExitPolicy, ExitReason
+from rlcm_serve.core import Budget, Thought, TokenIds
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.probe import PROBE_FOLDER, Probe
+from training.tasks.problems import Split, sample_problems
+
+INTERVAL = 16
+CRAMPED = (
+    *("--max-model-len", "640", "--max-num-seqs", "16", "--max-num-batched-tokens", "64"),
+    *("--block-size", "32", "--num-gpu-blocks-override", "60", "--no-enable-prefix-caching"),
+)
+"""Prompts are prefilled in chunks; 16 requests share room for four, so they are preempted."""
+
+
+def cramped_settings(runner: str = "v1", *vllm_arguments: str) -> EngineSettings:
+    return EngineSettings(
+        interval=INTERVAL,
+        max_tokens=400,
+        answer_max_tokens=32,
+        runner=runner,
+        log_stats=True,
+        vllm_arguments=(*CRAMPED, *vllm_arguments),
+    )
+
+
+def preemptions() -> float:
+    """vLLM's own count."""
+    labels = {"engine": "0", "model_name": str(EMBEDDED_MODEL)}
+    return prometheus_client.REGISTRY.get_sample_value("vllm:num_preemptions_total", labels) or 0.0
+
+
+async def crowd(engine: VllmEngine) -> list[tuple[TokenIds, Thought] | None]:
+    """36 requests that join and leave a running batch; None for those that were aborted."""
+    rng = random.Random(3)
+    questions = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=2)]
+
+    async def one(question: str) -> tuple[TokenIds, Thought] | None:
+        await asyncio.sleep(rng.random() * 3)
+        prompt = engine.prompt(question)
+        policy = rng.choice([FULL_BUDGET, FULL_BUDGET, ExitPolicy(lambda_high=0.97)])
+        budget = Budget(thinking=rng.randint(60, 400), answer=32)
+        abort_after = rng.randint(1, 8) if rng.random() < 0.2 else None
+        async with aclosing(engine.think(prompt, policy, budget)) as events:
+            seen = 0
+            async for event in events:
+                if isinstance(event, Thought):
+                    return prompt, event
+                seen += 1
+                if seen == abort_after:
+                    return None
+        raise AssertionError("no thought came")
+
+    return await asyncio.gather(*map(one, questions))
+
+
+def compare_with_transformers(
+    finished: Sequence[tuple[TokenIds, Thought]], tolerance: float
+) -> int:
+    """Holds every reading to a fresh forward of its final sequence; returns how many there were."""
+    model = AutoModel.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
+    probe = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER)
+    for prompt, thought in finished:
+        with torch.inference_mode():
+            ids = torch.tensor([[*prompt, *thought.tokens]])
+            confidence_T = probe.confidence(model(ids).last_hidden_state[0]).tolist()
+        length = len(thought.tokens)
+        expected = [
+            tokens
+            for tokens in range(INTERVAL, length + 1, INTERVAL)
+            if tokens < length or thought.exit is not ExitReason.BUDGET
+        ]
+        if thought.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+            expected.append(length)
+        assert [checkpoint.tokens for checkpoint in thought.checkpoints] == expected
+        for checkpoint in thought.checkpoints:
+            reading = confidence_T[len(prompt) + checkpoint.tokens - 1]
+            assert checkpoint.confidence == pytest.approx(reading, abs=tolerance)
+    return sum(len(thought.checkpoints) for _, thought in finished)

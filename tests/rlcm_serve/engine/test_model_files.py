@@ -1,0 +1,217 @@
+import json
+import shutil
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+from tokenizers import AddedToken, Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+from rlcm_serve.engine.model_files import (
+    EMBEDDED_MODEL,
+    ModelFiles,
+    chat_template_digest,
+    resolve_model,
+    spare_ids,
+    think_end_id,
+)
+from rlcm_serve.errors import ModelRefused
+from rlcm_serve.probe import PROBE_FOLDER, Probe
+
+CONFIG = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "hidden_size": 4}
+
+
+@pytest.fixture
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A hub that has nothing; the list is what it was asked for."""
+    asked: list[str] = []
+
+    def snapshot_download(name: str) -> str:
+        asked.append(name)
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    return asked
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model's folder; the weights are a few bytes."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model-1.safetensors").write_bytes(b"weights")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    return tmp_path
+
+
+def a_probe(hidden_size: int = 4) -> Probe:
+    return Probe(torch.zeros(2, hidden_size), torch.zeros(2), torch.zeros(1, 2), torch.zeros(1))
+
+
+def a_tokenizer(words: int, *added: str) -> PreTrainedTokenizerFast:
+    """Word ids 0 .. words - 1, then the added tokens."""
+    vocabulary = {f"w{number}": number for number in range(words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="w0"))
+    tokenizer.add_special_tokens([AddedToken(name, special=True) for name in added])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def test_embedded_is_the_model_that_ships(no_hub: list[str]) -> None:
+    assert resolve_model("embedded") == EMBEDDED_MODEL
+    assert no_hub == []
+
+
+def test_a_folder_here_never_asks_a_hub(
+    folder: Path, no_hub: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    (folder.parent / "org").mkdir()
+    shutil.copytree(folder, folder.parent / "org" / "name")
+    for name in (str(folder), f"./{folder.name}", folder.name, "org/name"):
+        assert resolve_model(name).samefile(name)
+    assert no_hub == []
+
+
+@pytest.mark.parametrize("name", ["./none", "/no/ne", "~/none", "none", "a/b/c", "../none"])
+def test_a_name_that_is_no_hub_id_never_asks_a_hub(no_hub: list[str], name: str) -> None:
+    with pytest.raises(ModelRefused, match=r"no model folder .*'embedded'"):
+        resolve_model(name)
+    assert no_hub == []
+
+
+def test_a_hub_that_cannot_be_reached_is_said(no_hub: list[str]) -> None:
+    with pytest.raises(ModelRefused, match=r"could not fetch 'org/none'.*no network"):
+        resolve_model("org/none")
+    assert no_hub == ["org/none"]
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelRefused, match=r"no config\.json"):
+        ModelFiles.read(tmp_path)
+
+
+def test_what_is_missing_beside_the_model_is_none(folder: Path) -> None:
+    files = ModelFiles.read(folder)
+    assert files.probe is None
+    assert files.probe_digest() == ""
+    assert files.generation == {}
+    assert (files.architecture, files.vocabulary) == ("Qwen3ForCausalLM", 96)
+
+
+def test_a_model_of_several_modalities_keeps_its_language_model_apart(folder: Path) -> None:
+    nested = {"architectures": ["X"], "text_config": {"vocab_size": 128, "hidden_size": 5}}
+    (folder / "config.json").write_text(json.dumps(nested))
+    assert ModelFiles.read(folder).vocabulary == 128
+    a_probe().save(folder / PROBE_FOLDER, 16)
+    with pytest.raises(ModelRefused, match="have 5"):
+        ModelFiles.read(folder)
+
+
+@pytest.mark.parametrize(("setting", "why"), [("architectures", "no arch"), ("vocab_size", "no v")])
+def test_a_configuration_that_says_too_little_is_refused(
+    folder: Path, setting: str, why: str
+) -> None:
+    config = {name: value for name, value in CONFIG.items() if name != setting}
+    (folder / "config.json").write_text(json.dumps(config))
+    files = ModelFiles.read(folder)
+    with pytest.raises(ModelRefused, match=why):
+        _ = files.architecture, files.vocabulary
+
+
+def test_a_probe_of_another_model_is_refused(folder: Path) -> None:
+    a_probe(hidden_size=3).save(folder / PROBE_FOLDER, 16)
+    with pytest.raises(ModelRefused, match=r"states of 3 numbers.*have 4.*rlcm train probe"):
+        ModelFiles.read(folder)
+
+
+def test_a_probe_beside_the_model_is_found(folder: Path) -> None:
+    a_probe().save(folder / PROBE_FOLDER, 16)
+    files = ModelFiles.read(folder)
+    assert files.probe is not None
+    assert files.probe.checkpoint_interval == 16
+    assert len(files.probe_digest()) == 16
+
+
+DIGESTS = ("model_digest", "tokenizer_digest", "probe_digest")
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("config.json", "model_digest"),
+        ("model-1.safetensors", "model_digest"),
+        ("model-2.safetensors", "model_digest"),
+        ("tokenizer.json", "tokenizer_digest"),
+        ("vocab.json", "tokenizer_digest"),
+        ("probe/probe.safetensors", "probe_digest"),
+        ("probe/config.json", "probe_digest"),
+        ("README.md", None),
+    ],
+)
+def test_a_digest_changes_with_its_own_files_alone(
+    folder: Path, file: str, changed: str | None
+) -> None:
+    a_probe().save(folder / PROBE_FOLDER, 16)
+    files = ModelFiles.read(folder)
+    before = {name: getattr(files, name)() for name in DIGESTS}
+    path = folder / file
+    path.write_bytes((path.read_bytes() if path.exists() else b"") + b" ")
+    after = {name: getattr(files, name)() for name in DIGESTS}
+    assert {name for name in DIGESTS if before[name] != after[name]} == {changed} - {None}
+
+
+def test_a_digest_is_that_of_contents_and_not_of_the_place(folder: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "elsewhere"
+    shutil.copytree(folder, copied, ignore=shutil.ignore_patterns("elsewhere"))
+    assert ModelFiles.read(copied).model_digest() == ModelFiles.read(folder).model_digest()
+    (copied / "model-1.safetensors").rename(copied / "model-3.safetensors")
+    assert ModelFiles.read(copied).model_digest() != ModelFiles.read(folder).model_digest()
+
+
+def test_the_chat_templates_digest_is_that_of_its_text() -> None:
+    tokenizer = a_tokenizer(4)
+    digests = set()
+    for template in (None, "{{ messages }}", "{{ messages }} "):
+        tokenizer.chat_template = template
+        digests.add(chat_template_digest(tokenizer))
+    assert len(digests) == 3
+
+
+def test_ids_past_the_tokenizers_last_are_spare() -> None:
+    assert spare_ids(a_tokenizer(10), 12) == (10, 11)
+    assert spare_ids(a_tokenizer(8, "<|end|>", "</think>"), 16) == (14, 15)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("<|reserved_special_token_7|>", "<|reserved_special_token_8|>"),
+        ("<unused0>", "<unused1>"),
+        ("[UNUSED_TOKEN_1]", "[UNUSED_TOKEN_2]"),
+        ("<|extra_3|>", "<|extra_4|>"),
+        ("<|placeholder1|>", "<|placeholder2|>"),
+    ],
+)
+def test_without_room_reserved_tokens_are_taken(names: tuple[str, str]) -> None:
+    tokenizer = a_tokenizer(8, *names, "<|end|>")
+    assert spare_ids(tokenizer, 11) == (8, 9)
+    assert spare_ids(tokenizer, 12) == (8, 9), "one unused id is not enough"
+
+
+@pytest.mark.parametrize(
+    "added", [(), ("<|end|>", "</think>"), ("<|reserved_1|>", "<|end|>", "<|reserved_2|>")]
+)
+def test_a_full_vocabulary_is_refused(added: tuple[str, ...]) -> None:
+    with pytest.raises(ModelRefused, match=r"no two neighbours unused.*resize_token_embeddings"):
+        spare_ids(a_tokenizer(8, *added), 8 + len(added))
+
+
+def test_reserved_tokens_the_model_has_no_logits_for_are_not_spare() -> None:
+    with pytest.raises(ModelRefused):
+        spare_ids(a_tokenizer(8, "<unused0>", "<unused1>"), 9)
+
+
+def test_the_closing_token_is_found_if_there_is_one() -> None:
+    assert think_end_id(a_tokenizer(8, "<think>", "</think>")) == 9
+    assert think_end_id(a_tokenizer(8)) is None

@@ -1,0 +1,40 @@
+"""Exit control under the V2 model runner. Until this has passed on a GPU, CUDA starts with V1."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import torch
+
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from tests.rlcm_serve.engine.crowd import (
+    compare_with_transformers,
+    cramped_settings,
+    crowd,
+    preemptions,
+)
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+async def on_gpu() -> AsyncIterator[VllmEngine]:
+    """In float32, which vLLM would halve by itself on a GPU."""
+    if not torch.cuda.is_available():
+        pytest.fail("there is no CUDA device: run `make test-gpu` on a machine that has one")
+    arguments = ("--dtype", "float32", "--gpu-memory-utilization", "0.3")
+    engine = VllmEngine(cramped_settings("v2", *arguments))
+    await engine.start()
+    yield engine
+    engine.stop()
+
+
+async def test_readings_match_under_chunks_preemption_and_aborts(on_gpu: VllmEngine) -> None:
+    assert on_gpu.llm.vllm_config.use_v2_model_runner
+    assert on_gpu.llm.vllm_config.scheduler_config.async_scheduling
+    runs = await crowd(on_gpu)
+    finished = [run for run in runs if run is not None]
+    assert len(finished) < len(runs), "some were to be aborted"
+    assert preemptions() > 0, "the cache was to be too small"
+    assert compare_with_transformers(finished, tolerance=1e-4) > 300

@@ -1,0 +1,134 @@
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from rlcm_serve.cli import main
+from training.tasks.problems import FAMILIES, LEVELS, Split, split_of
+
+RLCM = Path(sys.executable).with_name("rlcm")
+
+
+def installed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `rlcm` in a folder with packages of the same names; importing one would end it."""
+    for package in ("training", "calibration", "rlcm_serve"):
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    return subprocess.run(
+        [RLCM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_help_names_every_command_in_a_folder_that_has_its_own_training(tmp_path: Path) -> None:
+    done = installed(tmp_path, "--help")
+    assert done.returncode == 0, done.stderr
+    for command in ("serve", "solve", "collect", "fit", "train", "examples"):
+        assert f" {command} " in done.stdout
+
+
+def test_examples_as_jsonl_are_labelled_problems_of_their_split(tmp_path: Path) -> None:
+    done = installed(tmp_path, "examples", "--jsonl", "--split", "calibration", "--count", "40")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len({row["id"] for row in rows}) == 40
+    assert all(row["answer"].lstrip("-").isdigit() for row in rows)
+    assert all(split_of(row["problem"]) is Split.CALIBRATION for row in rows)
+
+
+def test_an_error_of_the_installed_command_is_one_line_and_status_1(tmp_path: Path) -> None:
+    done = installed(tmp_path, "fit", "--order", "no.parquet", "--calibration", "x", "--out", "y")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: no.parquet: no such file or directory\n"
+
+
+class Rlcm:
+    """The command line within this process, which is quicker."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, command: str) -> tuple[int, str, str]:
+        """Exit status, stdout and stderr."""
+        self._monkeypatch.setattr(sys, "argv", ["rlcm", *command.split()])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self._capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+
+@pytest.fixture
+def rlcm(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Rlcm]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # typer sets its own
+    on_stop = signal.getsignal(signal.SIGTERM)
+    yield Rlcm(monkeypatch, capsys)
+    signal.signal(signal.SIGTERM, on_stop)
+
+
+def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
+    status, out, _ = rlcm("examples")
+    assert status == 0
+    kinds = [line.split(":")[0] for line in out.splitlines()]
+    assert sorted(kinds) == sorted(f"{family} {level}" for family in FAMILIES for level in LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("collect --data no.jsonl --out y", "No such file or directory: 'no.jsonl'"),
+        ("collect --data empty.jsonl --out y", "empty.jsonl holds no problem"),
+        ("solve x --model ./none", "no model folder './none'"),
+        ("solve x --alpha 2 --no-certificate", "alpha is 2.0"),
+        ("train probe --model some/where/else --data x", "no model folder"),
+        ("fit --order empty.jsonl --calibration x --out y", "not Parquet"),
+    ],
+)
+def test_an_error_is_one_line_and_status_1(rlcm: Rlcm, command: str, message: str) -> None:
+    Path("empty.jsonl").touch()
+    status, out, err = rlcm(command)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "examples --split exam",
+        "examples --count 0",
+        "collect --rollouts 0",
+        "train probe --interval 0",
+        "fit --alphas few --order x --calibration y --out z",
+        "fit --promise none --order x --calibration y --out z",
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(rlcm: Rlcm, command: str) -> None:
+    status, _, err = rlcm(command)
+    assert status == 2
+    assert "Usage" in err
+
+
+def test_a_programming_error_keeps_its_traceback(
+    rlcm: Rlcm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("training.tasks.problems.sample_problems", wrong)
+    monkeypatch.setattr(sys, "argv", ["rlcm", "examples", "--count", "1"])
+    with pytest.raises(ZeroDivisionError):
+        main()
+
+
+def test_commands_of_other_packages_come_through_entry_points() -> None:
+    names = {entry.name: entry.value for entry in entry_points(group="rlcm.commands")}
+    assert names == {"train": "training.commands:app", "examples": "training.commands:examples"}

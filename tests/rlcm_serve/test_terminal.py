@@ -1,0 +1,69 @@
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rlcm_serve.terminal import StageClock, default_engine_log, output_to, progress_bar
+
+
+def test_the_log_lies_in_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert default_engine_log() == Path("/somewhere/rlcm-serve/engine.log")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert default_engine_log() == Path("/home/someone/.cache/rlcm-serve/engine.log")
+
+
+def test_what_is_written_meanwhile_goes_to_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "new" / "engine.log"
+    os.write(1, b"before\n")
+    with output_to(log):
+        os.write(1, b"to stdout\n")
+        os.write(2, b"to stderr\n")
+        child = [sys.executable, "-c", "import time; time.sleep(0.2); print('from a child')"]
+        process = subprocess.Popen(child)
+    os.write(1, b"after\n")
+    process.wait()
+    assert capfd.readouterr() == ("before\nafter\n", "")
+    assert log.read_text() == "to stdout\nto stderr\nfrom a child\n"
+
+
+def test_an_error_gives_the_terminal_back(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(RuntimeError), output_to(tmp_path / "engine.log"):
+        raise RuntimeError
+    os.write(1, b"after\n")
+    assert capfd.readouterr().out == "after\n"
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
+def test_without_a_log_nothing_is_redirected(capfd: pytest.CaptureFixture[str]) -> None:
+    with output_to(None):
+        os.write(1, b"inside\n")
+    assert capfd.readouterr().out == "inside\n"
+
+
+def test_each_stage_gets_one_line() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    clock = StageClock(console)
+    for stage in ("starting", "starting", "loading [1/2]", "ready"):
+        clock(stage)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.split("] ", 1)[1] for line in lines] == ["starting", "loading [1/2]", "ready"]
+    assert all(line.startswith("[  0.") and " s] " in line for line in lines)
+
+
+def test_the_bar_counts() -> None:
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    with progress_bar(console) as progress:
+        bar = progress.add_task("recording", total=8)
+        progress.update(bar, completed=3)
+    assert "3/8" in console.file.getvalue()  # type: ignore[attr-defined]
