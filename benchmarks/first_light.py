@@ -29,8 +29,8 @@ from calibration import (
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.guarantees import find_certificates
 
-TRACES = Path(__file__).parent / "traces" / "embedded-test.parquet"
-BUDGETS = (0, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 960)
+TRACES = Path(__file__).parent / "traces"
+BUDGETS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 960)
 PLATEAU = 0.95
 
 
@@ -69,25 +69,37 @@ def accuracy_table(traces: Traces) -> list[str]:
     return lines
 
 
+def level_table(traces: Traces) -> list[str]:
+    """Pass@1 by family and level: the levels in columns."""
+    rows_R = np.arange(traces.n_rollouts)
+    right_R = traces.correct_RC[rows_R, traces.final_R]
+    found = {name: right_R[chosen_P[traces.problem_R]].mean() for name, chosen_P in kinds(traces)}
+    lines = ["| Pass@1 | 1 | 2 | 3 | 4 | 5 | 6 |", "|---|---|---|---|---|---|---|"]
+    for family in ("dial", "total", "tale"):
+        shares = " | ".join(f"{found[f'{family} {level}']:.2f}" for level in range(1, 7))
+        lines.append(f"| {family} | {shares} |")
+    return [*lines, "", f"{traces.n_problems} problems, Pass@1 overall {found['all']:.3f}"]
+
+
 def forced_curve(traces: Traces) -> list[str]:
     """Accuracy of the answer forced at each budget; a finished rollout keeps its own answer."""
     rows_R = np.arange(traces.n_rollouts)
     accuracy = []
-    for budget in BUDGETS[1:]:
+    for budget in BUDGETS:
         within_RC = traces.tokens_RC <= budget
         within_RC &= np.arange(traces.tokens_RC.shape[1]) <= traces.final_R[:, None]
         last_R = within_RC.sum(axis=1) - 1
-        accuracy.append(float(np.mean(traces.correct_RC[rows_R, np.maximum(last_R, 0)])))
+        accuracy.append(float(np.mean(traces.correct_RC[rows_R, last_R])))
     plateau = accuracy[-1]
     reached = next(
         budget
-        for budget, value in zip(BUDGETS[1:], accuracy, strict=True)
+        for budget, value in zip(BUDGETS, accuracy, strict=True)
         if value >= PLATEAU * plateau
     )
     median = float(np.median(traces.tokens_RC[rows_R, traces.final_R]))
     return [
-        "| budget, tokens | " + " | ".join(str(b) for b in BUDGETS[1:]) + " |",
-        "|" + "---|" * len(BUDGETS),
+        "| budget, tokens | " + " | ".join(str(b) for b in BUDGETS) + " |",
+        "|" + "---|" * (len(BUDGETS) + 1),
         "| forced accuracy | " + " | ".join(f"{a:.2f}" for a in accuracy) + " |",
         "",
         f"95 % of the plateau ({plateau:.2f}) is reached by {reached} tokens, "
@@ -116,7 +128,7 @@ def probe_table(traces: Traces) -> list[str]:
 def risk_table(traces: Traces, certificate: Certificate) -> list[str]:
     """Each certified policy on problems used nowhere before."""
     lines = [
-        "| α | realised risk | share answered | answered and right | tokens | full budget | saved |",
+        "| α | realised risk | answered | answered and right | tokens | full budget | saved |",
         "|---|---|---|---|---|---|---|",
     ]
     for level in certificate.levels:
@@ -135,10 +147,12 @@ def risk_table(traces: Traces, certificate: Certificate) -> list[str]:
 
 def main() -> None:
     """Prints all tables."""
-    traces = read_traces(TRACES)
+    traces = read_traces(TRACES / "embedded-test.parquet")
+    calibration = read_traces(TRACES / "embedded-calibration.parquet")
     print(f"{traces.n_problems} test problems, {traces.n_rollouts} rollouts\n")
     for title, lines in (
         ("Accuracy", accuracy_table(traces)),
+        ("Pass@1 on the calibration problems", level_table(calibration)),
         ("Forced answers by budget", forced_curve(traces)),
         ("Probe", probe_table(traces)),
     ):

@@ -2,11 +2,11 @@
 
     python benchmarks/overhead.py
 
-Two engines of the same embedded model run in turn, plain, controlled, plain, ..., so that whatever else
-the machine does falls on both; the median of the pairs' ratios is reported. Both generate the same
-number of tokens for the same prompts (end of text ignored); the controlled one reads the probe every 32
-tokens under a rule that never fires, and hands each reading back. A model this small is the worst
-case: its forward pass is hardly longer than the control.
+Two engines of the same embedded model run in turn, plain, controlled, plain, ..., so that whatever
+else the machine does falls on both; the median of the pairs' ratios is reported. Both generate the
+same number of tokens for the same prompts (end of text ignored); the controlled one reads the probe
+every 32 tokens under a rule that never fires, and hands each reading back. A model this small is
+the worst case: its forward pass is hardly longer than the control.
 """
 
 from __future__ import annotations

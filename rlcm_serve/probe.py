@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import gelu, linear
 
 PROBE_FOLDER = "probe"
-_WEIGHTS, _CONFIG = "probe.safetensors", "config.json"
+WEIGHTS_FILE, CONFIG_FILE = "probe.safetensors", "config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ProbeConfig:
         Raises:
             FileNotFoundError: there is no probe in the folder.
         """
-        stored = json.loads((folder / _CONFIG).read_text())
+        stored = json.loads((folder / CONFIG_FILE).read_text())
         return cls(**{field.name: stored[field.name] for field in fields(cls)})
 
 
@@ -70,8 +70,8 @@ class Probe:
         config = ProbeConfig(hidden_size, width, checkpoint_interval)
         weights = {f.name: getattr(self, f.name).detach().contiguous().cpu() for f in fields(self)}
         # Not `save_file`, which lets nobody but its user read what it writes.
-        (folder / _WEIGHTS).write_bytes(save(weights))
-        (folder / _CONFIG).write_text(json.dumps(asdict(config), indent=2) + "\n")
+        (folder / WEIGHTS_FILE).write_bytes(save(weights))
+        (folder / CONFIG_FILE).write_text(json.dumps(asdict(config), indent=2) + "\n")
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
@@ -80,5 +80,5 @@ class Probe:
         Raises:
             FileNotFoundError: there is no probe in the folder.
         """
-        stored = load_file(folder / _WEIGHTS)
+        stored = load_file(folder / WEIGHTS_FILE)
         return cls(**{f.name: stored[f.name].to(device, torch.float32) for f in fields(cls)})

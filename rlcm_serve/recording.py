@@ -38,8 +38,10 @@ class LabelledProblem:
     group: str | None = None
 
     @classmethod
-    def from_json(cls, row: Any, number: int) -> Self:
-        """The problem of line `number`, which is also its id if the line gives none.
+    def from_json(cls, row: Any) -> Self:
+        """The problem of one line; without an id, its text makes one.
+
+        So the same problem has the same id in every file, and `rlcm fit` sees whether two share it.
 
         Raises:
             ValueError: there is no text for `problem` or `answer`.
@@ -51,7 +53,7 @@ class LabelledProblem:
             raise ValueError(f"no {' and no '.join(missing)}")
         id_, group = row.get("id"), row.get("group")
         return cls(
-            id=str(number if id_ is None else id_),
+            id=_digest(text["problem"]) if id_ is None else str(id_),
             group=None if group is None else str(group),
             **text,
         )
@@ -69,7 +71,7 @@ def read_problems(path: Path) -> list[LabelledProblem]:
             if not line.strip():
                 continue
             try:
-                problem = LabelledProblem.from_json(json.loads(line), number)
+                problem = LabelledProblem.from_json(json.loads(line))
             except ValueError as error:
                 raise RequestRefused(
                     "data",
@@ -78,7 +80,9 @@ def read_problems(path: Path) -> list[LabelledProblem]:
                 ) from error
             if problem.id in problems:
                 raise RequestRefused(
-                    "data", f"{path}, line {number}: id {problem.id!r} comes twice"
+                    "data",
+                    f"{path}, line {number}: {problem.id!r} comes twice; each id, and without ids "
+                    "each problem, may come once",
                 )
             problems[problem.id] = problem
     if not problems:
@@ -88,8 +92,11 @@ def read_problems(path: Path) -> list[LabelledProblem]:
 
 def digest_problems(problems: Iterable[LabelledProblem]) -> str:
     """SHA-256 of problems and answers, shortened to 16 hexadecimal digits."""
-    rows = [astuple(problem) for problem in problems]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
+    return _digest(json.dumps([astuple(problem) for problem in problems]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

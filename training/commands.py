@@ -26,7 +26,7 @@ app = typer.Typer(
 def sft(
     out: Annotated[Path, typer.Option(help="Folder for the model and its checkpoints.")],
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 9000,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of weights and data.")] = 0,
 ) -> None:
     """Train the embedded reasoner from scratch; goes on from its last checkpoint."""

@@ -112,7 +112,6 @@ class WarmStartBatches(IterableDataset[Batch]):
         self.chunk_start, self.first = chunk_start, first
 
     def __iter__(self) -> Iterator[Batch]:
-        torch.set_num_threads(1)
         step = self.chunk_start
         while True:
             chunk_start = step

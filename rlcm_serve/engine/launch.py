@@ -121,6 +121,11 @@ def _arguments(
             "speculative decoding is on: the exit rule is not proven under it; drop "
             "--speculative-config and --spec-*"
         )
+    if arguments.enable_batch_sharded_sampling:
+        raise ModelRefused(
+            "batch-sharded sampling is on: each rank would see the states of all requests and the "
+            "logits of its own; drop --enable-batch-sharded-sampling"
+        )
     arguments.disable_log_stats = not settings.log_stats
     arguments.hf_overrides = {"architectures": [f"Probed{files.architecture}"]}
     arguments.additional_config = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcm_serve.errors import ModelRefused
-from rlcm_serve.probe import PROBE_FOLDER, ProbeConfig
+from rlcm_serve.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.prompts import THINK_END
 
 if TYPE_CHECKING:
@@ -132,11 +132,11 @@ class ModelFiles:
         return digest_files(files, self.folder)
 
     def probe_digest(self) -> str:
-        """Of the probe's folder; empty without one."""
-        folder = self.folder / PROBE_FOLDER
+        """Of the probe's weights and configuration, not of its card; empty without a probe."""
         if self.probe is None:
             return ""
-        return digest_files((p for p in folder.iterdir() if p.is_file()), self.folder)
+        folder = self.folder / PROBE_FOLDER
+        return digest_files([folder / WEIGHTS_FILE, folder / CONFIG_FILE], self.folder)
 
 
 def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -297,11 +297,21 @@ def test_problems_are_read_with_ids_answers_and_groups_as_text(tmp_path: Path) -
         {"id": None, "problem": "x?", "answer": "0", "more": "is passed over"},
     )
     path.write_text("\ufeff" + path.read_text() + "\n  \n")
-    assert read_problems(path) == [
-        LabelledProblem("1", "2 + 3?", "5"),
-        LabelledProblem("17", "one\u2028line", "4", "3"),
-        LabelledProblem("3", "x?", "0"),
-    ]
+    first, second, third = read_problems(path)
+    assert replace(first, id="") == LabelledProblem("", "2 + 3?", "5")
+    assert second == LabelledProblem("17", "one\u2028line", "4", "3")
+    assert replace(third, id="") == LabelledProblem("", "x?", "0")
+
+
+def test_without_an_id_a_problem_is_known_by_its_text(tmp_path: Path) -> None:
+    """By its line, two files would seem to share their problems."""
+    x, y = {"problem": "x?", "answer": "1"}, {"problem": "y?", "answer": "1"}
+    order = read_problems(write_jsonl(tmp_path / "order.jsonl", x, y))
+    calibration = read_problems(write_jsonl(tmp_path / "calibration.jsonl", y))
+    assert len({problem.id for problem in order}) == 2
+    assert calibration[0].id == order[1].id
+    with pytest.raises(RequestRefused, match=r"line 2: .*comes twice; .* without ids each"):
+        read_problems(write_jsonl(tmp_path / "twice.jsonl", x, x | {"answer": "2"}))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoModel
 
 from rlcm_serve.probe import Probe
 from rlcm_serve.recording import ForcedReading, Recording
@@ -158,25 +158,6 @@ def test_a_constant_of_0_is_infinitely_wrong_about_a_right_answer() -> None:
     assert measure_probe(probe, data, all_cuts(data), constant=0.0).bce_constant == math.inf
     by_default = measure_probe(probe, data, all_cuts(data))
     assert by_default.bce_constant == pytest.approx(math.log(2))
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Qwen3 of 32 numbers per state."""
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=96,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        max_position_embeddings=128,
-    )
-    folder = tmp_path_factory.mktemp("model")
-    Qwen3ForCausalLM(config).save_pretrained(folder)
-    return folder
 
 
 def a_recording(problem: str, rollout: int, length: int, *cuts: int) -> Recording:

@@ -1,0 +1,57 @@
+"""Of starting vLLM, what comes before it starts: the arguments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlcm_serve.engine.launch import EngineSettings, _arguments
+from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.errors import ModelRefused
+
+STOP_IDS = (94, 95)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> ModelFiles:
+    config = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "dtype": "float32"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    return ModelFiles.read(tmp_path)
+
+
+def test_callers_arguments_pass_through_and_outrank_ours(files: ModelFiles) -> None:
+    wanted = ("--tensor-parallel-size", "2", "--max-num-seqs=7", "--no-enable-prefix-caching")
+    arguments = _arguments(EngineSettings(vllm_arguments=wanted), files, STOP_IDS)
+    assert arguments.tensor_parallel_size == 2
+    assert arguments.max_num_seqs == 7
+    assert arguments.enable_prefix_caching is False
+
+
+def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -> None:
+    arguments = _arguments(EngineSettings(), files, STOP_IDS)
+    assert arguments.model == str(files.folder)
+    assert arguments.hf_overrides == {"architectures": ["ProbedQwen3ForCausalLM"]}
+    assert arguments.additional_config == {"rlcm": {"probe": None, "reserved": [94, 96]}}
+    (processor,) = arguments.logits_processors or ()
+    assert str(processor).endswith("processor_v1:ExitProcessor")
+    assert arguments.disable_log_stats
+
+
+@pytest.mark.parametrize(
+    ("argument", "why"),
+    [
+        ('--speculative-config={"method": "ngram", "num_speculative_tokens": 2}', "speculative"),
+        ("--enable-batch-sharded-sampling", "batch-sharded"),
+        ("--model=other", "set by the service"),
+        ("--logits_processors=other", "set by the service"),
+        ("--no-such-argument", "no-such-argument"),
+        ("--max-num-seqs=many", "many"),
+    ],
+)
+def test_what_cannot_be_had_under_exit_control_is_refused(
+    files: ModelFiles, argument: str, why: str
+) -> None:
+    with pytest.raises(ModelRefused, match=why):
+        _arguments(EngineSettings(vllm_arguments=(argument,)), files, STOP_IDS)

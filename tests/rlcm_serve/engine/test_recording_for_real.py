@@ -1,0 +1,39 @@
+"""Recording with the real engine, and what the shipped certificate says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calibration import FULL_BUDGET, evaluate, read_traces, write_traces
+from rlcm_serve.answers import AnswerGrader
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.guarantees import Guarantees, find_certificates, fingerprint_of
+from rlcm_serve.recording import Journal, LabelledProblem, Recorder, record_all, to_rollouts
+from training.tasks.problems import Split, sample_problems
+
+
+async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Path) -> None:
+    problems = [
+        LabelledProblem(p.id, p.question, p.answer)
+        for p in sample_problems(Split.VALIDATION, 8, seed=11, levels=(1, 2))
+    ]
+    journal = Journal(tmp_path / "journal.jsonl", {})
+    with AnswerGrader() as grader:
+        recorder = Recorder(engine, grader)
+        first = await record_all(recorder, problems[:5], 1, journal)
+        everything = await record_all(recorder, problems, 2, journal)
+        rollouts = to_rollouts(everything, grader)
+    assert everything[0:10:2] == first, "what was finished is not recorded again"
+    write_traces(tmp_path / "traces.parquet", rollouts, fingerprint_of(engine.identity))
+    traces = read_traces(tmp_path / "traces.parquet")
+    found = evaluate(FULL_BUDGET, traces)
+    assert found.n_problems == 8
+    assert found.n_rollouts == 16
+    assert found.share_right > 0.6, "two and four steps are easy"
+    assert found.mean_tokens == found.full_budget_tokens
+
+
+def test_the_shipped_certificate_is_of_this_very_engine(engine: VllmEngine) -> None:
+    guarantees = Guarantees.load(engine.identity, find_certificates(EMBEDDED_MODEL))
+    assert len(guarantees.certificates) == 1
