@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+
+from calibration import CertifiedLevel, Level
 
 if TYPE_CHECKING:
     from rlcm_serve.core import Solution
@@ -155,7 +156,22 @@ def fit(
         created=date.today().isoformat(),
     )
     certificate.save(out)
-    Console().print(json.dumps(certificate.to_json()["levels"], indent=2), highlight=False)
+    console = Console()
+    for level in certificate.levels:
+        console.print(_describe(level), markup=False, highlight=False)
+    console.print(f"certificate {certificate.id} is in {out}", markup=False, highlight=False)
+
+
+def _describe(level: Level) -> str:
+    """One level of a certificate in one line."""
+    if not isinstance(level, CertifiedLevel):
+        return f"alpha {level.alpha:g}: not certified. {level.reason}"
+    saved = 1 - level.expected_tokens / level.full_budget_tokens
+    return (
+        f"alpha {level.alpha:g}: certified. On the calibration problems {level.risk:.3f} of the "
+        f"answers are wrong, {level.share_answered:.0%} of the questions are answered, "
+        f"{saved:.0%} of the tokens are saved"
+    )
 
 
 def _settings(
