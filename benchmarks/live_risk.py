@@ -4,7 +4,7 @@
     rlcm examples --split test --count 240 --jsonl > runs/embedded/test-240-0.jsonl
     python benchmarks/live_risk.py
 
-Asks `/solve` every test problem once at each α, eight at a time, and compares with the labels.
+Asks `/solve` every test problem a few times at each α and compares with the labels.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from pathlib import Path
 import httpx
 
 ALPHAS = (0.05, 0.1, 0.2)
-AT_A_TIME = 8
+AT_A_TIME = 32
 
 
 async def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, default=Path("runs/embedded/test-240-0.jsonl"))
+    parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     options = parser.parse_args()
     problems = [json.loads(line) for line in options.data.read_text().splitlines()]
+    problems *= options.repeats
     print("| α | asked | answered | wrong | realised risk | mean tokens |")
     print("|---|---|---|---|---|---|")
     async with httpx.AsyncClient(base_url=options.url, timeout=120) as client:

@@ -30,6 +30,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.readings import ReadingsTable
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.terminal import output_to
 from training.tasks.problems import Split, sample_problems
 
 TOKENS = 512
@@ -39,12 +40,13 @@ INTERVAL = 32
 async def main() -> None:
     """Prints a table of ratios."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=9, help="interleaved pairs per batch size")
+    parser.add_argument("--pairs", type=int, default=21, help="interleaved pairs per batch size")
     parser.add_argument("--log", type=Path, default=Path("runs/overhead.log"))
     options = parser.parse_args()
     probed = VllmEngine(EngineSettings(log=options.log))
     await probed.start()
-    plain = plain_engine()
+    with output_to(options.log.with_suffix(".plain.log")):
+        plain = plain_engine()
     sides = Side(plain, None), Side(probed.llm, probed)
     prompts = [
         probed.prompt(problem.question) for problem in sample_problems(Split.VALIDATION, 64, seed=9)
@@ -54,8 +56,8 @@ async def main() -> None:
     try:
         for batch in (1, 64):
             speeds = [
-                [await side.speed(prompts[:batch]) for side in sides]
-                for _ in range(options.pairs + 1)
+                await one_pair(sides, prompts[:batch], plain_first=turn % 2 == 0)
+                for turn in range(options.pairs + 1)
             ][1:]  # the first pair warms up
             ratios = [with_probe / without for without, with_probe in speeds]
             without, with_probe = (statistics.median(side) for side in zip(*speeds, strict=True))
@@ -82,6 +84,16 @@ def plain_engine() -> AsyncLLM:
             generation_config="vllm",
         )
     )
+
+
+async def one_pair(
+    sides: tuple[Side, Side], prompts: list[TokenIds], plain_first: bool
+) -> tuple[float, float]:
+    """Speeds without and with the probe; whoever comes first changes from pair to pair."""
+    order = sides if plain_first else sides[::-1]
+    speeds = [await side.speed(prompts) for side in order]
+    without, with_probe = speeds if plain_first else speeds[::-1]
+    return without, with_probe
 
 
 class Side:

@@ -1,0 +1,113 @@
+"""Answers to hard questions at a risk the caller chooses; the public Python API is listed here.
+
+    from rlcm_serve import EngineSettings, Question, Service, VllmEngine
+    from rlcm_serve import find_certificates, resolve_model
+
+    settings = EngineSettings(model="embedded")
+    service = Service(VllmEngine(settings), find_certificates(resolve_model(settings.model)))
+    await service.start()
+    solution = await service.solver.solve(Question("A dial shows 3. A up 5. ...", alpha=0.1))
+    service.stop()
+
+Names are loaded when they are first used: some of them import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlcm_serve.answers import AnswerGrader
+    from rlcm_serve.core import (
+        Budget,
+        Checkpoint,
+        Guarantee,
+        Question,
+        Sample,
+        Sampling,
+        Solution,
+        Thought,
+        VoteRule,
+    )
+    from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
+    from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.engine.model_files import resolve_model
+    from rlcm_serve.engine.vllm_engine import VllmEngine
+    from rlcm_serve.errors import (
+        CertificateMismatch,
+        EngineDead,
+        Infeasible,
+        ModelRefused,
+        NotReady,
+        RequestRefused,
+        RlcmError,
+    )
+    from rlcm_serve.guarantees import Guarantees, find_certificates
+    from rlcm_serve.service import Service
+    from rlcm_serve.solver import Solver
+
+_HOMES = {
+    "answers": ("AnswerGrader",),
+    "core": (
+        "Budget",
+        "Checkpoint",
+        "Guarantee",
+        "Question",
+        "Sample",
+        "Sampling",
+        "Solution",
+        "Thought",
+        "VoteRule",
+    ),
+    "engine.base": ("EngineIdentity", "ReasoningEngine"),
+    "engine.launch": ("EngineSettings",),
+    "engine.model_files": ("resolve_model",),
+    "engine.vllm_engine": ("VllmEngine",),
+    "errors": (
+        "CertificateMismatch",
+        "EngineDead",
+        "Infeasible",
+        "ModelRefused",
+        "NotReady",
+        "RequestRefused",
+        "RlcmError",
+    ),
+    "guarantees": ("Guarantees", "find_certificates"),
+    "service": ("Service",),
+    "solver": ("Solver",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AnswerGrader",
+    "Budget",
+    "CertificateMismatch",
+    "Checkpoint",
+    "EngineDead",
+    "EngineIdentity",
+    "EngineSettings",
+    "Guarantee",
+    "Guarantees",
+    "Infeasible",
+    "ModelRefused",
+    "NotReady",
+    "Question",
+    "ReasoningEngine",
+    "RequestRefused",
+    "RlcmError",
+    "Sample",
+    "Sampling",
+    "Service",
+    "Solution",
+    "Solver",
+    "Thought",
+    "VllmEngine",
+    "VoteRule",
+    "find_certificates",
+    "resolve_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'rlcm_serve' has no attribute {name!r}")
+    return getattr(import_module(f"rlcm_serve.{_HOME_OF[name]}"), name)

@@ -39,7 +39,7 @@ class Tracker:
     def follow(self, spec: ControlSpec) -> Tracked:
         """The request of this spec: a new one, or one that is back after a preemption."""
         known = self._by_slot.get(spec.slot)
-        if known is None or known.control.spec.ticket != spec.ticket:
+        if known is None or known.control.spec != spec:
             known = Tracked(ExitControl(spec, Readings(spec.table, spec.slot, spec.ticket)))
             self._by_slot[spec.slot] = known
         return known

@@ -1,0 +1,37 @@
+"""What users may import: every listed name is there, and nothing heavy comes with the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import calibration
+import rlcm_serve
+
+
+@pytest.mark.parametrize("name", rlcm_serve.__all__)
+def test_every_public_name_of_the_service_is_there(name: str) -> None:
+    assert getattr(rlcm_serve, name).__name__ == name
+
+
+def test_the_list_is_complete() -> None:
+    assert sorted(rlcm_serve.__all__) == sorted(rlcm_serve._HOME_OF)
+
+
+@pytest.mark.parametrize("name", calibration.__all__)
+def test_every_public_name_of_calibration_is_there(name: str) -> None:
+    assert getattr(calibration, name) is not None
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = rlcm_serve.nothing
+
+
+def test_importing_the_package_loads_no_torch_and_no_vllm() -> None:
+    check = "import sys, rlcm_serve, rlcm_serve.cli; print({'torch', 'vllm'} & set(sys.modules))"
+    command = [sys.executable, "-P", "-c", check]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
