@@ -57,7 +57,7 @@ def probe(
     from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.probe import PROBE_FOLDER
     from rlcm_serve.session import record_problems
-    from rlcm_serve.terminal import default_engine_log
+    from rlcm_serve.terminal import default_engine_log, progress_bar
     from training.probe import ProbeTraining, fit_probe, hidden_states
     from training.probe_card import write_probe_card
 
@@ -75,8 +75,9 @@ def probe(
     _, recordings = asyncio.run(
         record_problems(settings, data, journal, rollouts, samples, console)
     )
-    console.print(f"reading the hidden states of {len(recordings)} rollouts")
-    found = hidden_states(folder, recordings)
+    with progress_bar(console) as progress:
+        bar = progress.add_task("reading hidden states", total=len(recordings))
+        found = hidden_states(folder, recordings, advance=lambda: progress.advance(bar))
     training = ProbeTraining(width=width)
     fitted, metrics = fit_probe(found, training, report=console.print)
     fitted.save(out, interval)

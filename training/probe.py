@@ -74,7 +74,10 @@ class ProbeMetrics:
 
 
 def hidden_states(
-    model_folder: Path, recordings: Sequence[Recording], device: str | None = None
+    model_folder: Path,
+    recordings: Sequence[Recording],
+    device: str | None = None,
+    advance: Callable[[], None] = lambda: None,
 ) -> ProbeData:
     """One forward of each rollout through transformers, and the states at its cuts.
 
@@ -82,6 +85,7 @@ def hidden_states(
         model_folder: weights and configuration; they keep their data type.
         recordings: the rollouts.
         device: where to run; by default a GPU if there is one.
+        advance: called after each rollout.
 
     Raises:
         OSError, ValueError: `model_folder` holds no model that transformers loads.
@@ -101,6 +105,7 @@ def hidden_states(
                 targets.append(reading.share_correct)
                 owners.append(problems[recording.problem_id])
                 lengths.append(reading.tokens)
+            advance()
     return ProbeData(
         hidden_NH=torch.stack(states),
         target_N=torch.tensor(targets),
