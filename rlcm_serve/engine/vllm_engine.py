@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -101,8 +100,9 @@ class VllmEngine(ReasoningEngine):
         """Ends vLLM's processes and removes the readings' table."""
         if self.llm is not None:
             self.llm.shutdown()
+            # Its __del__ shuts down once more, at the interpreter's end without its modules.
+            self.llm.shutdown = lambda: None
             self.llm = None
-            gc.collect()  # it is part of a cycle, and complains if the interpreter's end finds it
         if self._table is not None:
             self._table.close()
 
