@@ -67,6 +67,7 @@ async def main() -> None:
                 flush=True,
             )
     finally:
+        sides[1].close()
         probed.stop()
         plain.shutdown()
 
@@ -103,6 +104,11 @@ class Side:
         self.llm, self.probed = llm, probed
         self.table = ReadingsTable(64, TOKENS // INTERVAL) if probed else None
         self.names = itertools.count()
+
+    def close(self) -> None:
+        """Removes the table of readings."""
+        if self.table is not None:
+            self.table.close()
 
     async def speed(self, prompts: list[TokenIds]) -> float:
         """Tokens per second of one batch."""
