@@ -20,7 +20,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.guarantees import find_certificates
 
 QUESTION = "A dial shows 3. A up 5. B down 3. C up 9. D up 4. What does it show now?"
-SECONDS_TO_READY = 120  # 40 on an idle machine; this one may be busy
+SECONDS_TO_READY = 240  # 40 on an idle machine; this one may be busy
 
 
 @dataclass
