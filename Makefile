@@ -90,7 +90,6 @@ $(TRACES)/embedded-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/model/probe/prob
 	@$(RLCM) collect --model $(RUN)/model --data $< --rollouts 8 --out $@
 
 $(RUN)/model/certificates/selective.json: $(TRACES)/embedded-order.parquet $(TRACES)/embedded-calibration.parquet
-	@mkdir -p $(@D)
 	@$(RLCM) fit --order $(TRACES)/embedded-order.parquet --calibration $(TRACES)/embedded-calibration.parquet --alphas 0.05,0.1,0.2 --delta 0.1 --out $@
 
 clean:  ## remove caches and build output

@@ -176,8 +176,9 @@ class Certificate:
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the certificate as JSON, whole or not at all."""
+        """Write the certificate as JSON, whole or not at all; makes its folder if need be."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".partial")
         partial.write_text(json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
         partial.replace(path)

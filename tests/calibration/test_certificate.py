@@ -71,6 +71,12 @@ def certificate(make_certificate: MakeCertificate) -> Certificate:
     return make_certificate(infeasible(0.05), certified(0.1), certified(0.2))
 
 
+def test_saving_makes_the_folder(tmp_path: Path, certificate: Certificate) -> None:
+    path = tmp_path / "model" / "certificates" / "selective.json"
+    certificate.save(path)
+    assert Certificate.load(path) == certificate
+
+
 def test_round_trip(tmp_path: Path, certificate: Certificate) -> None:
     certificate.save(tmp_path / "c.json")
     loaded = Certificate.load(tmp_path / "c.json")
