@@ -6,7 +6,7 @@ share in [0, 1].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from calibration import ExitPolicy, ExitReason
@@ -75,6 +75,10 @@ class Thought:
     def confidence(self) -> float:
         """The rollout's confidence: the reading that fired, or c_end."""
         return self.checkpoints[-1].confidence
+
+    def cut(self, tokens: int) -> Thought:
+        """Only its first `tokens` reasoning tokens, and no answer yet; text and readings stay."""
+        return replace(self, tokens=self.tokens[:tokens], answer_text=None, answer_tokens=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from typing import Any, Self
 
 from calibration import FULL_BUDGET, ExitReason
 from calibration.trace_table import Reading, Rollout
-from rlcm_serve.answers import AnswerGrader, close_boxed, last_boxed
+from rlcm_serve.answering import answer_thought
+from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.core import Checkpoint, Thought, TokenIds
 from rlcm_serve.engine.base import ReasoningEngine
 from rlcm_serve.errors import RequestRefused
@@ -179,16 +180,9 @@ class Recorder:
     async def _reading(
         self, problem: LabelledProblem, prompt: TokenIds, thought: Thought, at: Checkpoint
     ) -> ForcedReading:
-        own = last_boxed(thought.answer_text or "") if at.is_final else None
-        if own is not None:
-            answers: tuple[str | None, ...] = (own,)
-            cost = thought.answer_tokens
-        else:
-            completions = await self.engine.force_answers(
-                prompt, thought.tokens[: at.tokens], self.engine.identity.budget, self.answers
-            )
-            answers = tuple(close_boxed(completion.text) for completion in completions)
-            cost = completions[0].tokens + (thought.answer_tokens if at.is_final else 0)
+        stopped = thought if at.is_final else thought.cut(at.tokens)
+        budget = self.engine.identity.budget
+        answers, cost = await answer_thought(self.engine, prompt, stopped, budget, self.answers)
         correct = [
             answer is not None and await self.grader.equal_async(answer, problem.answer)
             for answer in answers

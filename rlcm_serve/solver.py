@@ -9,7 +9,8 @@ from contextlib import aclosing
 
 from calibration import INITIAL_STATE, ExitPolicy, ExitReason, answers_at_end, step
 from calibration.voting import Vote, confidence_vote, majority_vote
-from rlcm_serve.answers import AnswerGrader, close_boxed, last_boxed
+from rlcm_serve.answering import answer_thought
+from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.core import Checkpoint, Question, Sample, Solution, Thought, TokenIds, VoteRule
 from rlcm_serve.engine.base import ReasoningEngine
 from rlcm_serve.errors import EngineDead
@@ -85,11 +86,8 @@ class Solver:
         thought = await self._think(number, prompt, terms, on_checkpoint)
         if not gives_answer(terms.policy, thought):
             return Sample(thought, answer=None, answer_tokens=thought.answer_tokens)
-        own_answer = last_boxed(thought.answer_text or "")
-        if own_answer is not None:
-            return Sample(thought, own_answer, answer_tokens=thought.answer_tokens)
-        (forced,) = await self.engine.force_answers(prompt, thought.tokens, terms.budget)
-        return Sample(thought, close_boxed(forced.text), thought.answer_tokens + forced.tokens)
+        given = await answer_thought(self.engine, prompt, thought, terms.budget)
+        return Sample(thought, given.answers[0], given.tokens)
 
     async def _think(
         self, number: int, prompt: TokenIds, terms: Terms, on_checkpoint: OnCheckpoint

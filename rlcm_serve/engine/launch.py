@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import EngineDead, ModelRefused
 from rlcm_serve.probe import PROBE_FOLDER
 from rlcm_serve.terminal import output_to
@@ -127,9 +128,9 @@ def _arguments(
             "logits of its own; drop --enable-batch-sharded-sampling"
         )
     arguments.disable_log_stats = not settings.log_stats
-    arguments.hf_overrides = {"architectures": [f"Probed{files.architecture}"]}
+    arguments.hf_overrides = {"architectures": [PROBED + files.architecture]}
     arguments.additional_config = {
-        "rlcm": {
+        CONFIG_KEY: {
             "probe": str(files.folder / PROBE_FOLDER) if files.probe else None,
             "reserved": [stop_ids[0], stop_ids[1] + 1],
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ def resolve_model(name: str) -> Path:
             f"no model folder {name!r}: give an existing folder, 'embedded', or a hub id "
             "such as 'Qwen/Qwen3-4B'"
         )
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the hub's client is imported
     from huggingface_hub import snapshot_download
 
     try:

@@ -6,6 +6,15 @@ import multiprocessing
 import os
 import threading
 
+PROBED = "Probed"
+"""Prefix of a probed architecture's name."""
+
+CONFIG_KEY = "rlcm"
+"""Key in vLLM's `additional_config`.
+
+Its value is {"probe": folder or None, "reserved": [first stop id, one past the last]}.
+"""
+
 _VLLM_PROCESSES = ("EngineCore", "Worker")
 
 
@@ -15,8 +24,8 @@ def register() -> None:
 
     known = list(ModelRegistry.models)
     for architecture in known:
-        probed = f"Probed{architecture}"
-        if architecture.startswith("Probed") or probed in known:
+        probed = PROBED + architecture
+        if architecture.startswith(PROBED) or probed in known:
             continue
         ModelRegistry.register_model(probed, f"rlcm_serve.engine.probed_model:{probed}")
     _end_with_parent()

@@ -16,14 +16,8 @@ from torch import nn
 from vllm.config import VllmConfig
 from vllm.model_executor.models.registry import ModelRegistry
 
+from rlcm_serve.engine.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.probe import Probe
-
-PREFIX = "Probed"
-CONFIG_KEY = "rlcm"
-"""Key in vLLM's `additional_config`.
-
-Its value is {"probe": folder or None, "reserved": [first stop id, one past the last]}.
-"""
 
 
 class LatestStates:
@@ -70,17 +64,17 @@ def _probed(base: type[nn.Module]) -> type[nn.Module]:
                 logits[:, self._reserved] = float("-inf")
             return logits
 
-    Probed.__name__ = Probed.__qualname__ = PREFIX + base.__name__
+    Probed.__name__ = Probed.__qualname__ = PROBED + base.__name__
     Probed.__module__ = __name__
     return Probed
 
 
 def __getattr__(name: str) -> type[nn.Module]:
-    if not name.startswith(PREFIX):
+    if not name.startswith(PROBED):
         raise AttributeError(name)
-    entry = ModelRegistry.models.get(name.removeprefix(PREFIX))
+    entry = ModelRegistry.models.get(name.removeprefix(PROBED))
     if entry is None:
-        raise AttributeError(f"vLLM knows no model {name.removeprefix(PREFIX)!r}")
+        raise AttributeError(f"vLLM knows no model {name.removeprefix(PROBED)!r}")
     probed = _probed(entry.load_model_cls())
     globals()[name] = probed
     return probed
