@@ -2,25 +2,29 @@
 
 from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel, Level
 from calibration.certify import certify
+from calibration.defaults import Method
 from calibration.errors import (
     CalibrationError,
     CertificateError,
     InfeasibleAlpha,
     TraceError,
 )
+from calibration.evaluation import Evaluation, LevelReplay, evaluate, replay_certificate
 from calibration.exit_rule import (
     FULL_BUDGET,
     INITIAL_STATE,
     ExitPolicy,
     ExitReason,
-    Exits,
     ExitState,
     answers_at_end,
-    find_exits,
     step,
 )
+from calibration.exit_search import Exits, find_exits
+from calibration.families import Chain, Correction, Family, Grid, LowExit, family_of_chains
 from calibration.fingerprint import Fingerprint
-from calibration.fwer import Promise, fixed_sequence
+from calibration.fwer import Promise, bonferroni, certify_levels, fixed_sequence, graph_test, holm
+from calibration.graph import Graph, chain_graph
+from calibration.losses import Losses
 from calibration.metrics import (
     ReliabilityBin,
     auroc,
@@ -29,34 +33,58 @@ from calibration.metrics import (
     positive_calibration_error,
     reliability_bins,
 )
-from calibration.path import policy_grid
-from calibration.pvalues import binomial_p_value, clopper_pearson_upper, fewest_problems
-from calibration.replay import Evaluation, Replay, evaluate, replay
+from calibration.procedure import Procedure
+from calibration.pvalues import (
+    PValue,
+    binomial_p_value,
+    clopper_pearson_upper,
+    fewest_problems,
+    p_values,
+    upper_bounds,
+)
+from calibration.replay import Replay, outcomes, replay
+from calibration.risks import ERROR, REGRET, SELECTIVE, Outcomes, Risk, risk_named
 from calibration.trace_table import Reading, Rollout
 from calibration.traces import Traces, read_traces, write_traces
 from calibration.voting import NO_ANSWER, Vote, confidence_vote, majority_vote
 
 __all__ = [
+    "ERROR",
     "FULL_BUDGET",
     "INITIAL_STATE",
     "NO_ANSWER",
+    "REGRET",
+    "SELECTIVE",
     "CalibrationError",
     "Certificate",
     "CertificateError",
     "CertifiedLevel",
+    "Chain",
+    "Correction",
     "Evaluation",
     "ExitPolicy",
     "ExitReason",
     "ExitState",
     "Exits",
+    "Family",
     "Fingerprint",
+    "Graph",
+    "Grid",
     "InfeasibleAlpha",
     "InfeasibleLevel",
     "Level",
+    "LevelReplay",
+    "Losses",
+    "LowExit",
+    "Method",
+    "Outcomes",
+    "PValue",
+    "Procedure",
     "Promise",
     "Reading",
     "ReliabilityBin",
     "Replay",
+    "Risk",
     "Rollout",
     "TraceError",
     "Traces",
@@ -64,21 +92,31 @@ __all__ = [
     "answers_at_end",
     "auroc",
     "binomial_p_value",
+    "bonferroni",
     "brier_score",
     "certify",
+    "certify_levels",
+    "chain_graph",
     "clopper_pearson_upper",
     "confidence_vote",
     "evaluate",
     "expected_calibration_error",
+    "family_of_chains",
     "fewest_problems",
     "find_exits",
     "fixed_sequence",
+    "graph_test",
+    "holm",
     "majority_vote",
-    "policy_grid",
+    "outcomes",
+    "p_values",
     "positive_calibration_error",
     "read_traces",
     "reliability_bins",
     "replay",
+    "replay_certificate",
+    "risk_named",
     "step",
+    "upper_bounds",
     "write_traces",
 ]

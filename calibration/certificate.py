@@ -3,18 +3,20 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
 from calibration.errors import CertificateError, InfeasibleAlpha
 from calibration.exit_rule import ExitPolicy
+from calibration.families import Family
 from calibration.fingerprint import Fingerprint
 from calibration.fwer import Promise
-from calibration.pvalues import require_rate
+from calibration.procedure import Procedure
+from calibration.pvalues import PValue, require_rate
 
 FORMAT = "rlcm-certificate"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +25,31 @@ class CertifiedLevel:
 
     Certified is one thing: with the probability and promise of the certificate, the risk of
     `policy` is at most `alpha`. `risk_upper` is a second statement: with probability 1 - delta the
-    risks of all policies on the tested path lie below their bounds at once, so it holds for this
-    one however it was chosen; it may exceed `alpha`. Every other figure is measured on the
-    problems on which the policy was chosen, and so tends to be optimistic.
+    risks of all policies tested lie below their bounds at once, so it holds for this one however
+    it was chosen; it may exceed `alpha`. Every other figure is measured on the problems on which
+    the policy was chosen, and so tends to be optimistic.
 
     Attributes:
         alpha: the risk that is kept.
         policy: the exit policy to serve with.
         p_value: of H: risk > alpha, on the calibration problems.
-        n_answered: calibration problems that were answered.
-        n_wrong: of those, answered wrong.
-        risk: n_wrong / n_answered.
-        risk_upper: Clopper-Pearson bound at delta / length of the path.
-        share_answered: of all calibration problems.
-        share_right: answered and right, of all calibration problems.
-        expected_tokens: mean reasoning and answer tokens per problem.
+        risk: empirical: total_loss / total_weight.
+        risk_upper: upper bound at delta / policies tested.
+        total_weight: for `selective`, units answered, each by its share of draws; else all units.
+        total_loss: summed losses of the units; with one draw per unit the number of wrong answers.
+        share_answered: of all questions.
+        share_right: answered and right, of all questions.
+        expected_tokens: mean reasoning and answer tokens per question, all samples together.
         full_budget_tokens: the same without early exits.
     """
 
     alpha: float
     policy: ExitPolicy
     p_value: float
-    n_answered: int
-    n_wrong: int
     risk: float
     risk_upper: float
+    total_weight: float
+    total_loss: float
     share_answered: float
     share_right: float
     expected_tokens: float
@@ -64,17 +66,19 @@ class InfeasibleLevel:
 
     Attributes:
         alpha: the risk asked for.
-        reason: "n too small: ..." or "risk too high: ...", with the numbers.
-        p_value: of the first policy of the path, the one that failed.
-        n_answered: calibration problems that policy answered.
-        n_wrong: of those, answered wrong.
+        n_too_small: more problems could change this; otherwise the risk itself is too high.
+        reason: the same in words, with the numbers.
+        p_value: of the policy that this level was tested at first, and that failed.
+        total_weight: of that policy; see `CertifiedLevel`.
+        total_loss: of that policy.
     """
 
     alpha: float
+    n_too_small: bool
     reason: str
     p_value: float
-    n_answered: int
-    n_wrong: int
+    total_weight: float
+    total_loss: float
 
     @property
     def certified(self) -> bool:
@@ -89,39 +93,54 @@ class Certificate:
     """Levels of risk, the promise they share, and what they were measured on.
 
     Attributes:
-        risk: name of the risk, "selective": of the questions answered, the share answered wrong.
+        risk: name of the risk: "selective", "error", "regret", or that of a user's loss.
         delta: the probability with which the promise may fail.
         promise: whether all levels hold at once or each alone.
-        method: the test, in words.
+        procedure: how one question is answered.
+        method: the tests and where the policies come from, in words.
+        p_value: name of the test.
+        tested: the policies tested, and how the error was spent on them.
         levels: by rising alpha.
         n_problems: calibration problems, the ones that were tested.
-        n_order_problems: other problems, on which the path of policies was laid out.
-        n_policies: length of that path.
-        smallest_certifiable_alpha: the smallest alpha at which the path's first policy passes the
-            test; it says where to refit, and promises nothing.
+        n_units: exchangeable units among them: groups, and problems without a group.
+        n_rollouts: rollouts of these problems.
+        n_order_problems: other problems, on which the policies were put in order; 0 if on none.
+        smallest_certifiable_alpha: the upper bound of the risk of the policy tested first, which no
+            outcome chose, at its share of delta: the smallest alpha at which that policy would
+            have passed. It says where to refit, and promises nothing.
         covers: what the promise covers.
         does_not_cover: what it does not.
-        fingerprint: what was calibrated.
-        calibration_digest: digest of the calibration traces.
-        order_digest: digest of the traces that laid out the path.
+        fingerprint: what was calibrated; None if the traces do not say, and then no engine can be
+            held to it.
+        calibration_digest: digest of the traces that were tested.
+        order_digest: digest of the traces that gave the order; None if there are none.
         created: ISO date, None if the maker did not say.
     """
 
     risk: str
     delta: float
     promise: Promise
+    procedure: Procedure
     method: str
+    p_value: PValue
+    tested: Family
     levels: tuple[Level, ...]
     n_problems: int
+    n_units: int
+    n_rollouts: int
     n_order_problems: int
-    n_policies: int
     smallest_certifiable_alpha: float
     covers: str
     does_not_cover: tuple[str, ...]
-    fingerprint: Fingerprint
+    fingerprint: Fingerprint | None
     calibration_digest: str
-    order_digest: str
+    order_digest: str | None = None
     created: str | None = None
+
+    @property
+    def servable(self) -> bool:
+        """Whether an engine can be held to it: what was calibrated is known."""
+        return self.fingerprint is not None
 
     @property
     def digest(self) -> str:
@@ -166,13 +185,43 @@ class Certificate:
         """Refuse an engine other than the calibrated one.
 
         Raises:
-            CertificateError: the fingerprints differ; the message lists each difference.
+            CertificateError: it is not servable, or the fingerprints differ; the message lists
+                each difference.
         """
+        if self.fingerprint is None:
+            raise CertificateError(
+                f"certificate {self.id} is not servable: its traces carry no fingerprint, so "
+                "nothing says which engine it holds for; record with `rlcm collect` and fit again"
+            )
         if differences := self.fingerprint.differences(engine):
             raise CertificateError(
                 f"certificate {self.id} was not fitted on this engine (certificate here, engine "
                 f"there): {'; '.join(differences)}. Serve the engine it was fitted on, or collect "
                 "and fit again"
+            )
+
+    def require_traces(self, recorded: Fingerprint | None) -> None:
+        """Refuse traces that were not recorded as those it was fitted on.
+
+        Samples and vote may differ: they are re-enacted, not recorded.
+
+        Raises:
+            CertificateError: the fingerprints differ; the message lists each difference.
+        """
+        if (recorded is None) != (self.fingerprint is None):
+            carrying = "certificate" if recorded is None else "traces"
+            raise CertificateError(
+                f"only the {carrying} carries a fingerprint, so nothing says that certificate "
+                f"{self.id} and these traces are of one recording: use traces recorded alike"
+            )
+        if recorded is None or self.fingerprint is None:
+            return
+        alike = replace(recorded, samples=self.procedure.samples, vote=self.procedure.vote)
+        if differences := self.fingerprint.differences(alike):
+            raise CertificateError(
+                f"the traces were not recorded as those of certificate {self.id} (certificate "
+                f"here, traces there): {'; '.join(differences)}. Record them with the calibrated "
+                "model and settings"
             )
 
     def save(self, path: str | Path) -> None:
@@ -227,15 +276,19 @@ class Certificate:
                 f"the content does not match its digest {values.get('digest')!r}: the certificate "
                 "was edited or damaged; restore it, or fit again"
             )
-        del content["format"], content["version"]
+        del content["format"], content["version"], content["servable"]
         try:
+            fingerprint = content["fingerprint"]
             return cls(
                 **{
                     **content,
                     "promise": Promise(content["promise"]),
+                    "procedure": Procedure(**content["procedure"]),
+                    "p_value": PValue(content["p_value"]),
+                    "tested": Family.from_json(content["tested"]),
                     "levels": tuple(_level_from_json(level) for level in content["levels"]),
                     "does_not_cover": tuple(content["does_not_cover"]),
-                    "fingerprint": Fingerprint.from_json(content["fingerprint"]),
+                    "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
                 }
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -247,11 +300,15 @@ class Certificate:
         return {
             "format": FORMAT,
             "version": VERSION,
+            "servable": self.servable,
             **plain,
             "promise": str(self.promise),
+            "procedure": asdict(self.procedure),
+            "p_value": str(self.p_value),
+            "tested": self.tested.to_json(),
             "levels": levels,
             "does_not_cover": list(self.does_not_cover),
-            "fingerprint": self.fingerprint.to_json(),
+            "fingerprint": self.fingerprint and self.fingerprint.to_json(),
         }
 
 

@@ -1,194 +1,301 @@
 """Learn-then-Test (arXiv 2110.01052), start to finish: from recorded reasoning to a certificate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel, Level
+from calibration.defaults import Method, family_for, split_for
 from calibration.errors import CalibrationError
-from calibration.exit_rule import FULL_BUDGET, ExitPolicy
-from calibration.fwer import Promise, delta_per_level, fixed_sequence
-from calibration.path import SLACK, choose, lay_path, policy_grid
+from calibration.families import Correction, Family, Grid
+from calibration.fwer import Promise, bonferroni, certify_levels, holm
+from calibration.losses import Losses
+from calibration.order import SLACK, choose
+from calibration.procedure import Procedure
+from calibration.promises import covers, does_not_cover
 from calibration.pvalues import (
-    binomial_p_values,
-    clopper_pearson_upper,
+    PValue,
+    best_p_value,
     fewest_problems,
+    p_value_table,
+    p_values,
     require_rate,
+    upper_bounds,
 )
 from calibration.replay import Replay, replay
+from calibration.risks import SELECTIVE, Risk, risk_named
 from calibration.traces import Traces
 
-METHOD = (
-    "Learn-then-Test: exact binomial tests given the problems answered, in a fixed sequence along "
-    "one path of policies that was laid out on other problems"
-)
-DOES_NOT_COVER = (
-    "problems drawn from elsewhere than the calibration problems",
-    "a changed prompt, chat template, model, probe, sampling, budget, number of samples or grader",
-    "conversations of several turns",
-    "a single question, or a kind of question: the risk is an average over all questions answered",
-    "questions the service declines to answer",
-)
+Name = TypeVar("Name", bound=StrEnum)
 
 
 def certify(
+    traces: Traces,
     *,
-    order: Traces,
-    calibration: Traces,
-    alphas: Sequence[float],
+    risk: str | Risk = SELECTIVE,
+    alphas: Sequence[float] = (0.05, 0.1, 0.2),
     delta: float = 0.1,
-    promise: Promise = Promise.SIMULTANEOUS,
-    policies: Sequence[ExitPolicy] | None = None,
+    promise: Promise | str = Promise.SIMULTANEOUS,
+    samples: int = 1,
+    vote: str = "confidence",
+    draws: int | None = None,
+    p_value: PValue | str = "auto",
+    method: Method | str = Method.AUTO,
+    family: Family | None = None,
+    grid: Grid | None = None,
+    order: Traces | None = None,
     slack: float = SLACK,
     created: str | None = None,
 ) -> Certificate:
-    """Certify, for each alpha, an exit policy that answers at most a share alpha wrong.
+    """Certify, for each alpha, an exit policy whose risk is at most alpha.
 
-    The risk is `selective`: of the questions answered, the share answered wrong. With probability
-    at least 1 - delta over the draw of the calibration problems, every certified policy keeps its
-    alpha on new problems drawn like them: at all levels at once (simultaneous), or at each level
-    alone (pointwise). It needs the calibration problems to be independent draws with one rollout
-    each. It does not cover other problems, prompts or engines, nor any single question.
+    With probability at least 1 - delta over the draw of the problems that test, every certified
+    policy keeps its alpha on new problems drawn like them: at all levels at once (simultaneous), or
+    at each level alone (pointwise). It needs exchangeable units: problems, or groups where problems
+    share one. It covers the whole procedure of several samples, vote and abstention included. It
+    does not cover other problems, prompts or engines, nor any single question; with the p-value
+    "clt" it holds only in the limit of many problems.
 
     Args:
-        order: problems on which the path of policies is laid out; used for no test.
-        calibration: other problems, on which it is tested.
+        traces: recorded full-budget rollouts of labelled problems.
+        risk: "selective", "error", "regret", or a `Risk` of your own.
         alphas: risk levels, each in (0, 1).
         delta: probability with which the promise may fail.
         promise: what holds with probability 1 - delta.
-        policies: candidates; by default `policy_grid` of the fingerprint.
-        slack: among the certified, tokens are saved as long as the share answered and right stays
-            within this of the best.
+        samples: samples per question; several are re-enacted from each problem's rollouts.
+        vote: how several samples are merged, "confidence" or "majority".
+        draws: how often several samples are re-enacted per problem; by default as often as its
+            rollouts allow without using one twice.
+        p_value: the test; "auto" is exact binomial for losses of 0 or 1, else betting.
+        method: which policies are tested and in what structure (`Method`).
+        family: policies and structure of your own, fixed before looking at the labels of `traces`;
+            `method`, `grid` and `order` then do not matter.
+        grid: the policies that a learned or unordered method chooses from.
+        order: labelled problems on which the policies are put in order; they test nothing. Without
+            them the method "split" puts a part of `traces` aside.
+        slack: for a risk that may abstain, tokens are saved as long as the share answered and right
+            stays within this of the best.
         created: ISO date to note in the certificate.
 
     Raises:
-        CalibrationError: the splits share problems or groups, were recorded under different
-            fingerprints, do not have one rollout per independent calibration problem, or an
-            argument is out of range.
+        CalibrationError: fewer problems than any level needs, a problem with fewer rollouts than
+            samples, splits that share problems or differ in fingerprint, or an argument out of
+            range.
     """
+    risk = risk_named(risk) if isinstance(risk, str) else risk
+    promise, method = _named(Promise, promise), _named(Method, method)
     alphas = _check_alphas(alphas)
     require_rate("delta", delta)
-    _check_splits(order, calibration)
-    fingerprint = calibration.fingerprint
-    if policies is None:
-        policies = policy_grid(fingerprint.checkpoint_interval, fingerprint.max_tokens)
-    if not policies:
-        raise CalibrationError("policies is empty: give at least one candidate, or leave it out")
+    procedure = Procedure(samples, vote, draws)
+    if family is None:
+        if order is None:
+            order, traces = split_for(method, traces)
+        if order is not None:
+            _check_splits(order, traces)
+        _check_size(traces, alphas, delta)
+        family = family_for(
+            method, risk, procedure, alphas, _level_delta(delta, alphas, promise), slack,
+            grid=grid, order=order, like=traces,
+        )  # fmt: skip
+    _check_size(traces, alphas, delta)
 
-    level_delta = delta_per_level(delta, alphas, promise)
-    path = [policies[t] for t in lay_path(replay(order, policies), level_delta, slack)]
-    measured = _measure(replay(calibration, [*path, FULL_BUDGET]), path, delta)
-    first_bound = clopper_pearson_upper(measured.wrong_T[0], measured.answered_T[0], level_delta)
+    measured = replay(traces, family.policies, risk, procedure)
+    kind = best_p_value(measured.losses) if p_value == "auto" else _named(PValue, p_value)
+    seed = int(traces.digest[:8], 16)
+    tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
+    fit = _Fit(
+        family, measured, tested, kind, seed, delta, _level_delta(delta, alphas, promise),
+        slack=None if risk.answers_always else slack,
+    )  # fmt: skip
     return Certificate(
-        risk="selective",
+        risk=risk.name,
         delta=delta,
         promise=promise,
-        method=METHOD,
-        levels=tuple(_test_level(alpha, measured, level_delta, slack) for alpha in alphas),
-        n_problems=calibration.n_problems,
-        n_order_problems=order.n_problems,
-        n_policies=len(path),
-        smallest_certifiable_alpha=float(first_bound),
-        covers=_covers(delta, promise),
-        does_not_cover=DOES_NOT_COVER,
-        fingerprint=fingerprint,
-        calibration_digest=calibration.digest,
-        order_digest=order.digest,
+        procedure=procedure,
+        method=_method(family, kind),
+        p_value=kind,
+        tested=family,
+        levels=tuple(_level(fit, level, alpha) for level, alpha in enumerate(alphas)),
+        n_problems=traces.n_problems,
+        n_units=measured.losses.n_units,
+        n_rollouts=traces.n_rollouts,
+        n_order_problems=order.n_problems if order else 0,
+        smallest_certifiable_alpha=_smallest_certifiable(fit),
+        covers=covers(
+            risk, delta, promise, kind, grouped=measured.losses.n_units < traces.n_problems
+        ),
+        does_not_cover=does_not_cover(risk),
+        fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
+        calibration_digest=traces.digest,
+        order_digest=order.digest if order else None,
         created=created,
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Measured:
-    """The policies (T) of the path on the calibration problems."""
+class Tested:
+    """P-values and verdicts: risk levels (L, by rising alpha) x policies (T)."""
 
-    path: Sequence[ExitPolicy]
-    n_problems: int
-    answered_T: NDArray[np.int64]
-    wrong_T: NDArray[np.int64]
-    risk_T: NDArray[np.float64]
-    risk_upper_T: NDArray[np.float64]
-    share_right_T: NDArray[np.float64]
-    tokens_T: NDArray[np.float64]
-    full_budget_tokens: float
+    p_LT: NDArray[np.float64]
+    certified_LT: NDArray[np.bool_]
 
 
-def _measure(outcomes: Replay, path: Sequence[ExitPolicy], delta: float) -> _Measured:
-    """Counts along the path; the last policy replayed is the full-budget one, for comparison."""
-    answered_T = outcomes.answered_PT[:, :-1].sum(axis=0).astype(np.int64)
-    wrong_T = outcomes.wrong_PT[:, :-1].sum(axis=0).astype(np.int64)
-    tokens_T = outcomes.tokens_PT.mean(axis=0)
-    return _Measured(
-        path=path,
-        n_problems=outcomes.n_problems,
-        answered_T=answered_T,
-        wrong_T=wrong_T,
-        # Where nothing was answered there is no risk; 1 keeps such a policy last in a tie.
-        risk_T=np.where(answered_T > 0, wrong_T / np.maximum(answered_T, 1), 1.0),
-        # Bonferroni over the path, which was fixed before: these bounds hold for all policies at
-        # once.
-        risk_upper_T=clopper_pearson_upper(wrong_T, answered_T, delta / len(path)),
-        share_right_T=(answered_T - wrong_T) / outcomes.n_problems,
-        tokens_T=tokens_T[:-1],
-        full_budget_tokens=float(tokens_T[-1]),
-    )
+def certify_policies(
+    losses: Losses,
+    family: Family,
+    alphas: Sequence[float],
+    delta: float,
+    promise: Promise,
+    kind: PValue,
+    seed: int = 0,
+) -> Tested:
+    """Which policies of a family are certified at which alpha.
 
+    The probability that any certified policy has a risk above its alpha is at most delta: over all
+    levels (simultaneous), or at each level (pointwise). It holds for any dependence between the
+    policies; it does not cover a family that was chosen by the labels behind `losses`.
 
-def _test_level(alpha: float, measured: _Measured, level_delta: float, slack: float) -> Level:
-    p_value_T = binomial_p_values(measured.wrong_T, measured.answered_T, alpha)
-    certified_T = np.flatnonzero(fixed_sequence(p_value_T, level_delta))
-    if not certified_T.size:
-        answered, wrong = int(measured.answered_T[0]), int(measured.wrong_T[0])
-        p_value = float(p_value_T[0])
-        return InfeasibleLevel(
-            alpha=alpha,
-            reason=_why_infeasible(
-                alpha, measured.n_problems, answered, wrong, p_value, level_delta
-            ),
-            p_value=p_value,
-            n_answered=answered,
-            n_wrong=wrong,
+    Args:
+        losses: of the family's policies, in its order.
+        alphas: risk levels, rising.
+        seed: shuffles the units for the betting test; take it from the data's digest.
+    """
+    aim_LT = np.empty((len(alphas), losses.n_policies))
+    aim_LT.T[:] = [aim(family, level, alphas, delta, promise) for level in range(len(alphas))]
+    p_LT = p_value_table(losses, alphas, kind, seed, aim_LT)
+    if family.correction is Correction.GRAPH:
+        if family.weights_LT is None or family.graph is None:
+            raise CalibrationError("a family tested by a graph needs weights and edges: give both")
+        certified_LT = certify_levels(
+            p_LT, np.array(alphas), np.array(family.weights_LT), family.graph, delta, promise
         )
-    chosen = choose(
-        measured.share_right_T[certified_T],
-        measured.tokens_T[certified_T],
-        measured.risk_T[certified_T],
-        slack,
+        return Tested(p_LT, certified_LT)
+    correct = bonferroni if family.correction is Correction.BONFERRONI else holm
+    if promise is Promise.SIMULTANEOUS:
+        certified_LT = correct(p_LT.ravel(), delta).reshape(p_LT.shape)
+        # A risk of at most alpha is at most every larger alpha.
+        return Tested(p_LT, np.logical_or.accumulate(certified_LT, axis=0))
+    return Tested(p_LT, np.stack([correct(p_T, delta) for p_T in p_LT]))
+
+
+def aim(
+    family: Family, level: int, alphas: Sequence[float], delta: float, promise: Promise
+) -> float:
+    """What a level's first test has of delta: the p-value at which its tests aim their power."""
+    _, share = family.first(level)
+    return share * _level_delta(delta, alphas, promise)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """What the levels are written from."""
+
+    family: Family
+    measured: Replay
+    tested: Tested
+    kind: PValue
+    seed: int
+    delta: float
+    level_delta: float
+    slack: float | None
+
+
+def _level(fit: _Fit, level: int, alpha: float) -> Level:
+    losses, p_T = fit.measured.losses, fit.tested.p_LT[level]
+    certified_T = np.flatnonzero(fit.tested.certified_LT[level])
+    if not certified_T.size:
+        return _infeasible(fit, level, alpha)
+    chosen = certified_T[
+        choose(
+            fit.measured.right_T[certified_T],
+            fit.measured.tokens_T[certified_T],
+            losses.risk_T[certified_T],
+            fit.slack,
+        )
+    ]
+    # Bonferroni over the policies tested, which were fixed before: the bounds hold for all at once.
+    (upper,) = upper_bounds(
+        losses.select(np.array([chosen])), fit.delta / losses.n_policies, fit.kind, fit.seed
     )
     return CertifiedLevel(
         alpha=alpha,
-        policy=measured.path[chosen],
-        p_value=float(p_value_T[chosen]),
-        n_answered=int(measured.answered_T[chosen]),
-        n_wrong=int(measured.wrong_T[chosen]),
-        risk=float(measured.risk_T[chosen]),
-        risk_upper=float(measured.risk_upper_T[chosen]),
-        share_answered=float(measured.answered_T[chosen] / measured.n_problems),
-        share_right=float(measured.share_right_T[chosen]),
-        expected_tokens=float(measured.tokens_T[chosen]),
-        full_budget_tokens=measured.full_budget_tokens,
+        policy=fit.family.policies[chosen],
+        p_value=float(p_T[chosen]),
+        risk=float(losses.risk_T[chosen]),
+        risk_upper=float(upper),
+        total_weight=float(losses.total_weight_T[chosen]),
+        total_loss=float(losses.total_loss_T[chosen]),
+        share_answered=float(fit.measured.answered_T[chosen]),
+        share_right=float(fit.measured.right_T[chosen]),
+        expected_tokens=float(fit.measured.tokens_T[chosen]),
+        full_budget_tokens=fit.measured.full_tokens,
     )
 
 
-def _why_infeasible(
-    alpha: float, n_problems: int, answered: int, wrong: int, p_value: float, level_delta: float
-) -> str:
-    needed = fewest_problems(alpha, level_delta)
-    if answered < needed:
-        return (
-            f"n too small: the safest policy answers {answered} of {n_problems} calibration "
-            f"problems, and alpha = {alpha:g} takes {needed} answers even if none is wrong; record "
-            "more problems"
-        )
+def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
+    first, share = fit.family.first(level)
+    losses = fit.measured.losses.select(np.array([first]))
+    level_delta = share * fit.level_delta
+    p_value = float(fit.tested.p_LT[level, first])
+    weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
+    spotless = Losses(np.zeros_like(losses.loss_UT), losses.weight_UT)
+    (best,) = p_values(spotless, alpha, fit.kind, fit.seed, level_delta)
     found = (
-        f"the safest policy answers {wrong} of {answered} wrong, p = {p_value:.3g} where "
-        f"{level_delta:.3g} is needed"
+        f"the policy tested first has a loss of {loss:.5g} in {weight:.5g}, p = {p_value:.3g} "
+        f"where {level_delta:.3g} is needed"
     )
-    if wrong < alpha * answered:
-        return f"n too small: {found}; the risk may well be below alpha, record more problems"
-    return f"risk too high: {found}; choose a larger alpha, or a better model or probe"
+    if best > level_delta:
+        reason = (
+            f"n too small: the policy tested first counts {weight:.5g} of {losses.n_units} "
+            f"calibration problems or groups, and alpha = {alpha:g} takes at least "
+            f"{fewest_problems(alpha, level_delta)} even if none is wrong; record more problems"
+        )
+    elif loss < alpha * weight:
+        reason = f"n too small: {found}; the risk may well be below alpha, record more problems"
+    else:
+        reason = f"risk too high: {found}; choose a larger alpha, or a better model or probe"
+    return InfeasibleLevel(
+        alpha=alpha,
+        n_too_small=reason.startswith("n"),
+        reason=reason,
+        p_value=p_value,
+        total_weight=weight,
+        total_loss=loss,
+    )
+
+
+def _smallest_certifiable(fit: _Fit) -> float:
+    first, share = fit.family.first(0)
+    losses = fit.measured.losses.select(np.array([first]))
+    (bound,) = upper_bounds(losses, share * fit.level_delta, fit.kind, fit.seed)
+    return float(bound)
+
+
+def _level_delta(delta: float, alphas: Sequence[float], promise: Promise) -> float:
+    """What a level has to spend at first; a simultaneous promise shares delta evenly."""
+    return delta / len(alphas) if promise is Promise.SIMULTANEOUS else delta
+
+
+def _method(family: Family, kind: PValue) -> str:
+    test = {
+        PValue.BINOMIAL: "exact binomial tests, for `selective` given the questions answered",
+        PValue.BETTING: "betting tests (arXiv 2010.09686)",
+        PValue.HOEFFDING_BENTKUS: "Hoeffding-Bentkus tests (arXiv 2110.01052)",
+        PValue.CLT: "normal approximations (asymptotic: valid only in the limit of many problems)",
+    }[kind]
+    return f"Learn-then-Test: {test}; {family.source}"
+
+
+def _named(kind: type[Name], value: str) -> Name:
+    try:
+        return kind(value)
+    except ValueError:
+        known = [str(name) for name in kind]
+        raise CalibrationError(f"{value!r} is unknown: give one of {known}") from None
 
 
 def _check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
@@ -199,8 +306,24 @@ def _check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted(alphas))
 
 
+def _check_size(traces: Traces, alphas: Sequence[float], delta: float) -> None:
+    needed = fewest_problems(max(alphas), delta)
+    if traces.n_units < needed:
+        raise CalibrationError(
+            f"{traces.n_units} problems or groups to test on, and alpha = {max(alphas):g} at delta "
+            f"= {delta:g} takes at least {needed} even if no answer is wrong (alpha = "
+            f"{min(alphas):g}: {fewest_problems(min(alphas), delta)}): record more problems"
+        )
+
+
 def _check_splits(order: Traces, calibration: Traces) -> None:
-    if differences := calibration.fingerprint.differences(order.fingerprint):
+    here, there = calibration.fingerprint, order.fingerprint
+    if (here is None) != (there is None):
+        raise CalibrationError(
+            "one split carries a fingerprint and the other does not, so nothing says that they "
+            "were recorded alike: record both with `rlcm collect`"
+        )
+    if here and there and (differences := here.differences(there)):
         raise CalibrationError(
             "the splits were recorded under different fingerprints (calibration here, order "
             f"there): {'; '.join(differences)}"
@@ -208,35 +331,5 @@ def _check_splits(order: Traces, calibration: Traces) -> None:
     if shared := sorted(set(order.units) & set(calibration.units)):
         raise CalibrationError(
             f"{len(shared)} problems or groups are in both splits, {shared[0]!r} among them: the "
-            "problems that lay out the path must not test it; split with Traces.split"
+            "problems that put the policies in order must not test them; split with Traces.split"
         )
-    if calibration.fingerprint.samples != 1:
-        raise CalibrationError(
-            f"the fingerprint says {calibration.fingerprint.samples} samples per question: this "
-            "release certifies one; record with samples = 1"
-        )
-    if (rollouts_P := calibration.rollouts_P).max() > 1:
-        at = int(rollouts_P.argmax())
-        raise CalibrationError(
-            f"problem {calibration.problem_ids[at]!r} has {rollouts_P[at]} rollouts: the binomial "
-            "test takes one per problem, more are not independent; record one rollout per problem"
-        )
-    if len(set(calibration.units)) < calibration.n_problems:
-        raise CalibrationError(
-            f"{calibration.n_problems} calibration problems lie in {len(set(calibration.units))} "
-            "groups: the binomial test takes independent problems; keep one problem per group"
-        )
-
-
-def _covers(delta: float, promise: Promise) -> str:
-    together = (
-        "all certified levels at once, so alpha may be chosen after looking"
-        if promise is Promise.SIMULTANEOUS
-        else "each level alone, so alpha must be chosen before looking"
-    )
-    return (
-        f"With probability at least {1 - delta:g} over the draw of the calibration problems: of "
-        "the questions that a certified policy answers, at most a share alpha is answered wrong, "
-        "on average over new problems drawn like the calibration problems and solved by the very "
-        f"procedure of the fingerprint. This holds for {together}."
-    )

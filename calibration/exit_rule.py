@@ -8,18 +8,15 @@ At a checkpoint t (after t reasoning tokens) the probe reads a confidence c_t in
 High is looked at first. Nothing else stops a rollout but its own end, natural or by budget; there
 one last reading c_end decides whether an answer is given (c_end >= λa).
 
-The rule has two forms, `step` for the engine and `find_exits` for replay. A property test holds
-them to the same exits; change them together.
+The rule has two forms, `step` for the engine and `find_exits` (calibration.exit_search) for replay.
+A property test holds them to the same exits; change them together.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import NamedTuple, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple, Self
 
 from calibration.errors import CalibrationError
 
@@ -54,6 +51,9 @@ class ExitPolicy:
         low_slope: steepness of the sigmoid, per token.
         low_shift: tokens at which the sigmoid is half-way up.
         smoothing: weight of the past in the moving average, in [0, 1); 0 = none.
+        answer_on_low: a low exit answers, by force; otherwise it gives up.
+        lambda_vote: of several samples, the least share of the vote that the winner must hold to be
+            answered, in [0, 1]; 0 = always.
 
     Raises:
         CalibrationError: a value is out of range, or λ1 could reach λ2.
@@ -67,6 +67,8 @@ class ExitPolicy:
     low_slope: float = 0.0
     low_shift: float = 0.0
     smoothing: float = 0.0
+    answer_on_low: bool = False
+    lambda_vote: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in self.to_scalars().items():
@@ -85,6 +87,12 @@ class ExitPolicy:
         if not 0 <= self.smoothing < 1:
             raise CalibrationError(
                 f"smoothing is {self.smoothing}: give 0 (none) up to, not including, 1"
+            )
+        if not isinstance(self.answer_on_low, bool):
+            raise CalibrationError(f"answer_on_low is {self.answer_on_low!r}: give True or False")
+        if not 0 <= self.lambda_vote <= 1:
+            raise CalibrationError(
+                f"lambda_vote is {self.lambda_vote}: give a share of the vote, 0 to 1"
             )
         if self.low_rise < 0 or (self.low_rise > 0) != (self.low_slope > 0):
             raise CalibrationError(
@@ -110,7 +118,7 @@ class ExitPolicy:
         )
 
     def to_scalars(self) -> dict[str, int | float]:
-        """The policy as flat numbers, fit for JSON and for vLLM's `SamplingParams.extra_args`."""
+        """The policy flat, fit for JSON and for vLLM's `SamplingParams.extra_args`."""
         return asdict(self)
 
     @classmethod
@@ -123,14 +131,17 @@ class ExitPolicy:
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(scalars) - set(known)):
             raise CalibrationError(f"unknown policy fields {unknown}: known are {known}")
-        values = {name: float(value) for name, value in scalars.items() if name != "patience"}
+        values: dict[str, Any] = {name: float(value) for name, value in scalars.items()}
         patience = scalars.get("patience", 0)
-        whole = int(patience) if math.isfinite(patience) else 0
-        if whole != patience:
+        values["patience"] = int(patience) if math.isfinite(patience) else 0
+        if values["patience"] != patience:
             raise CalibrationError(
                 f"patience is {patience!r}: give a whole number of tokens, 0 or more"
             )
-        return cls(**values, patience=whole)
+        answers = scalars.get("answer_on_low", False)
+        if answers not in (False, True):
+            raise CalibrationError(f"answer_on_low is {answers!r}: give true or false")
+        return cls(**values | {"answer_on_low": bool(answers)})
 
 
 FULL_BUDGET = ExitPolicy()
@@ -181,76 +192,6 @@ def answers_at_end(policy: ExitPolicy, state: ExitState, confidence: float) -> b
     return _smooth(policy, state, confidence) >= policy.lambda_answer
 
 
-@dataclass(frozen=True, slots=True)
-class Exits:
-    """Where each rollout (R) stops under each policy (T), and whether it is answered there.
-
-    Attributes:
-        stop_RT: column of the reading it stops at; the final reading's if nothing fired.
-        high_RT: a high exit fired.
-        low_RT: a low exit fired.
-        answered_RT: a high exit, or an end with c_end >= λa. A low exit gives up.
-    """
-
-    stop_RT: NDArray[np.intp]
-    high_RT: NDArray[np.bool_]
-    low_RT: NDArray[np.bool_]
-    answered_RT: NDArray[np.bool_]
-
-    @property
-    def ended_RT(self) -> NDArray[np.bool_]:
-        """Nothing fired: the rollout reached its natural end or its budget."""
-        return ~(self.high_RT | self.low_RT)
-
-
-def find_exits(
-    policies: Sequence[ExitPolicy],
-    tokens_RC: NDArray[np.int64],
-    confidence_RC: NDArray[np.float64],
-    final_R: NDArray[np.intp],
-) -> Exits:
-    """The exits of `step` and `answers_at_end` for whole recordings: rollouts x policies.
-
-    Row r holds its checkpoints in columns 0 .. final_R[r] - 1, its final reading in column
-    final_R[r], and padding after that, which is never looked at.
-
-    Args:
-        tokens_RC: reasoning tokens at each reading.
-        confidence_RC: raw confidence at each reading.
-        final_R: column of the final reading.
-    """
-    n_rollouts, n_columns = tokens_RC.shape
-    rows_R = np.arange(n_rollouts)
-    checkpoint_RC = np.arange(n_columns) < final_R[:, None]
-    exits = Exits(
-        stop_RT=np.empty((n_rollouts, len(policies)), dtype=np.intp),
-        high_RT=np.empty((n_rollouts, len(policies)), dtype=np.bool_),
-        low_RT=np.empty((n_rollouts, len(policies)), dtype=np.bool_),
-        answered_RT=np.empty((n_rollouts, len(policies)), dtype=np.bool_),
-    )
-    smoothed_by_weight = {
-        weight: _smooth_columns(weight, confidence_RC)
-        for weight in {policy.smoothing for policy in policies}
-    }
-    for t, policy in enumerate(policies):
-        smoothed_RC = smoothed_by_weight[policy.smoothing]
-        low_RC = smoothed_RC <= _low_thresholds(policy, tokens_RC)
-        low_since_RC = np.maximum.accumulate(np.where(low_RC, 0, tokens_RC), axis=1)
-        high_fires_RC = smoothed_RC >= policy.lambda_high
-        low_fires_RC = low_RC & (tokens_RC - low_since_RC >= policy.patience)
-        fires_RC = (high_fires_RC | low_fires_RC) & checkpoint_RC
-
-        fired_R = fires_RC.any(axis=1)
-        stop_R = np.where(fired_R, fires_RC.argmax(axis=1), final_R)
-        high_R = fired_R & high_fires_RC[rows_R, stop_R]
-        end_answered_R = smoothed_RC[rows_R, final_R] >= policy.lambda_answer
-        exits.stop_RT[:, t] = stop_R
-        exits.high_RT[:, t] = high_R
-        exits.low_RT[:, t] = fired_R & ~high_R
-        exits.answered_RT[:, t] = high_R | (~fired_R & end_answered_R)
-    return exits
-
-
 def _sigmoid(x: float) -> float:
     # Two branches, so that exp never overflows.
     if x >= 0:
@@ -262,26 +203,3 @@ def _smooth(policy: ExitPolicy, state: ExitState, confidence: float) -> float:
     if state.smoothed is None or policy.smoothing == 0:
         return confidence
     return policy.smoothing * state.smoothed + (1 - policy.smoothing) * confidence
-
-
-def _smooth_columns(weight: float, confidence_RC: NDArray[np.float64]) -> NDArray[np.float64]:
-    if weight == 0:
-        return confidence_RC
-    smoothed_RC = confidence_RC.copy()
-    for column in range(1, confidence_RC.shape[1]):
-        smoothed_RC[:, column] = (
-            weight * smoothed_RC[:, column - 1] + (1 - weight) * confidence_RC[:, column]
-        )
-    return smoothed_RC
-
-
-def _low_thresholds(
-    policy: ExitPolicy, tokens_RC: NDArray[np.int64]
-) -> float | NDArray[np.float64]:
-    if policy.low_rise == 0:
-        return policy.lambda_low
-    # By `low_threshold` itself: numpy's exp may differ from math's in the last bit, and a tie is
-    # an exit.
-    tokens_U, inverse_RC = np.unique(tokens_RC, return_inverse=True)
-    threshold_U = np.array([policy.low_threshold(int(tokens)) for tokens in tokens_U])
-    return threshold_U[inverse_RC].reshape(tokens_RC.shape)

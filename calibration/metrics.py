@@ -84,6 +84,58 @@ def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
     return float(np.mean((confidence_N - correct_N) ** 2))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RiskCoverage:
+    """Answering only what is sure enough: how much is answered, and how much of that is wrong.
+
+    Attributes:
+        threshold_K: the distinct confidences, falling; answered is what reaches the threshold.
+        coverage_K: share of the answers that reach it; the last is 1.
+        risk_K: share wrong of those, the selective risk.
+        area: area under the curve (AURC), in [0, 1]; lower is better.
+    """
+
+    threshold_K: NDArray[np.float64]
+    coverage_K: NDArray[np.float64]
+    risk_K: NDArray[np.float64]
+    area: float
+
+
+def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> RiskCoverage:
+    """The risk-coverage curve (El-Yaniv & Wiener, JMLR 2010) and its area (arXiv 1805.08206).
+
+    The area is the mean selective risk of the n surest answers, over n = 1 .. N, ties taken in
+    random order; the curve has a point only where a threshold can cut.
+
+    It depends on how many answers are right, not on the confidence alone, so it compares scores of
+    the same answers and no two models. It does not cover the choice of a threshold: a point chosen
+    by its risk here has a larger one on new answers, and only a test (`certify`) bounds that.
+
+    Args:
+        confidence: any score, higher for surer.
+        correct: from 0 to 1.
+
+    Raises:
+        CalibrationError: no answers, lengths that differ, a NaN, or `correct` outside [0, 1].
+    """
+    score_N = np.asarray(confidence, dtype=np.float64).ravel()
+    correct_N = np.asarray(correct, dtype=np.float64).ravel()
+    _check_lengths(score_N, correct_N)
+    _check_shares("correct", correct_N)
+    if np.isnan(score_N).any():
+        raise CalibrationError("a confidence is nan: a curve takes scores that can be ranked")
+    threshold_K, tie_N, count_K = np.unique(-score_N, return_inverse=True, return_counts=True)
+    wrong_K = np.bincount(tie_N, 1 - correct_N)
+    answered_K = np.cumsum(count_K)
+    expected_N = np.cumsum(np.repeat(wrong_K / count_K, count_K))
+    return RiskCoverage(
+        threshold_K=-threshold_K,
+        coverage_K=answered_K / score_N.size,
+        risk_K=np.cumsum(wrong_K) / answered_K,
+        area=float(np.mean(expected_N / np.arange(1, score_N.size + 1))),
+    )
+
+
 def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     """The probability that a right answer has more confidence than a wrong one; ties count half.
 
@@ -121,11 +173,15 @@ def _checked(
     confidence_N = np.asarray(confidence, dtype=np.float64).ravel()
     correct_N = np.asarray(correct, dtype=np.float64).ravel()
     _check_lengths(confidence_N, correct_N)
-    for name, value_N in (("confidence", confidence_N), ("correct", correct_N)):
-        odd_N = value_N[~((value_N >= 0) & (value_N <= 1))]
-        if odd_N.size:
-            raise CalibrationError(f"{name} is {odd_N[0]}: give numbers from 0 to 1")
+    _check_shares("confidence", confidence_N)
+    _check_shares("correct", correct_N)
     return confidence_N, correct_N
+
+
+def _check_shares(name: str, value_N: NDArray[np.float64]) -> None:
+    odd_N = value_N[~((value_N >= 0) & (value_N <= 1))]
+    if odd_N.size:
+        raise CalibrationError(f"{name} is {odd_N[0]}: give numbers from 0 to 1")
 
 
 def _check_lengths(confidence_N: NDArray[np.float64], correct_N: NDArray[np.float64]) -> None:

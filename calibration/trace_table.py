@@ -1,12 +1,15 @@
 """The table that recorded reasoning is kept in: one row per reading of the confidence."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from calibration.errors import CalibrationError, TraceError
+from calibration.errors import TraceError
 from calibration.exit_rule import ExitReason
 from calibration.fingerprint import Fingerprint
 
@@ -28,6 +31,16 @@ SCHEMA = pa.schema(
         ("correct", pa.bool_()),
     ]
 )
+
+NULLABLE = ("group", "answer")
+REQUIRED = ("problem_id", "rollout", "tokens", "is_final", "confidence", "correct")
+"""What every table must have; with a fingerprint, all of SCHEMA but NULLABLE."""
+
+TEXT = pa.dictionary(pa.int32(), pa.large_string())
+"""How texts are held until they are numbered: ids repeat in row after row."""
+
+_BATCH = 2048
+"""Rollouts turned into Arrow at a time, so that the Python lists in between stay small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,43 +86,154 @@ class Rollout:
     group: str | None = None
 
 
-def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint) -> pa.Table:
-    """One row per reading; `checkpoint` numbers a rollout's readings from 1, the final one too."""
+def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> pa.Table:
+    """One row per reading; `checkpoint` numbers a rollout's readings from 1, the final one too.
+
+    Raises:
+        TraceError: a value is not of its column's type; the message names the rollout.
+    """
+    remaining, batches = iter(rollouts), []
+    while part := list(islice(remaining, _BATCH)):
+        try:
+            batches.append(_to_batch(part))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise _mistyped(part) from error
+    table = pa.Table.from_batches(batches, SCHEMA)
+    if fingerprint is None:
+        return table
+    return table.replace_schema_metadata({FINGERPRINT_KEY: json.dumps(fingerprint.to_json())})
+
+
+def fingerprint_of(schema: pa.Schema, source: str) -> Fingerprint | None:
+    """The fingerprint in a schema's metadata; None if there is none.
+
+    Raises:
+        TraceError: it is malformed.
+    """
+    packed = (schema.metadata or {}).get(FINGERPRINT_KEY)
+    if packed is None:
+        return None
+    try:
+        return Fingerprint.from_json(json.loads(packed))
+    except (ValueError, TypeError) as error:
+        raise TraceError(f"{source}: malformed fingerprint ({error}): collect it again") from error
+
+
+def typed(table: pa.Table, source: str, complete: bool) -> pa.Table:
+    """The known columns of a table in the types of SCHEMA, texts as TEXT, without nulls.
+
+    Args:
+        table: with columns in any order and of any type that can be cast without loss.
+        source: what to call it in a message.
+        complete: all of SCHEMA but NULLABLE must be there, not just REQUIRED.
+
+    Raises:
+        TraceError: a column is missing, a value is null or cannot be cast, or there are no rows.
+    """
+    required = [name for name in SCHEMA.names if name not in NULLABLE] if complete else REQUIRED
+    names = [name for name in SCHEMA.names if name in table.column_names]
+    if missing := [name for name in required if name not in names]:
+        raise TraceError(
+            f"{source}: missing columns {missing}: traces "
+            f"{'with' if complete else 'without'} a fingerprint have at least {list(required)}"
+        )
+    if table.num_rows == 0:
+        raise TraceError(f"{source}: no rows: nothing was recorded, so collect traces first")
+    if "answer_class" in names and "answer" in names:
+        names.remove("answer")  # the text only serves to find the class
+    return pa.table([_cast_column(table, name, source) for name in names], names=names)
+
+
+def _to_batch(rollouts: Sequence[Rollout]) -> pa.RecordBatch:
     rows = [
-        {
-            "problem_id": rollout.problem_id,
-            "group": rollout.group,
-            "rollout": rollout.rollout,
-            "checkpoint": number,
-            "tokens": reading.tokens,
-            "is_final": number > len(rollout.checkpoints),
-            "end_reason": str(rollout.end_reason),
-            "confidence": reading.confidence,
-            "answer": reading.answer,
-            "answer_class": reading.answer_class,
-            "answer_tokens": reading.answer_tokens,
-            "correct": reading.correct,
-        }
+        (rollout, number, reading)
         for rollout in rollouts
         for number, reading in enumerate((*rollout.checkpoints, rollout.final), start=1)
     ]
-    metadata = {FINGERPRINT_KEY: json.dumps(fingerprint.to_json())}
-    return pa.Table.from_pylist(rows, schema=SCHEMA).replace_schema_metadata(metadata)
+    columns = {
+        "problem_id": [rollout.problem_id for rollout, _, _ in rows],
+        "group": [rollout.group for rollout, _, _ in rows],
+        "rollout": [rollout.rollout for rollout, _, _ in rows],
+        "checkpoint": [number for _, number, _ in rows],
+        "tokens": [reading.tokens for _, _, reading in rows],
+        "is_final": [number > len(rollout.checkpoints) for rollout, number, _ in rows],
+        "end_reason": [str(rollout.end_reason) for rollout, _, _ in rows],
+        "confidence": [reading.confidence for _, _, reading in rows],
+        "answer": [reading.answer for _, _, reading in rows],
+        "answer_class": [reading.answer_class for _, _, reading in rows],
+        "answer_tokens": [reading.answer_tokens for _, _, reading in rows],
+        "correct": [reading.correct for _, _, reading in rows],
+    }
+    arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def fingerprint_of(table: pa.Table, source: str) -> Fingerprint:
-    """The fingerprint in the schema's metadata.
+def _mistyped(rollouts: Sequence[Rollout]) -> TraceError:
+    """Which of the rollouts does not fit the schema, and why."""
+    for rollout in rollouts:
+        try:
+            _to_batch([rollout])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            return TraceError(
+                f"problem {rollout.problem_id!r}, rollout {rollout.rollout!r}: {error}: give the "
+                "types that Rollout and Reading name"
+            )
+    return TraceError("rollouts: values of several types in one column")
 
-    Raises:
-        TraceError: there is none, or it is malformed.
-    """
-    packed = (table.schema.metadata or {}).get(FINGERPRINT_KEY)
-    if packed is None:
-        raise TraceError(
-            f"{source}: no fingerprint in the metadata, so nothing says what was recorded; "
-            "record traces with `rlcm collect` or `write_traces`"
+
+def _cast_column(table: pa.Table, name: str, source: str) -> pa.ChunkedArray:
+    column, kind = table.column(name), SCHEMA.field(name).type
+    if name not in NULLABLE and column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        remedy = (
+            "grade the answer; one that cannot be read is wrong (false), never left out"
+            if name == "correct"
+            else "record the rollout again"
         )
+        raise TraceError(f"{_place(table, source, row)}: {name} is null: {remedy}")
     try:
-        return Fingerprint.from_json(json.loads(packed))
-    except (json.JSONDecodeError, UnicodeDecodeError, CalibrationError) as error:
-        raise TraceError(f"{source}: malformed fingerprint ({error}): collect it again") from error
+        return _strictly(column, kind)
+    except pa.ArrowNotImplementedError as error:
+        raise TraceError(f"{source}: {name} is {column.type}: give {kind}") from error
+    except pa.ArrowInvalid as error:
+        # Bisection: the first row lies in [low, high).
+        low, high = 0, len(column)
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                _strictly(column[low:middle], kind)
+                low = middle
+            except pa.ArrowInvalid:
+                high = middle
+        raise TraceError(
+            f"{_place(table, source, low)}: {name} is {column[low].as_py()!r}: give {kind}"
+        ) from error
+
+
+def _strictly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A cast that loses nothing: Arrow alone would take a verdict of 0.5 for true."""
+    if kind == pa.string():
+        if pa.types.is_dictionary(column.type):
+            return column.cast(TEXT)
+        return column.cast(TEXT.value_type).dictionary_encode()
+    cast = column.cast(kind)
+    is_number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    if kind == pa.bool_() and is_number:
+        known = pc.is_in(column, pa.array([0, 1], column.type))
+        if not pc.all(known, min_count=0).as_py():
+            raise pa.ArrowInvalid("neither 0 nor 1")
+    return cast
+
+
+def _place(table: pa.Table, source: str, row: int) -> str:
+    """Where a row of an unsorted table was recorded, in words."""
+    known = [
+        f"{word} {table.column(name)[row].as_py()!r}"
+        for word, name in (
+            ("problem", "problem_id"),
+            ("rollout", "rollout"),
+            ("checkpoint", "checkpoint"),
+        )
+        if name in table.column_names
+    ]
+    return f"{source}: row {row} ({', '.join(known)})"

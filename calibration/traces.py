@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from calibration.errors import CalibrationError, TraceError
 from calibration.exit_rule import ExitReason
 from calibration.fingerprint import Fingerprint
-from calibration.trace_checks import Columns, check_table
-from calibration.trace_table import Rollout, fingerprint_of, to_table
+from calibration.trace_checks import check_tables
+from calibration.trace_columns import Columns
+from calibration.trace_table import SCHEMA, Rollout, fingerprint_of, to_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +28,7 @@ class Traces:
     final_R[r]; what follows is padding. Rollouts are sorted by problem and number, problems by id.
 
     Attributes:
-        fingerprint: what was recorded.
+        fingerprint: what was recorded; None if nothing says so: fit for analysis, not for serving.
         problem_ids: id of each problem.
         groups: the template or source that a problem shares with others; None if it stands alone.
         problem_R: index into `problem_ids`.
@@ -41,7 +42,7 @@ class Traces:
         correct_RC: whether that answer is right.
     """
 
-    fingerprint: Fingerprint
+    fingerprint: Fingerprint | None
     problem_ids: tuple[str, ...]
     groups: tuple[str | None, ...]
     problem_R: NDArray[np.intp]
@@ -55,14 +56,19 @@ class Traces:
     correct_RC: NDArray[np.bool_]
 
     @classmethod
-    def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint) -> Self:
+    def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
         """Traces that were never in a file.
 
         Raises:
             TraceError: as `read_traces`.
         """
         table = to_table(rollouts, fingerprint)
-        return cls._from_columns(check_table(table, fingerprint, "rollouts"), fingerprint)
+        return cls._from_columns(check_tables([table], ["rollouts"], fingerprint), fingerprint)
+
+    @property
+    def servable(self) -> bool:
+        """Whether a fingerprint says what was recorded, and so what a certificate is good for."""
+        return self.fingerprint is not None
 
     @property
     def n_problems(self) -> int:
@@ -88,10 +94,22 @@ class Traces:
         )
 
     @property
+    def unit_P(self) -> NDArray[np.intp]:
+        """Index of each problem's unit into `sorted(set(units))`."""
+        index = {unit: i for i, unit in enumerate(sorted(set(self.units)))}
+        return np.array([index[unit] for unit in self.units], dtype=np.intp)
+
+    @property
+    def n_units(self) -> int:
+        """Number of exchangeable units: groups, and problems that stand alone."""
+        return len(set(self.units))
+
+    @property
     def digest(self) -> str:
         """SHA-256 of what is replayed; the order of rows and the number of files do not matter."""
         recorded_RC = np.arange(self.tokens_RC.shape[1]) <= self.final_R[:, None]
-        names = [self.fingerprint.to_json(), self.problem_ids, self.groups]
+        fingerprint = None if self.fingerprint is None else self.fingerprint.to_json()
+        names = [fingerprint, self.problem_ids, self.groups]
         digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode())
         for array in (self.problem_R, self.rollout_R, self.natural_R, self.final_R):
             digest.update(array.astype("<i8").tobytes())
@@ -146,29 +164,27 @@ class Traces:
         return self.select(first_P), self.select(~first_P)
 
     @classmethod
-    def _from_columns(cls, columns: Columns, fingerprint: Fingerprint) -> Self:
-        problem_ids, first_P, problem_L = np.unique(
-            columns.problem_L.astype(np.str_), return_index=True, return_inverse=True
-        )
+    def _from_columns(cls, columns: Columns, fingerprint: Fingerprint | None) -> Self:
         end_R = np.flatnonzero(columns.is_final_L)
         start_R = np.append(0, end_R[:-1] + 1)
         final_R = end_R - start_R
-        rows_L = np.repeat(np.arange(len(end_R)), final_R + 1)
-        columns_L = np.arange(len(rows_L)) - start_R[rows_L]
+        problem_R = columns.problem.code_L[end_R]
         shape = (len(end_R), int(final_R.max()) + 1)
+        recorded_RC = np.arange(shape[1]) <= final_R[:, None]
+        first_P = end_R[np.flatnonzero(np.diff(problem_R, prepend=-1))]
 
         def grid(values_L: NDArray[Any], padding: float) -> NDArray[Any]:
             values_RC: NDArray[Any] = np.full(shape, padding, dtype=values_L.dtype)
-            values_RC[rows_L, columns_L] = values_L
+            values_RC[recorded_RC] = values_L
             return values_RC
 
         return cls(
             fingerprint=fingerprint,
-            problem_ids=tuple(problem_ids.tolist()),
-            groups=tuple(columns.group_L[first_P]),
-            problem_R=problem_L[end_R],
+            problem_ids=tuple(columns.problem.names.to_pylist()),
+            groups=tuple(columns.group[line] for line in first_P),
+            problem_R=problem_R,
             rollout_R=columns.rollout_L[end_R],
-            natural_R=columns.end_reason_L[end_R] == ExitReason.NATURAL,
+            natural_R=columns.end_reason.select(end_R).are(ExitReason.NATURAL),
             final_R=final_R,
             tokens_RC=grid(columns.tokens_L, 0),
             confidence_RC=grid(columns.confidence_L, np.nan),
@@ -181,11 +197,14 @@ class Traces:
 def read_traces(path: str | Path) -> Traces:
     """Read recorded reasoning from a Parquet file, or from all `*.parquet` files of a directory.
 
-    A rollout lies within one file. Every row is checked, so that what is read can be replayed
-    under any
-    policy: confidences are numbers, every checkpoint and the final reading are there, nothing is
-        twice,
-    every answer is graded, and all files were recorded under one fingerprint.
+    Every row is checked, so that what is read can be replayed under any policy: confidences are
+    numbers, every checkpoint and the final reading are there, nothing is twice, every answer is
+    graded, and all files were recorded under one fingerprint.
+
+    Files without a fingerprint can be read too, for analysis: `Traces.servable` is then false, no
+    rule about where checkpoints lie applies, and of the columns only `problem_id`, `rollout`,
+    `tokens`, `is_final`, `confidence` and `correct` are needed. What is filled in for the others is
+    said at `calibration.trace_columns.Columns.of`.
 
     Raises:
         TraceError: what is wrong, in which file and row, and what to do.
@@ -197,42 +216,67 @@ def read_traces(path: str | Path) -> Traces:
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not paths:
         raise TraceError(f"{path}: no *.parquet file in this directory: collect traces first")
-    tables = []
-    for part in paths:
-        table = _read_table(part)
-        check_table(table, fingerprint_of(table, str(part)), str(part))
-        tables.append(table)
-    fingerprint = fingerprint_of(tables[0], str(paths[0]))
-    for part, table in zip(paths, tables, strict=True):
-        if differences := fingerprint.differences(fingerprint_of(table, str(part))):
-            raise TraceError(
-                f"{part}: not recorded under the fingerprint of {paths[0].name} (here, there): "
-                f"{'; '.join(differences)}. Keep one fingerprint per directory"
-            )
-    # Once more over all files, as one rollout may lie in two of them.
-    table = pa.concat_tables(tables, promote_options="default")
-    return Traces._from_columns(check_table(table, fingerprint, str(path)), fingerprint)
+    tables = [_read_table(part) for part in paths]
+    fingerprint = _one_fingerprint(tables, paths)
+    columns = check_tables(tables, [str(part) for part in paths], fingerprint)
+    return Traces._from_columns(columns, fingerprint)
 
 
-def write_traces(path: str | Path, rollouts: Iterable[Rollout], fingerprint: Fingerprint) -> None:
+def write_traces(
+    path: str | Path, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None
+) -> None:
     """Write recorded reasoning to a Parquet file, whole or not at all.
+
+    Args:
+        path: the file; an older one is replaced.
+        rollouts: taken one after another, so that they need not all be in memory.
+        fingerprint: what was recorded; with None the file is good for analysis only.
 
     Raises:
         TraceError: a rollout could not be replayed; nothing is written.
     """
     path = Path(path)
     table = to_table(rollouts, fingerprint)
-    check_table(table, fingerprint, "rollouts")
+    check_tables([table], ["rollouts"], fingerprint)
     partial = path.with_name(path.name + ".partial")
     pq.write_table(table, partial, compression="zstd")
     partial.replace(path)
 
 
 def _read_table(path: Path) -> pa.Table:
+    """The known columns of a file, texts as dictionaries: ids repeat in row after row."""
     try:
-        return pq.read_table(path)
-    except pa.ArrowInvalid as error:
+        schema = pq.read_schema(path)
+        names = [name for name in SCHEMA.names if name in schema.names]
+        texts = [name for name in names if SCHEMA.field(name).type == pa.string()]
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            return file.read(columns=names)
+    except (pa.ArrowInvalid, OSError) as error:
+        # Arrow raises OSError for damaged pages, but then without the system's error number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise TraceError(f"{path} is not Parquet ({error}): collect it again") from error
+
+
+def _one_fingerprint(tables: Sequence[pa.Table], paths: Sequence[Path]) -> Fingerprint | None:
+    """The fingerprint that all files have in common; None if none of them has one."""
+    first, *others = (
+        fingerprint_of(table.schema, str(path)) for table, path in zip(tables, paths, strict=True)
+    )
+    for path, other in zip(paths[1:], others, strict=True):
+        if other == first:
+            continue
+        if first is None or other is None:
+            with_one, without = (path, paths[0]) if first is None else (paths[0], path)
+            raise TraceError(
+                f"{without} has no fingerprint, {with_one} has one: keep files for analysis in a "
+                "directory of their own"
+            )
+        raise TraceError(
+            f"{path}: not recorded under the fingerprint of {paths[0].name} (here, there): "
+            f"{'; '.join(other.differences(first))}. Keep one fingerprint per directory"
+        )
+    return first
 
 
 def _hash(text: str) -> str:

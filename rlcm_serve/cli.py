@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from calibration.errors import CalibrationError
+from rlcm_serve import calibration_commands as calibration
 from rlcm_serve import commands
 from rlcm_serve.errors import RlcmError
 
@@ -22,7 +23,9 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_show_locals=False,
     )
-    for command in (commands.serve, commands.solve, commands.collect, commands.fit):
+    own: list[Callable[..., None]] = [commands.serve, commands.solve, commands.collect]
+    own += [calibration.fit, calibration.verify, calibration.replay]
+    for command in own:
         app.command()(command)
     for entry in sorted(entry_points(group="rlcm.commands"), key=lambda entry: entry.name):
         loaded: typer.Typer | Callable[..., None] = entry.load()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-
-from calibration import CertifiedLevel, Level
 
 if TYPE_CHECKING:
     from rlcm_serve.core import Solution
@@ -129,49 +126,6 @@ def collect(
     write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
     journal.unlink()
     Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)
-
-
-def fit(
-    order: Annotated[Path, typer.Option(help="Traces that lay out the path of policies.")],
-    calibration: Annotated[Path, typer.Option(help="Traces that test it; other problems.")],
-    out: Annotated[Path, typer.Option(help="File for the certificate.")],
-    alphas: Annotated[str, typer.Option(help="Risk levels, separated by commas.")] = "0.05,0.1,0.2",
-    delta: Annotated[float, typer.Option(help="Probability that the promise may fail.")] = 0.1,
-    promise: Annotated[str, typer.Option(help="simultaneous or pointwise.")] = "simultaneous",
-) -> None:
-    """Fit exit thresholds that keep each risk level, and write their certificate."""
-    from calibration import Promise, certify, read_traces
-
-    try:
-        levels = [float(alpha) for alpha in alphas.split(",")]
-        kind = Promise(promise)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    certificate = certify(
-        order=read_traces(order),
-        calibration=read_traces(calibration),
-        alphas=levels,
-        delta=delta,
-        promise=kind,
-        created=date.today().isoformat(),
-    )
-    certificate.save(out)
-    console = Console()
-    for level in certificate.levels:
-        console.print(_describe(level), markup=False, highlight=False)
-    console.print(f"certificate {certificate.id} is in {out}", markup=False, highlight=False)
-
-
-def _describe(level: Level) -> str:
-    """One level of a certificate in one line."""
-    if not isinstance(level, CertifiedLevel):
-        return f"alpha {level.alpha:g}: not certified. {level.reason}"
-    saved = 1 - level.expected_tokens / level.full_budget_tokens
-    return (
-        f"alpha {level.alpha:g}: certified. On the calibration problems {level.risk:.3f} of the "
-        f"answers are wrong, {level.share_answered:.0%} of the questions are answered, "
-        f"{saved:.0%} of the tokens are saved"
-    )
 
 
 def _settings(

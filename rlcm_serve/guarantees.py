@@ -80,16 +80,19 @@ class Guarantees:
     """
 
     def __init__(self, identity: EngineIdentity, certificates: Sequence[Certificate] = ()) -> None:
-        for certificate in certificates:
-            _require_fit(certificate, identity)
-        for one, other in combinations(certificates, 2):
-            if one.fingerprint == other.fingerprint:
+        self.identity = identity
+        self._certified = [(_require_fit(one, identity), one) for one in certificates]
+        for (fitted, one), (other_fitted, other) in combinations(self._certified, 2):
+            if fitted == other_fitted:
                 raise CertificateMismatch(
                     f"certificates {one.id} and {other.id} are for the same procedure: keep the "
                     "one to serve, or name its file"
                 )
-        self.identity = identity
-        self.certificates = tuple(certificates)
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Those it holds."""
+        return tuple(certificate for _, certificate in self._certified)
 
     @classmethod
     def load(cls, identity: EngineIdentity, files: Sequence[Path]) -> Self:
@@ -109,11 +112,11 @@ class Guarantees:
         """
         thinking = question.max_tokens or self.identity.budget.thinking
         budget = Budget(thinking=thinking, answer=self.identity.budget.answer)
-        if not self.certificates:
+        if not self._certified:
             return Terms(FULL_BUDGET, budget, None, NO_CERTIFICATE)
-        certificate = min(self.certificates, key=lambda c: _distance(c.fingerprint, question))
+        fitted, certificate = min(self._certified, key=lambda pair: _distance(pair[0], question))
         level = _level(certificate, question.alpha)
-        if departures := _departures(certificate.fingerprint, question):
+        if departures := _departures(fitted, question):
             reason = (
                 f"certificate {certificate.id} is for another procedure: {'; '.join(departures)}"
             )
@@ -121,13 +124,19 @@ class Guarantees:
         return Terms(level.policy, budget, _guarantee(certificate, level, question.alpha), None)
 
 
-def _require_fit(certificate: Certificate, identity: EngineIdentity) -> None:
+def _require_fit(certificate: Certificate, identity: EngineIdentity) -> Fingerprint:
+    """The fingerprint of a certificate that is of this engine."""
     if certificate.risk != RISK:
         raise CertificateMismatch(
             f"certificate {certificate.id} bounds the risk {certificate.risk!r}: this service "
             f"keeps {RISK!r}; fit one for that"
         )
     fitted = certificate.fingerprint
+    if fitted is None:
+        raise CertificateMismatch(
+            f"certificate {certificate.id} is not servable: its traces carry no fingerprint, so "
+            "nothing says which engine it holds for; record with `rlcm collect` and fit again"
+        )
     # Samples and vote are the caller's to choose, question by question.
     served = fingerprint_of(identity, samples=fitted.samples, vote=fitted.vote)
     if differences := fitted.differences(served):
@@ -136,6 +145,7 @@ def _require_fit(certificate: Certificate, identity: EngineIdentity) -> None:
             f"there): {'; '.join(differences)}. Serve what it was fitted on, record and fit again, "
             "or start without it"
         )
+    return fitted
 
 
 def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:

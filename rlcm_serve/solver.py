@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from calibration import INITIAL_STATE, ExitPolicy, ExitReason, answers_at_end, step
-from calibration.voting import Vote, confidence_vote, majority_vote
+from calibration.voting import Vote, confidence_vote, is_answered, majority_vote
 from rlcm_serve.answering import answer_thought
 from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.core import Checkpoint, Question, Sample, Solution, Thought, TokenIds, VoteRule
@@ -40,8 +40,9 @@ class Solver:
         """Lets the model think until the policy for the question's alpha ends it, then answers.
 
         Every sample thinks until its exit. After a high exit, or at its end if its confidence
-        suffices there, it gives an answer: the model's own, or else a forced one. The samples'
-        answers are put to the vote. Cancelling this call aborts all samples inside the engine.
+        suffices there, it gives an answer: the model's own, or else a forced one. After a low exit
+        it does if the policy says so. The samples' answers are put to the vote, whose winner is
+        given if its share suffices. Cancelling this call aborts all samples inside the engine.
 
         Raises:
             Infeasible: no policy keeps the question's alpha; no token was generated.
@@ -54,9 +55,10 @@ class Solver:
         classes = await self.grader.classes_async([sample.answer for sample in samples])
         vote = _vote(question.vote, classes, samples)
         answers = _answer_of_each_class(classes, samples)
+        winner = _winner(vote, terms.policy, len(samples))
         return Solution(
-            answer=None if vote.winner is None else answers[vote.winner],
-            confidence=_confidence(vote, samples),
+            answer=None if winner is None else answers[winner],
+            confidence=None if winner is None else _confidence(vote, samples),
             samples=tuple(samples),
             policy=terms.policy,
             guarantee=terms.guarantee,
@@ -101,9 +103,11 @@ class Solver:
 
 
 def gives_answer(policy: ExitPolicy, thought: Thought) -> bool:
-    """Whether a sample is answered: after a high exit, not after a low one, else if c_end >= λa."""
-    if thought.exit in (ExitReason.HIGH, ExitReason.LOW):
-        return thought.exit is ExitReason.HIGH
+    """Whether a sample is answered: after a high exit, a low one if told to, or if c_end >= λa."""
+    if thought.exit is ExitReason.HIGH:
+        return True
+    if thought.exit is ExitReason.LOW:
+        return policy.answer_on_low
     *checkpoints, end = thought.checkpoints
     state = INITIAL_STATE
     for checkpoint in checkpoints:
@@ -132,7 +136,11 @@ def _answer_of_each_class(classes: Sequence[int], samples: Sequence[Sample]) -> 
     return answers
 
 
-def _confidence(vote: Vote, samples: Sequence[Sample]) -> float | None:
-    if vote.winner is None:
-        return None
+def _winner(vote: Vote, policy: ExitPolicy, samples: int) -> int | None:
+    """The class that is given as the answer, if one is."""
+    given = is_answered(samples, vote.winner is not None, vote.share, policy.lambda_vote)
+    return vote.winner if given else None
+
+
+def _confidence(vote: Vote, samples: Sequence[Sample]) -> float:
     return samples[0].thought.confidence if len(samples) == 1 else vote.share

@@ -14,22 +14,25 @@ from calibration import (
     ExitPolicy,
     ExitReason,
     answers_at_end,
-    find_exits,
     step,
 )
+from calibration.exit_search import find_exits
 
 N = 16
 HIGH, LOW = ExitReason.HIGH, ExitReason.LOW
 
 
-def walk(policy: ExitPolicy, confidences: Sequence[float]) -> tuple[int, ExitReason | None, bool]:
+def walk(
+    policy: ExitPolicy, confidences: Sequence[float], tokens: Sequence[int] | None = None
+) -> tuple[int, ExitReason | None, bool]:
     """Step by step: column of the exit, its reason (None at the end), and whether it answers."""
     state = INITIAL_STATE
     *checkpoints, end = confidences
     for column, confidence in enumerate(checkpoints):
-        state, reason = step(policy, state, (column + 1) * N, confidence)
+        at = tokens[column] if tokens else (column + 1) * N
+        state, reason = step(policy, state, at, confidence)
         if reason is not None:
-            return column, reason, reason is HIGH
+            return column, reason, reason is HIGH or policy.answer_on_low
     return len(checkpoints), None, answers_at_end(policy, state, end)
 
 
@@ -41,6 +44,8 @@ def walk(policy: ExitPolicy, confidences: Sequence[float]) -> tuple[int, ExitRea
         (ExitPolicy(lambda_low=0.1), [0.5, 0.1, 0.5], (1, LOW, False)),
         # Without patience, one low checkpoint is enough.
         (ExitPolicy(lambda_low=0.1), [0.05, 0.5], (0, LOW, False)),
+        # A low exit that answers by force.
+        (ExitPolicy(lambda_low=0.1, answer_on_low=True), [0.05, 0.5], (0, LOW, True)),
         # Patience of two checkpoints: 16 and 32 tokens both low.
         (ExitPolicy(lambda_low=0.1, patience=32), [0.05, 0.05, 0.5], (1, LOW, False)),
         # The window (t - patience, t] has to be lived through: at 32 tokens, 33 have not passed.
@@ -83,7 +88,10 @@ def test_exits_worked_out_by_hand(
 
 
 def vectorised(
-    policies: Sequence[ExitPolicy], rollouts: Sequence[Sequence[float]], padding: float = math.nan
+    policies: Sequence[ExitPolicy],
+    rollouts: Sequence[Sequence[float]],
+    padding: float = math.nan,
+    tokens: Sequence[Sequence[int]] | None = None,
 ) -> list[list[tuple[int, ExitReason | None, bool]]]:
     final_R = np.array([len(confidences) - 1 for confidences in rollouts])
     shape = (len(rollouts), final_R.max() + 1)
@@ -91,7 +99,8 @@ def vectorised(
     tokens_RC = np.zeros(shape, dtype=np.int64)
     for r, confidences in enumerate(rollouts):
         confidence_RC[r, : len(confidences)] = confidences
-        tokens_RC[r, : len(confidences)] = N * np.arange(1, len(confidences) + 1)
+        regular = N * np.arange(1, len(confidences) + 1)
+        tokens_RC[r, : len(confidences)] = tokens[r] if tokens else regular
     exits = find_exits(policies, tokens_RC, confidence_RC, final_R)
     return [
         [
@@ -125,12 +134,13 @@ def policies(draw: st.DrawFn) -> ExitPolicy:
         low_slope=draw(st.sampled_from([0.01, 0.1, 1.0, 1e6])) if rise else 0.0,
         low_shift=draw(st.sampled_from([0.0, 16.0, 40.0, -1e6])) if rise else 0.0,
         smoothing=draw(st.sampled_from([0.0, 0.0, 0.3, 0.5, 0.9])),
+        answer_on_low=draw(st.booleans()),
     )
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(
-    st.lists(policies(), min_size=1, max_size=4),
+    st.lists(policies(), min_size=1, max_size=8),
     st.lists(st.lists(confidence, min_size=1, max_size=12), min_size=1, max_size=4),
 )
 def test_stepwise_and_vectorised_agree(
@@ -164,6 +174,67 @@ def test_stepwise_and_vectorised_agree_on_many_long_rollouts() -> None:
         assert vectorised(candidates, rollouts) == stepwise
 
 
+def test_stepwise_and_vectorised_agree_on_uneven_checkpoints() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(30):
+        lengths = rng.integers(1, 25, size=12)
+        rollouts = [np.round(rng.random(n), 1).tolist() for n in lengths]
+        # From 0 tokens on, and NaN now and then.
+        tokens = [np.cumsum(rng.integers(1, 40, size=n)) - rng.integers(1, 2) for n in lengths]
+        tokens = [(row - row[0] * rng.integers(0, 2)).tolist() for row in tokens]
+        for row in rollouts:
+            if rng.random() < 0.2:
+                row[int(rng.integers(len(row)))] = math.nan
+        candidates = [
+            ExitPolicy(
+                lambda_low=round(rng.uniform(0, 0.6), 1),
+                patience=int(rng.integers(0, 120)),
+                lambda_high=0.95,
+                low_rise=rise,
+                low_slope=rise / 10,
+                smoothing=rng.choice([0.0, 0.4]),
+                answer_on_low=bool(rng.integers(2)),
+            )
+            for rise in (0.0, 0.0, 0.2)
+            for _ in range(8)
+        ]
+        stepwise = [
+            [walk(policy, row, at) for policy in candidates]
+            for row, at in zip(rollouts, tokens, strict=True)
+        ]
+        assert vectorised(candidates, rollouts, tokens=tokens) == stepwise
+
+
+def test_policies_that_share_settings_do_not_mix() -> None:
+    rng = np.random.default_rng(1)
+    rollouts = [np.round(rng.random(n), 2).tolist() for n in rng.integers(1, 12, size=30)]
+    grid = [
+        ExitPolicy(low, patience, high, answer, smoothing=smoothing, answer_on_low=forced)
+        for low in (0.3, 0.1, -1.0)
+        for patience in (48, 0)
+        for high in (0.9, 0.7)
+        for answer in (0.0, 0.6)
+        for smoothing in (0.5, 0.0)
+        for forced in (False, True)
+    ]
+    shuffled = [grid[t] for t in rng.permutation(len(grid))]
+    stepwise = [[walk(policy, row) for policy in shuffled] for row in rollouts]
+    assert vectorised(shuffled, rollouts) == stepwise
+
+
+def test_more_readings_than_fit_a_short_code() -> None:
+    rollout = [0.5] * 16400 + [0.95] + [0.5] * 3
+    late, never = ExitPolicy(lambda_high=0.9), ExitPolicy(lambda_low=0.4)
+    assert vectorised([late, never], [rollout, [0.5]]) == [
+        [(16400, HIGH, True), (16403, None, True)],
+        [(0, None, True), (0, None, True)],
+    ]
+
+
+def test_no_policies() -> None:
+    assert vectorised([], [[0.5], [0.5, 0.6]]) == [[], []]
+
+
 def test_padding_is_never_looked_at() -> None:
     candidates = [ExitPolicy(0.3, 32, 0.9, 0.5), ExitPolicy(0.3, 0, 0.9, smoothing=0.5)]
     rollouts = [[0.5], [0.5, 0.6, 0.6, 0.6], [0.2, 0.4]]
@@ -181,14 +252,27 @@ def test_nan_fires_nothing_and_is_not_answered() -> None:
 
 
 def test_policy_round_trip() -> None:
-    policy = ExitPolicy(0.1, 64, 0.9, 0.5, low_rise=0.2, low_slope=0.01, low_shift=256.0)
+    policy = ExitPolicy(
+        0.1,
+        64,
+        0.9,
+        0.5,
+        low_rise=0.2,
+        low_slope=0.01,
+        low_shift=256.0,
+        answer_on_low=True,
+        lambda_vote=0.4,
+    )
     scalars = policy.to_scalars()
     assert ExitPolicy.from_scalars(scalars) == policy
     assert ExitPolicy.from_scalars({"patience": 64.0, "lambda_high": 1}) == ExitPolicy(
         patience=64, lambda_high=1.0
     )
     assert ExitPolicy.from_scalars({}) == FULL_BUDGET
-    assert all(type(value) in (int, float) for value in scalars.values())
+    assert ExitPolicy.from_scalars({"answer_on_low": 1}) == ExitPolicy(answer_on_low=True)
+    assert ExitPolicy.from_scalars({"answer_on_low": 0.0}) == FULL_BUDGET
+    assert type(scalars["answer_on_low"]) is bool
+    assert all(type(value) in (int, float, bool) for value in scalars.values())
 
 
 def test_sigmoid_does_not_overflow() -> None:
@@ -215,6 +299,10 @@ def test_sigmoid_does_not_overflow() -> None:
         ({"low_rise": 0.1}, "both must be above 0"),
         ({"low_slope": 0.1}, "both must be above 0"),
         ({"low_shift": 5.0}, "low_shift is 5.0 without a sigmoid"),
+        ({"answer_on_low": 2}, "answer_on_low is 2: give true or false"),
+        ({"answer_on_low": 0.5}, r"answer_on_low is 0\.5"),
+        ({"lambda_vote": 1.1}, r"lambda_vote is 1\.1: give a share of the vote"),
+        ({"lambda_vote": -0.1}, r"lambda_vote is -0\.1"),
         ({"lambda_hi": 0.9}, r"unknown policy fields \['lambda_hi'\]"),
     ],
 )
@@ -226,3 +314,5 @@ def test_policy_refuses(fields: dict[str, float], message: str) -> None:
 def test_policy_refuses_what_is_set_directly() -> None:
     with pytest.raises(CalibrationError, match=r"patience is 1\.5"):
         replace(FULL_BUDGET, patience=1.5)
+    with pytest.raises(CalibrationError, match="answer_on_low is 1: give True or False"):
+        replace(FULL_BUDGET, answer_on_low=1)

@@ -10,6 +10,7 @@ from calibration import (
     positive_calibration_error,
     reliability_bins,
 )
+from calibration.metrics import risk_coverage
 
 # Two bins of width 0.5: (0.1, 0.3; one right of two) and (0.6, 0.8, 1.0; one right of three).
 CONFIDENCE = [0.1, 0.3, 0.6, 0.8, 1.0]
@@ -62,6 +63,42 @@ def test_auroc_is_the_share_of_ordered_pairs() -> None:
     assert auroc(score, correct) == pytest.approx(pairs)
 
 
+def test_risk_coverage_by_hand() -> None:
+    # From the surest on: wrong, wrong, right, right, wrong.
+    curve = risk_coverage(CONFIDENCE, CORRECT)
+    assert curve.threshold_K.tolist() == [1.0, 0.8, 0.6, 0.3, 0.1]
+    assert curve.coverage_K.tolist() == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert curve.risk_K.tolist() == pytest.approx([1, 1, 2 / 3, 1 / 2, 3 / 5])
+    assert curve.area == pytest.approx((1 + 1 + 2 / 3 + 1 / 2 + 3 / 5) / 5)
+
+
+def test_a_perfect_ranking_has_the_smallest_area_and_a_reversed_one_the_largest() -> None:
+    correct = np.arange(20) >= 8
+    best, worst = (risk_coverage(s * np.arange(20), correct).area for s in (1, -1))
+    # 12 right come first: the risk is 0 up to there, then k of 12 + k.
+    assert best == pytest.approx(sum(k / (12 + k) for k in range(1, 9)) / 20)
+    for seed in range(20):
+        shuffled = np.random.default_rng(seed).permutation(20)
+        assert best < risk_coverage(shuffled, correct).area < worst
+
+
+def test_ties_are_one_point_and_their_area_is_the_mean_over_all_orders() -> None:
+    confidence, correct = [0.9, 0.5, 0.5, 0.5, 0.2], [1, 0, 1, 1, 0]
+    curve = risk_coverage(confidence, correct)
+    assert curve.coverage_K.tolist() == pytest.approx([0.2, 0.8, 1.0])
+    assert curve.risk_K.tolist() == pytest.approx([0, 1 / 4, 2 / 5])
+    orders = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    areas = [risk_coverage([5, 4, 3, 2, 1], [1, *order, 0]).area for order in orders]
+    assert curve.area == pytest.approx(np.mean(areas))
+
+
+def test_an_uninformative_confidence_has_the_error_rate_as_its_area() -> None:
+    curve = risk_coverage([0.5] * 8, [1, 0, 0, 1, 1, 1, 1, 1])
+    assert curve.area == pytest.approx(1 / 4)
+    assert curve.coverage_K.tolist() == [1.0]
+    assert risk_coverage([0.3, 0.3], [0.5, 1.0]).area == pytest.approx(1 / 4)
+
+
 @pytest.mark.parametrize(
     ("metric", "confidence", "correct", "message"),
     [
@@ -73,6 +110,10 @@ def test_auroc_is_the_share_of_ordered_pairs() -> None:
         (auroc, [0.5, 0.6], [1, 1], "2 right and 0 wrong"),
         (auroc, [0.5, 0.6], [1, 0.5], "correct is 0.5"),
         (auroc, [np.nan, 0.6], [1, 0], "a confidence is nan"),
+        (risk_coverage, [np.nan, 0.6], [1, 0], "a confidence is nan"),
+        (risk_coverage, [0.5], [1, 0], "1 confidences and 2 outcomes"),
+        (risk_coverage, [0.5], [-1], "correct is -1.0"),
+        (risk_coverage, [], [], "0 confidences"),
     ],
 )
 def test_refuses(metric, confidence, correct, message) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -99,7 +100,19 @@ def test_files_of_two_fingerprints_are_refused(
         TraceError, match=r"2\.parquet: not recorded under .* of 1\.parquet"
     ) as error:
         read_traces(tmp_path)
-    assert "temperature: 0.8 here, 1.0 there" in str(error.value)
+    assert "temperature: 1.0 here, 0.8 there" in str(error.value)
+
+
+def test_a_file_without_a_fingerprint_beside_one_with_it(
+    tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    write_traces(tmp_path / "1.parquet", rollouts[:1], fingerprint)
+    write_traces(tmp_path / "2.parquet", rollouts[1:], None)
+    with pytest.raises(TraceError, match=r"2\.parquet has no fingerprint, \S*1\.parquet has one"):
+        read_traces(tmp_path)
+    (tmp_path / "1.parquet").rename(tmp_path / "3.parquet")
+    with pytest.raises(TraceError, match=r"2\.parquet has no fingerprint, \S*3\.parquet has one"):
+        read_traces(tmp_path)
 
 
 def test_a_rollout_in_two_files_is_refused(
@@ -107,28 +120,165 @@ def test_a_rollout_in_two_files_is_refused(
 ) -> None:
     write_traces(tmp_path / "1.parquet", rollouts[:2], fingerprint)
     write_traces(tmp_path / "2.parquet", rollouts[:1], fingerprint)
-    with pytest.raises(TraceError, match=r"problem 'p2'.*the same reading is also in row 0"):
+    with pytest.raises(
+        TraceError,
+        match=r"2\.parquet: row 0 \(problem 'p2', rollout 0, checkpoint 1\): the same reading is "
+        r"also in row 0 of \S*1\.parquet: drop one of them",
+    ):
         read_traces(tmp_path)
 
 
-def test_files_without_a_fingerprint_or_rows_are_refused(
+def test_a_fault_is_named_by_the_row_of_its_own_file(
+    tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    write_traces(tmp_path / "1.parquet", rollouts[:1], fingerprint)
+    write_traces(tmp_path / "2.parquet", rollouts[1:], fingerprint)
+    rows = pq.read_table(tmp_path / "2.parquet")
+    confidence = pa.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 7.0, 0.8])
+    broken = rows.set_column(rows.column_names.index("confidence"), "confidence", confidence)
+    pq.write_table(broken, tmp_path / "2.parquet")
+    where = r"2\.parquet: row 6 \(problem 'p3', rollout 0, checkpoint 4\): confidence is 7\.0"
+    with pytest.raises(TraceError, match=where):
+        read_traces(tmp_path)
+
+
+def test_files_of_other_columns_are_refused(tmp_path: Path, relative: pa.Table) -> None:
+    pq.write_table(relative.slice(0, 22), tmp_path / "1.parquet")
+    pq.write_table(relative.slice(22).drop_columns("answer"), tmp_path / "2.parquet")
+    with pytest.raises(TraceError, match=r"2\.parquet: columns \['answer'\] are there or in .*1\."):
+        read_traces(tmp_path)
+
+
+def test_groups_and_texts_may_be_in_one_file_only(
+    tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    write_traces(tmp_path / "1.parquet", rollouts[:3], fingerprint)
+    write_traces(tmp_path / "2.parquet", rollouts[3:], fingerprint)
+    first = pq.read_table(tmp_path / "1.parquet").drop_columns(["group", "answer"])
+    pq.write_table(first, tmp_path / "1.parquet")
+    assert read_traces(tmp_path).digest == Traces.from_rollouts(rollouts, fingerprint).digest
+
+
+def test_damaged_files_are_refused(
     tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint
 ) -> None:
     path = tmp_path / "t.parquet"
     write_traces(path, rollouts, fingerprint)
     table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata(None), path)
-    with pytest.raises(TraceError, match="no fingerprint in the metadata"):
-        read_traces(path)
     pq.write_table(table.replace_schema_metadata({"rlcm_fingerprint": "{"}), path)
     with pytest.raises(TraceError, match="malformed fingerprint"):
         read_traces(path)
     pq.write_table(table.slice(0, 0), path)
     with pytest.raises(TraceError, match="no rows: nothing was recorded"):
         read_traces(path)
-    path.write_text("no parquet")
-    with pytest.raises(TraceError, match="is not Parquet"):
-        read_traces(path)
+    pq.write_table(table, path, compression="zstd")
+    whole = path.read_bytes()
+    for damaged in (b"no parquet", whole[:-100], whole[:4] + bytes(400) + whole[404:]):
+        path.write_bytes(damaged)
+        with pytest.raises(TraceError, match="is not Parquet"):
+            read_traces(path)
+
+
+@pytest.fixture
+def relative() -> pa.Table:
+    """As another program records for analysis: 11 readings at 0, 10, ... % of each of 6 traces."""
+    rng = np.random.default_rng(3)
+    readings = [(p, i, round(i * (977 + 131 * p) / 10)) for p in range(6) for i in range(11)]
+    letters = rng.choice(list("ABCD"), len(readings))
+    return pa.table(
+        {
+            "problem_id": pa.array([f"q-{p:03d}" for p, _, _ in readings], pa.large_string()),
+            "rollout": np.zeros(len(readings), dtype=np.int64),
+            "checkpoint": [i for _, i, _ in readings],
+            "tokens": [tokens for _, _, tokens in readings],
+            "is_final": [i == 10 for _, i, _ in readings],
+            "confidence": rng.random(len(readings)),
+            "answer": pa.array(letters.tolist(), pa.large_string()),
+            "correct": letters == "B",
+        }
+    ).replace_schema_metadata({"pandas": "{}"})
+
+
+def test_a_file_without_a_fingerprint_is_read_for_analysis(
+    tmp_path: Path, relative: pa.Table
+) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(relative, path)
+    traces = read_traces(path)
+    assert traces.fingerprint is None
+    assert not traces.servable
+    assert traces.problem_ids == tuple(f"q-{p:03d}" for p in range(6))
+    assert traces.tokens_RC[0].tolist() == [0, 98, 195, 293, 391, 488, 586, 684, 782, 879, 977]
+    assert traces.final_R.tolist() == [10] * 6
+    assert traces.natural_R.all()
+    assert not traces.answer_tokens_RC.any()
+    confidence_RC = np.reshape(relative.column("confidence").to_numpy(), (6, 11))
+    np.testing.assert_array_equal(traces.confidence_RC, confidence_RC)
+    letter_RC = np.reshape(np.array(relative.column("answer").to_pylist()), (6, 11))
+    np.testing.assert_array_equal(traces.correct_RC, letter_RC == "B")
+    for row in range(6):
+        same_CC = letter_RC[row, :, None] == letter_RC[row]
+        class_C = traces.answer_class_RC[row]
+        np.testing.assert_array_equal(class_C[:, None] == class_C, same_CC)
+    first, second = traces.split(0.5)
+    assert first.n_problems + second.n_problems == 6
+    assert not first.servable
+    assert traces.select(np.ones(6, dtype=np.bool_)).digest == traces.digest
+
+
+def test_without_a_fingerprint_too_order_does_not_matter(
+    tmp_path: Path, relative: pa.Table
+) -> None:
+    pq.write_table(relative, tmp_path / "1.parquet")
+    digest = read_traces(tmp_path).digest
+    order = np.random.default_rng(0).permutation(len(relative))
+    pq.write_table(relative.take(pa.array(order)), tmp_path / "1.parquet", row_group_size=7)
+    assert read_traces(tmp_path).digest == digest
+    pq.write_table(relative.slice(0, 30), tmp_path / "1.parquet")
+    pq.write_table(relative.slice(30), tmp_path / "2.parquet")
+    assert read_traces(tmp_path).digest == digest
+
+
+def test_what_was_recorded_is_part_of_the_digest(
+    rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    known, unknown = (Traces.from_rollouts(rollouts, which) for which in (fingerprint, None))
+    assert known.servable
+    assert not unknown.servable
+    assert unknown.digest != known.digest
+
+
+def test_rollouts_are_written_as_they_come(
+    tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    """More than one batch of them, from a generator."""
+    rollouts = (make_rollout(f"p{i // 2}", rollout=i % 2) for i in range(5000))
+    write_traces(tmp_path / "t.parquet", rollouts, fingerprint)
+    traces = read_traces(tmp_path / "t.parquet")
+    assert traces.n_problems == 2500
+    assert set(traces.rollouts_P) == {2}
+
+
+def test_a_value_of_another_type_is_not_written(
+    tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    rollouts = [make_rollout("p1"), make_rollout("p2", end="40")]
+    with pytest.raises(TraceError, match=r"problem 'p2', rollout 0: .*give the types"):
+        write_traces(tmp_path / "t.parquet", rollouts, fingerprint)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_units_are_groups_and_lone_problems(
+    make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    groups = {"p1": "x", "p2": None, "p3": "x", "p4": "p2"}
+    traces = Traces.from_rollouts(
+        [make_rollout(id_, rollout=r, group=g) for id_, g in groups.items() for r in range(2)],
+        fingerprint,
+    )
+    assert traces.n_units == 3
+    assert sorted(set(traces.units)) == ["group p2", "group x", "problem p2"]
+    assert traces.unit_P.tolist() == [1, 2, 1, 0]
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -75,6 +75,14 @@ async def test_a_low_exit_abstains_without_forcing(grader: AnswerGrader) -> None
     assert solution.guarantee is not None, "an abstention is part of what is certified"
 
 
+async def test_a_low_exit_answers_by_force_if_told_to(grader: AnswerGrader) -> None:
+    asked = solver(grader, LOW, policy=replace(POLICY, answer_on_low=True))
+    solution = await asked.solve(QUESTION)
+    assert solution.exit is ExitReason.LOW
+    assert (solution.answer, solution.confidence) == ("7", 0.05)
+    assert engine_of(asked).forced == 1
+
+
 async def test_a_natural_end_uses_the_models_own_answer(grader: AnswerGrader) -> None:
     asked = solver(grader, NATURAL)
     solution = await asked.solve(QUESTION)
@@ -142,6 +150,21 @@ async def test_confidence_outvotes_number(grader: AnswerGrader) -> None:
     assert by_number.answer == "7"
     assert by_number.tally == {"7": 2, "8": 1}
     assert by_number.confidence == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(("least", "answer"), [(0.75, "7"), (0.76, None)])
+async def test_the_winner_needs_its_share_of_the_vote(
+    grader: AnswerGrader, least: float, answer: str | None
+) -> None:
+    scripts = [Script(c_end=0.75), Script(c_end=0.5, own=None, forced="8}"), Script(c_end=0.75)]
+    asked = solver(grader, *scripts, policy=replace(POLICY, lambda_vote=least))
+    solution = await asked.solve(replace(QUESTION, samples=3))
+    assert solution.answer == answer
+    assert solution.confidence == (None if answer is None else 0.75)
+    assert solution.tally == {"7": 1.5, "8": 0.5}
+    # One sample has no one to convince.
+    alone = await asked.solve(QUESTION)
+    assert (alone.answer, alone.confidence) == ("7", 0.75)
 
 
 async def test_the_vote_does_not_depend_on_the_order(grader: AnswerGrader) -> None:

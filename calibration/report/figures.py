@@ -1,0 +1,231 @@
+"""Figures of levels and readings: risk, tokens, reliability, risk-coverage."""
+
+from collections.abc import Callable, Iterator
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from calibration.evaluation import Evaluation
+from calibration.report.findings import Coverage, Findings, Measured, Reliability
+from calibration.report.ink import BLUE, INK, MUTED, ORANGE, PAPER, TINT, WIDTH
+from calibration.report.words import problems, rate
+
+_DASHES = (0, (4, 3))
+
+
+def draw_risk(findings: Findings) -> Figure:
+    """Target against realised risk of every level, with 95 % intervals and the diagonal."""
+    figure = Figure(figsize=(WIDTH, 4.1), layout="constrained")
+    axes = figure.subplots()
+    right = _rightmost(findings)
+    highest = [
+        level.evaluation.risk_interval[1]
+        for measured in findings.measured
+        for level in measured.levels
+        if level.evaluation and level.evaluation.risk_interval
+    ]
+    top = max([right, *(1.06 * high for high in highest)])
+    axes.fill_between([0, right], [0, right], top, color=TINT, linewidth=0, label="above target")
+    axes.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
+    for measured, x_shift in _side_by_side(findings, right):
+        _draw_intervals(axes, measured, x_shift)
+    # Off the diagonal, where nothing else is.
+    _draw_infeasible(axes, findings, lambda alpha: alpha < right / 2)
+    _percent_axis(axes, "y")
+    _target_axis(axes, right)
+    axes.set(ylim=(0, top), ylabel=f"realised risk ({findings.risk.name})")
+    figure.legend(loc="outside upper left", ncols=4, columnspacing=1.4)
+    return figure
+
+
+def draw_tokens(findings: Findings) -> Figure:
+    """Tokens against target; where the service may abstain, also what it answers."""
+    figure = Figure(figsize=(WIDTH, 3.5), layout="constrained")
+    n_panels = 1 if findings.risk.answers_always else 2
+    panels = figure.subplots(1, n_panels, squeeze=False)[0].tolist()
+    right = _rightmost(findings)
+    panels[0].set_title("tokens, share of the full budget")
+    panels[0].axhline(1, color=INK, linewidth=1, linestyle=_DASHES, label="at the full budget")
+    for measured in findings.measured:
+        _draw_line(
+            panels[0], measured, f"tokens, {problems(measured)}", lambda found: found.tokens_share
+        )
+    for panel in panels[1:]:
+        shown = findings.shown
+        panel.set_title("share of the questions")
+        panel.axhline(shown.full_right, color=INK, linewidth=1, linestyle=_DASHES)
+        _draw_line(panel, shown, "answered", lambda found: found.answered_share, MUTED, "s")
+        _draw_line(panel, shown, "answered right", lambda found: found.right_share, ORANGE, "D")
+    for panel in panels:
+        _draw_infeasible(panel, findings, lambda _: False)
+        _percent_axis(panel, "y")
+        _target_axis(panel, right)
+        panel.set_ylim(0, 1.09)
+    figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def draw_reliability(findings: Findings) -> Figure:
+    """Accuracy against confidence, for all readings and the final ones; and how many there are."""
+    figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
+    axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, label="accuracy = confidence")
+    sets = (
+        ("all readings", findings.all_readings, BLUE, "o", 0.0),
+        ("final readings", findings.final_readings, ORANGE, "D", 0.04),
+    )
+    for name, reliability, color, marker, offset in sets:
+        axes.plot(
+            [b.confidence for b in reliability.bins],
+            [b.accuracy for b in reliability.bins],
+            color=color,
+            marker=marker,
+            clip_on=False,
+            label=f"{name}: {_figures(reliability)}",
+        )
+        counts.bar(
+            [b.low + 0.01 + offset for b in reliability.bins],
+            [b.count for b in reliability.bins],
+            width=0.036,
+            align="edge",
+            color=color,
+        )
+    axes.set(xlim=(0, 1), ylim=(0, 1), ylabel="share right")
+    counts.set(xlabel="confidence", ylabel="readings")
+    counts.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    counts.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
+    figure.align_ylabels()
+    figure.legend(loc="outside upper left")
+    return figure
+
+
+def draw_coverage(findings: Findings, coverage: Coverage) -> Figure:
+    """Risk among the surest against their share, with the certified policies."""
+    figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
+    axes = figure.subplots()
+    curve = coverage.curve
+    axes.plot(
+        curve.coverage_K,
+        curve.risk_K,
+        color=INK,
+        drawstyle="steps-pre",
+        linewidth=1.2,
+        label=f"full budget, the surest answered (area {curve.area:.3f})",
+    )
+    top = 1.1 * max(*curve.risk_K, *(level.alpha for level in findings.certificate.levels))
+    points = [
+        (level.alpha, level.evaluation.answered_share, level.evaluation.realised_risk)
+        for level in findings.shown.levels
+        if level.evaluation and level.evaluation.realised_risk is not None
+    ]
+    _, face = _look(findings.shown)
+    for number, (alpha, share, risk) in enumerate(points):
+        label = f"certified policies, {problems(findings.shown)}" if number == 0 else None
+        axes.plot(share, risk, "o", color=BLUE, markerfacecolor=face, label=label, zorder=3)
+        axes.annotate(
+            f"α = {rate(alpha)}",
+            (share, risk),
+            xytext=(7, -9),
+            textcoords="offset points",
+            fontsize=8.5,
+            color=BLUE,
+        )
+    _percent_axis(axes, "x")
+    _percent_axis(axes, "y")
+    axes.set(xlim=(0, 1), ylim=(0, min(top, 1)))
+    axes.set(xlabel="coverage: share of the questions answered", ylabel="share wrong of these")
+    figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def _draw_intervals(axes: Axes, measured: Measured, x_shift: float) -> None:
+    found = [
+        (level.alpha + x_shift, level.evaluation.realised_risk, *level.evaluation.risk_interval)
+        for level in measured.levels
+        if level.evaluation
+        and level.evaluation.realised_risk is not None
+        and level.evaluation.risk_interval is not None
+    ]
+    if not found:
+        return
+    x, risk, low, high = (list(column) for column in zip(*found, strict=True))
+    color, face = _look(measured)
+    axes.vlines(x, low, high, color=color, linewidth=1.6)
+    axes.plot(
+        x, risk, "o", color=color, markerfacecolor=face, label=problems(measured), markersize=7
+    )
+
+
+def _draw_line(
+    axes: Axes,
+    measured: Measured,
+    label: str,
+    value: Callable[[Evaluation], float],
+    color: str | None = None,
+    marker: str = "o",
+) -> None:
+    points = [
+        (level.alpha, value(level.evaluation)) for level in measured.levels if level.evaluation
+    ]
+    own, face = _look(measured)
+    axes.plot(
+        [alpha for alpha, _ in points],
+        [share for _, share in points],
+        color=color or own,
+        marker=marker,
+        markerfacecolor=PAPER if face == PAPER else color or own,
+        label=label,
+    )
+
+
+def _draw_infeasible(axes: Axes, findings: Findings, at_top: Callable[[float], bool]) -> None:
+    alphas = [level.alpha for level in findings.certificate.levels if not level.certified]
+    for alpha in alphas:
+        axes.axvline(alpha, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
+        axes.annotate(
+            "not certified",
+            (alpha, 0.98 if at_top(alpha) else 0.02),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-4, 0),
+            textcoords="offset points",
+            rotation=90,
+            ha="right",
+            va="top" if at_top(alpha) else "bottom",
+            fontsize=8,
+            color=MUTED,
+        )
+
+
+def _look(measured: Measured) -> tuple[str, str]:
+    """Edge and face: test results are filled, calibration results hollow."""
+    return (BLUE, BLUE) if measured.on_test else (MUTED, PAPER)
+
+
+def _side_by_side(findings: Findings, right: float) -> Iterator[tuple[Measured, float]]:
+    """Two sets stand a little apart, so that their intervals do not hide each other."""
+    if len(findings.measured) == 1:
+        yield findings.measured[0], 0.0
+        return
+    for measured in findings.measured:
+        yield measured, right * (-0.006 if measured.on_test else 0.006)
+
+
+def _rightmost(findings: Findings) -> float:
+    return min(1.0, 1.12 * max(level.alpha for level in findings.certificate.levels))
+
+
+def _target_axis(axes: Axes, right: float) -> None:
+    axes.set(xlim=(0, right), xlabel="target α")
+    _percent_axis(axes, "x")
+
+
+def _percent_axis(axes: Axes, which: str) -> None:
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: rate(share)))
+
+
+def _figures(reliability: Reliability) -> str:
+    ranking = "undefined" if reliability.auroc is None else f"{reliability.auroc:.3f}"
+    return f"{reliability.n_readings:,}, ECE {reliability.ece:.3f}, AUROC {ranking}"

@@ -1,0 +1,229 @@
+"""p-values over λ1 x λ2 around a level's policy, and which of the tested policies lie there."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.certificate import Certificate, CertifiedLevel, Level
+from calibration.certify import certify_policies
+from calibration.exit_rule import ExitPolicy
+from calibration.families import (
+    LAMBDA_HIGH,
+    NEVER,
+    NO_LOW_EXIT,
+    Family,
+    interval_of,
+    with_low_exit,
+)
+from calibration.pvalues import p_values
+from calibration.replay import replay
+from calibration.risks import Risk
+from calibration.traces import Traces
+
+NEVER_LOW = -1.0
+LOWS = (NEVER_LOW, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+"""λ1 of every map, besides those that were tested."""
+MOST_LOWS, MOST_HIGHS = 14, 48
+"""Thresholds of a map; more than these are thinned out."""
+PATIENCE_CHECKPOINTS = 4
+"""Patience of a map where no tested policy gives up."""
+
+_OF_LOW_EXITS = ("patience", "low_rise", "low_slope", "low_shift", "answer_on_low")
+_OF_ALL = ("lambda_answer", "lambda_vote", "smoothing")
+
+
+@dataclass(frozen=True, slots=True)
+class TestedPolicy:
+    """A policy that was really tested at a level.
+
+    Attributes:
+        lambda_low: λ1; `NEVER_LOW` if it never gives up.
+        lambda_high: λ2.
+        in_plane: it differs from the map's policy in these two alone.
+        certified: it passed at this level.
+    """
+
+    lambda_low: float
+    lambda_high: float
+    in_plane: bool
+    certified: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PValueMap:
+    """p-values of H: risk > alpha for the policies around one: rows Y of λ2, columns X of λ1.
+
+    Only the tested policies were tested. Every other p-value is there to be looked at: a small one
+    certifies nothing, for among so many some are small by chance.
+
+    Attributes:
+        alpha: the level.
+        certified: whether the level is.
+        centre: the policy served at this level; where nothing is certified, the one tested first.
+            If it never gives up, its patience is that of most tested policies that do.
+        low_X: λ1, rising; `NEVER_LOW` never fires.
+        high_Y: λ2, rising; the last never fires.
+        p_YX: p-values; NaN where λ1 would reach λ2.
+        tested: the policies that the level could come to test.
+    """
+
+    alpha: float
+    certified: bool
+    centre: ExitPolicy
+    low_X: tuple[float, ...]
+    high_Y: tuple[float, ...]
+    p_YX: NDArray[np.float64]
+    tested: tuple[TestedPolicy, ...]
+
+
+def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[PValueMap, ...]:
+    """A map for each level, by rising alpha; all have the same rows and columns.
+
+    Args:
+        certificate: its tests are repeated.
+        traces: the problems that tested.
+        risk: what the certificate bounds.
+    """
+    family, levels = certificate.tested, certificate.levels
+    patience = _usual_patience(family, interval_of(traces))
+    centres = [
+        _centre(family, number, level, patience, risk) for number, level in enumerate(levels)
+    ]
+    low_X = _axis(LOWS, map(low_of, family.policies), map(low_of, centres), MOST_LOWS)
+    high_Y = _axis(
+        (*LAMBDA_HIGH, NEVER),
+        map(high_of, family.policies),
+        map(high_of, centres),
+        MOST_HIGHS,
+    )
+    certified_LT = _verdicts(certificate, traces, risk)
+    return tuple(
+        PValueMap(
+            alpha=level.alpha,
+            certified=level.certified,
+            centre=centre,
+            low_X=low_X,
+            high_Y=high_Y,
+            p_YX=_p_values(certificate, traces, risk, level.alpha, _plane(centre, low_X, high_Y)),
+            tested=tuple(
+                TestedPolicy(
+                    low_of(family.policies[t]),
+                    high_of(family.policies[t]),
+                    _in_plane(family.policies[t], centre),
+                    bool(certified_LT[number, t]),
+                )
+                for t in sorted(
+                    {*_reachable(family, number), *np.flatnonzero(certified_LT[number])}
+                )
+            ),
+        )
+        for number, (level, centre) in enumerate(zip(levels, centres, strict=True))
+    )
+
+
+def low_of(policy: ExitPolicy) -> float:
+    """λ1, or where it starts from; `NEVER_LOW` if it never fires."""
+    return NEVER_LOW if _never_gives_up(policy) else policy.lambda_low
+
+
+def high_of(policy: ExitPolicy) -> float:
+    """λ2; `NEVER` for all that never fires."""
+    return min(policy.lambda_high, NEVER)
+
+
+def _never_gives_up(policy: ExitPolicy) -> bool:
+    return policy.lambda_low < 0 and policy.low_rise == 0
+
+
+def _usual_patience(family: Family, interval: int) -> int:
+    patiences = [policy.patience for policy in family.policies if not _never_gives_up(policy)]
+    if not patiences:
+        return PATIENCE_CHECKPOINTS * interval
+    return Counter(patiences).most_common(1)[0][0]
+
+
+def _centre(family: Family, number: int, level: Level, patience: int, risk: Risk) -> ExitPolicy:
+    first, _ = family.first(number)
+    policy = level.policy if isinstance(level, CertifiedLevel) else family.policies[first]
+    if _never_gives_up(policy):
+        policy = replace(policy, patience=patience)
+    return replace(policy, answer_on_low=policy.answer_on_low or risk.answers_always)
+
+
+def _axis(
+    fixed: Sequence[float], tested: Iterable[float], kept: Iterable[float], most: int
+) -> tuple[float, ...]:
+    kept = set(kept)
+    values = sorted({*fixed, *tested, *kept})
+    if len(values) > most:
+        spread = np.linspace(0, len(values) - 1, most).round().astype(int)
+        values = sorted({*kept, *(values[i] for i in spread)})
+    return tuple(values)
+
+
+def _plane(
+    centre: ExitPolicy, low_X: Sequence[float], high_Y: Sequence[float]
+) -> dict[tuple[int, int], ExitPolicy]:
+    """The policy of each cell (row, column) that there is."""
+    without = with_low_exit(centre, NO_LOW_EXIT)
+    cells = {}
+    for y, high in enumerate(high_Y):
+        for x, low in enumerate(low_X):
+            if low == NEVER_LOW:
+                cells[y, x] = replace(without, lambda_high=high)
+            elif low + centre.low_rise < high:
+                cells[y, x] = replace(centre, lambda_low=low, lambda_high=high)
+    return cells
+
+
+def _p_values(
+    certificate: Certificate,
+    traces: Traces,
+    risk: Risk,
+    alpha: float,
+    cells: dict[tuple[int, int], ExitPolicy],
+) -> NDArray[np.float64]:
+    rows, columns = np.array(list(cells)).T
+    losses = replay(traces, tuple(cells.values()), risk, certificate.procedure).losses
+    p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)
+    p_YX[rows, columns] = p_values(losses, alpha, certificate.p_value, _seed(traces))
+    return p_YX
+
+
+def _verdicts(certificate: Certificate, traces: Traces, risk: Risk) -> NDArray[np.bool_]:
+    family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
+    losses = replay(traces, family.policies, risk, certificate.procedure).losses
+    return certify_policies(
+        losses,
+        family,
+        alphas,
+        certificate.delta,
+        certificate.promise,
+        certificate.p_value,
+        _seed(traces),
+    ).certified_LT
+
+
+def _seed(traces: Traces) -> int:
+    return int(traces.digest[:8], 16)
+
+
+def _reachable(family: Family, number: int) -> set[int]:
+    """The policies that a level's δ can reach."""
+    if family.weights_LT is None or family.graph is None:
+        return set(range(len(family.policies)))
+    reached = {t for t, weight in enumerate(family.weights_LT[number]) if weight > 0}
+    waiting = list(reached)
+    while waiting:
+        successors = {t for t, _ in family.graph.edges[waiting.pop()]} - reached
+        reached |= successors
+        waiting.extend(successors)
+    return reached
+
+
+def _in_plane(policy: ExitPolicy, centre: ExitPolicy) -> bool:
+    names = _OF_ALL if _never_gives_up(policy) else (*_OF_ALL, *_OF_LOW_EXITS)
+    return all(getattr(policy, name) == getattr(centre, name) for name in names)

@@ -1,0 +1,96 @@
+"""From a certificate and its traces to a page and its figures."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from calibration.certificate import Certificate
+from calibration.errors import CalibrationError
+from calibration.report import captions, figures, policy_figures
+from calibration.report.captions import Caption
+from calibration.report.findings import Findings, find
+from calibration.report.ink import inline_svg, png, settings
+from calibration.report.page import Plate, page
+from calibration.risks import Risk
+from calibration.traces import Traces
+
+PAGE = "report.html"
+FIGURES = ("risk", "tokens", "risk-coverage", "reliability", "p-values", "samples")
+"""Stems of the PNGs, in the order of the page."""
+
+
+def write_report(
+    certificate: Certificate,
+    traces: Traces,
+    out: Path,
+    test: Traces | None = None,
+    risk: Risk | None = None,
+) -> Path:
+    """Write a report: `report.html`, which needs nothing else, and its figures as PNGs.
+
+    Figures of test traces are honest estimates. Without them everything is measured on the
+    problems on which the policies were chosen, tends to be optimistic, and says so. Only what the
+    certificate certifies is promised: no figure adds to it. The files depend on the arguments
+    alone; those of an earlier report in the folder are replaced once all is drawn. Figures are
+    drawn with settings that matplotlib shares between threads: write one report at a time.
+
+    Args:
+        certificate: what to report on.
+        traces: those it was fitted on; with or without the part that only put policies in order.
+        out: folder for the files; made if need be.
+        test: other problems of the same recording, which had no part in the fit.
+        risk: needed if the certificate bounds a loss of your own.
+
+    Returns:
+        Path of the page.
+
+    Raises:
+        CertificateError: traces of another recording than the certificate's.
+        CalibrationError: `traces` are not those it was fitted on, `test` shares problems or groups
+            with them, a user's loss is missing, or a problem has too few rollouts.
+    """
+    out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise CalibrationError(f"{out} is a file: give a folder for the report")
+    findings = find(certificate, traces, test, risk)
+    files: dict[str, bytes] = {}
+    plates = []
+    with settings():
+        for name, figure, caption in _drawn(findings):
+            files[f"{name}.png"] = png(figure)
+            plates.append(Plate(name, inline_svg(figure, name, caption.alt), caption))
+    files[PAGE] = page(findings, plates).encode()
+    _replace(out, files)
+    return out / PAGE
+
+
+def _drawn(findings: Findings) -> Iterator[tuple[str, Figure, Caption]]:
+    yield "risk", figures.draw_risk(findings), captions.of_risk(findings)
+    yield "tokens", figures.draw_tokens(findings), captions.of_tokens(findings)
+    if findings.coverage is not None:
+        yield (
+            "risk-coverage",
+            figures.draw_coverage(findings, findings.coverage),
+            captions.of_coverage(findings, findings.coverage),
+        )
+    yield "reliability", figures.draw_reliability(findings), captions.of_reliability(findings)
+    yield "p-values", policy_figures.draw_p_values(findings), captions.of_p_values(findings)
+    yield "samples", policy_figures.draw_samples(findings.samples), captions.of_samples(findings)
+
+
+def _replace(out: Path, files: Mapping[str, bytes]) -> None:
+    """All files under other names first, then each under its own, the page last."""
+    out.mkdir(parents=True, exist_ok=True)
+    partial = {name: out / f"{name}.partial" for name in files}
+    try:
+        for name, content in files.items():
+            partial[name].write_bytes(content)
+        for name, path in partial.items():
+            path.replace(out / name)
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+    for name in FIGURES:
+        if f"{name}.png" not in files:
+            (out / f"{name}.png").unlink(missing_ok=True)

@@ -1,0 +1,236 @@
+"""A certificate, recomputed from its traces one question at a time.
+
+The exits are those of `step`, one checkpoint after the other, and the votes those of
+`confidence_vote`, one question after the other, as in serving; nothing of the vectorised replay
+that fitted the certificate is used for a figure. Only the family-wise verdicts, for which all
+policies tested are needed, are repeated by the fitting code.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.certificate import Certificate, CertifiedLevel, Level
+from calibration.certify import aim, certify_policies
+from calibration.defaults import Method, split_for
+from calibration.evaluation import resolve_risk
+from calibration.exit_rule import (
+    FULL_BUDGET,
+    INITIAL_STATE,
+    ExitPolicy,
+    ExitReason,
+    answers_at_end,
+    step,
+)
+from calibration.losses import Losses
+from calibration.procedure import Draws, Procedure, enact
+from calibration.pvalues import p_values, upper_bounds
+from calibration.replay import replay
+from calibration.risks import Outcomes, Risk
+from calibration.traces import Traces
+from calibration.voting import NO_ANSWER, confidence_vote, is_answered, majority_vote
+
+TOLERANCE = 1e-9
+"""By how much a figure may differ, relative to its size, before it is called different."""
+
+
+def verify(
+    certificate: Certificate,
+    traces: Traces,
+    order: Traces | None = None,
+    risk: str | Risk | None = None,
+) -> list[str]:
+    """What differs between a certificate and what its traces give; [] if nothing does.
+
+    Args:
+        certificate: as loaded; its digest has been checked by then.
+        traces: those it was fitted on: the ones that tested, or the whole of which a part was put
+            aside for the order.
+        order: those that gave the order, if they were separate.
+        risk: needed if the certificate bounds a loss of your own.
+
+    Raises:
+        CertificateError: the traces are not of the certificate's recording.
+        CalibrationError: the loss is missing, or a problem has too few rollouts.
+    """
+    certificate.require_traces(traces.fingerprint)
+    risk = resolve_risk(certificate, risk)
+    if order is None and certificate.n_order_problems:
+        order, traces = _set_apart(certificate, traces)
+    return list(_differences(certificate, traces, order, risk))
+
+
+def _set_apart(certificate: Certificate, traces: Traces) -> tuple[Traces | None, Traces]:
+    """The parts of traces that were learned from and that tested, if these are the whole."""
+    if traces.digest == certificate.calibration_digest:
+        return None, traces
+    for method in (Method.RESCALED_CHAINS, Method.SPLIT):
+        order, tested = split_for(method, traces)
+        if tested.digest == certificate.calibration_digest:
+            return order, tested
+    return None, traces
+
+
+def _differences(
+    certificate: Certificate, traces: Traces, order: Traces | None, risk: Risk
+) -> Iterator[str]:
+    yield from _compare("calibration_digest", certificate.calibration_digest, traces.digest)
+    if order is not None:
+        yield from _compare("order_digest", certificate.order_digest, order.digest)
+        yield from _compare("n_order_problems", certificate.n_order_problems, order.n_problems)
+    yield from _compare("n_problems", certificate.n_problems, traces.n_problems)
+    yield from _compare("n_units", certificate.n_units, traces.n_units)
+    yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
+    seed = int(traces.digest[:8], 16)
+    for level in certificate.levels:
+        if isinstance(level, CertifiedLevel):
+            yield from _level_differences(certificate, level, traces, risk, seed)
+    yield from _verdict_differences(certificate, traces, risk, seed)
+
+
+def _level_differences(
+    certificate: Certificate, level: CertifiedLevel, traces: Traces, risk: Risk, seed: int
+) -> Iterator[str]:
+    draws = enact(traces, certificate.procedure)
+    outcomes = _walk(traces, draws, level.policy, certificate.procedure)
+    losses = _losses(risk, outcomes, traces, draws)
+    alphas = [each.alpha for each in certificate.levels]
+    aimed_at = aim(
+        certificate.tested,
+        alphas.index(level.alpha),
+        alphas,
+        certificate.delta,
+        certificate.promise,
+    )
+    (p_value,) = p_values(losses, level.alpha, certificate.p_value, seed, aimed_at)
+    n_tested = len(certificate.tested.policies)
+    (upper,) = upper_bounds(losses, certificate.delta / n_tested, certificate.p_value, seed)
+    recomputed = CertifiedLevel(
+        alpha=level.alpha,
+        policy=level.policy,
+        p_value=float(p_value),
+        risk=float(losses.risk_T[0]),
+        risk_upper=float(upper),
+        total_weight=float(losses.total_weight_T[0]),
+        total_loss=float(losses.total_loss_T[0]),
+        share_answered=_mean(outcomes.answered_DT[:, 0], traces, draws),
+        share_right=_mean(outcomes.correct_DT[:, 0], traces, draws),
+        expected_tokens=_mean(outcomes.tokens_DT[:, 0], traces, draws),
+        full_budget_tokens=_mean(outcomes.full_tokens_D, traces, draws),
+    )
+    here, there = asdict(level), asdict(recomputed)
+    for name in here:
+        yield from _compare(f"alpha {level.alpha:g}: {name}", here[name], there[name])
+
+
+def _verdict_differences(
+    certificate: Certificate, traces: Traces, risk: Risk, seed: int
+) -> Iterator[str]:
+    family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
+    losses = replay(traces, family.policies, risk, certificate.procedure).losses
+    tested = certify_policies(
+        losses, family, alphas, certificate.delta, certificate.promise, certificate.p_value, seed
+    )
+    for row, level in enumerate(certificate.levels):
+        certified = {family.policies[t] for t in np.flatnonzero(tested.certified_LT[row])}
+        if verdict := _verdict(level, certified):
+            yield f"alpha {level.alpha:g}: {verdict}"
+
+
+def _verdict(level: Level, certified: set[ExitPolicy]) -> str | None:
+    if not isinstance(level, CertifiedLevel):
+        return f"infeasible here, {len(certified)} policies pass" if certified else None
+    return None if level.policy in certified else "its policy does not pass the tests"
+
+
+def _walk(traces: Traces, draws: Draws, policy: ExitPolicy, procedure: Procedure) -> Outcomes:
+    """One draw after the other, one sample after the other, one checkpoint after the other."""
+    under = [_Question(traces, rows.tolist(), policy, procedure) for rows in draws.rollout_DN]
+    full = [_Question(traces, rows.tolist(), FULL_BUDGET, procedure) for rows in draws.rollout_DN]
+    return Outcomes(
+        answered_DT=np.array([[question.answered] for question in under]),
+        correct_DT=np.array([[question.correct] for question in under]),
+        tokens_DT=np.array([[question.tokens] for question in under]),
+        confidence_DT=np.array([[question.confidence] for question in under]),
+        full_correct_D=np.array([question.correct for question in full]),
+        full_tokens_D=np.array([question.tokens for question in full]),
+    )
+
+
+class _Question:
+    """One question, answered from recorded rollouts under one policy."""
+
+    def __init__(
+        self, traces: Traces, rows: list[int], policy: ExitPolicy, procedure: Procedure
+    ) -> None:
+        samples = [_sample(traces, row, policy) for row in rows]
+        self.tokens = sum(tokens for _, tokens, _, _ in samples)
+        classes = [answer_class for answer_class, _, _, _ in samples]
+        weights = [confidence for _, _, confidence, _ in samples]
+        if procedure.vote == "majority":
+            vote = majority_vote(classes)
+        else:
+            vote = confidence_vote(classes, weights)
+        self.answered = bool(
+            is_answered(len(rows), vote.winner is not None, vote.share, policy.lambda_vote)
+        )
+        self.confidence = weights[0] if len(rows) == 1 else vote.share
+        winners = [right for answer_class, _, _, right in samples if answer_class == vote.winner]
+        self.correct = self.answered and winners[0]
+
+
+def _sample(traces: Traces, row: int, policy: ExitPolicy) -> tuple[int, int, float, bool]:
+    """Answer class, tokens, confidence and verdict of one rollout under one policy."""
+    end, state, exit_ = int(traces.final_R[row]), INITIAL_STATE, None
+    column = end
+    for checkpoint in range(end):
+        tokens = int(traces.tokens_RC[row, checkpoint])
+        confidence = float(traces.confidence_RC[row, checkpoint])
+        state, exit_ = step(policy, state, tokens, confidence)
+        if exit_ is not None:
+            column = checkpoint
+            break
+    confidence = float(traces.confidence_RC[row, column])
+    if exit_ is None:
+        answers = answers_at_end(policy, state, confidence)
+    else:
+        answers = exit_ is ExitReason.HIGH or policy.answer_on_low
+    answer_class = int(traces.answer_class_RC[row, column]) if answers else NO_ANSWER
+    tokens = int(traces.tokens_RC[row, column])
+    if answers or (exit_ is None and traces.natural_R[row]):
+        tokens += int(traces.answer_tokens_RC[row, column])
+    return answer_class, tokens, confidence, bool(traces.correct_RC[row, column])
+
+
+def _losses(risk: Risk, outcomes: Outcomes, traces: Traces, draws: Draws) -> Losses:
+    loss_DT, weight_DT = risk.loss(outcomes)
+    loss_UT = _unit_means(np.asarray(loss_DT, dtype=np.float64)[:, 0], traces, draws)[:, None]
+    if weight_DT is None:
+        return Losses.unweighted(loss_UT)
+    weight_D = np.asarray(weight_DT, dtype=np.float64)[:, 0]
+    return Losses(loss_UT, _unit_means(weight_D, traces, draws)[:, None])
+
+
+def _unit_means(values_D: NDArray[Any], traces: Traces, draws: Draws) -> NDArray[np.float64]:
+    """Draws average into problems, problems into units, units by name."""
+    mean_P = np.bincount(draws.problem_D, values_D) / np.bincount(draws.problem_D)
+    of_unit: dict[str, list[float]] = {}
+    for unit, mean in zip(traces.units, mean_P.tolist(), strict=True):
+        of_unit.setdefault(unit, []).append(mean)
+    return np.array([np.mean(of_unit[unit]) for unit in sorted(of_unit)])
+
+
+def _mean(values_D: NDArray[Any], traces: Traces, draws: Draws) -> float:
+    return float(_unit_means(values_D, traces, draws).mean())
+
+
+def _compare(name: str, here: object, there: object) -> Iterator[str]:
+    if isinstance(here, float) and isinstance(there, float):
+        if abs(here - there) <= TOLERANCE * max(1.0, abs(here)):
+            return
+    elif here == there:
+        return
+    yield f"{name} is {here!r} in the certificate, {there!r} from the traces"

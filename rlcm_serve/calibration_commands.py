@@ -1,0 +1,210 @@
+"""The commands around certificates: fit, verify, replay, plan, report. None starts an engine."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from calibration import CertifiedLevel, Level
+from calibration.errors import CalibrationError
+
+if TYPE_CHECKING:
+    from calibration import Certificate, Grid, Risk, Traces
+
+NOTHING_CERTIFIED = 3
+"""Exit status of a fit that certified no level; the certificate is written nonetheless."""
+DIFFERENT = 1
+"""Exit status of a verification that found a difference."""
+
+TracesArgument = Annotated[Path, typer.Argument(help="Parquet file, or a folder of them.")]
+CertificateArgument = Annotated[Path, typer.Argument(help="Certificate, as `rlcm fit` wrote it.")]
+RiskOption = Annotated[str, typer.Option(help="selective, error, regret, or a name with --loss.")]
+LossOption = Annotated[
+    str | None,
+    typer.Option(help="Loss of your own, as module:function (docs/guarantees.md)."),
+]
+AlphaOption = Annotated[list[float], typer.Option("--alpha", help="Risk level; may be repeated.")]
+DeltaOption = Annotated[float, typer.Option(help="Probability with which the promise may fail.")]
+PromiseOption = Annotated[
+    str, typer.Option(help="simultaneous: all levels hold at once; pointwise: each alone.")
+]
+SamplesOption = Annotated[int, typer.Option(min=1, help="Samples per question.")]
+VoteOption = Annotated[str, typer.Option(help="How samples are merged: confidence or majority.")]
+DrawsOption = Annotated[
+    int | None, typer.Option(help="Re-enactments per problem of several samples.")
+]
+MethodOption = Annotated[
+    str,
+    typer.Option(help="auto, fixed-sequence, chains, split, holm or bonferroni."),
+]
+OrderOption = Annotated[
+    Path | None,
+    typer.Option(help="Traces of other problems, on which policies are put in order."),
+]
+
+ALPHAS = [0.05, 0.1, 0.2]
+
+
+def fit(
+    traces: TracesArgument,
+    out: Annotated[Path, typer.Option(help="File for the certificate.")],
+    risk: RiskOption = "selective",
+    loss: LossOption = None,
+    alpha: AlphaOption = ALPHAS,
+    delta: DeltaOption = 0.1,
+    promise: PromiseOption = "simultaneous",
+    n: SamplesOption = 1,
+    vote: VoteOption = "confidence",
+    draws: DrawsOption = None,
+    method: MethodOption = "auto",
+    p_value: Annotated[
+        str, typer.Option(help="auto, binomial, betting, hoeffding-bentkus or clt.")
+    ] = "auto",
+    order: OrderOption = None,
+    pool: Annotated[
+        Path | None,
+        typer.Option(help="Traces of other problems whose confidences give the thresholds."),
+    ] = None,
+    smoothing: Annotated[
+        list[float] | None,
+        typer.Option(help="Weight of the past in the smoothed confidence; may be repeated."),
+    ] = None,
+    slack: Annotated[
+        float, typer.Option(help="Share answered and right that may be given up for tokens.")
+    ] = 0.02,
+) -> None:
+    """Fit exit thresholds that keep each risk level, and write their certificate.
+
+    Ends with status 3 if no level could be certified; the certificate says why.
+    """
+    from calibration import certify, read_traces
+
+    recorded = read_traces(traces)
+    certificate = certify(
+        recorded,
+        risk=_risk(risk, loss),
+        alphas=alpha,
+        delta=delta,
+        promise=promise,
+        samples=n,
+        vote=vote,
+        draws=draws,
+        method=method,
+        p_value=p_value,
+        order=read_traces(order) if order else None,
+        grid=_grid(recorded, pool, smoothing),
+        slack=slack,
+        created=date.today().isoformat(),
+    )
+    certificate.save(out)
+    _describe(certificate, out)
+    if not any(level.certified for level in certificate.levels):
+        raise typer.Exit(NOTHING_CERTIFIED)
+
+
+def _describe(certificate: Certificate, out: Path) -> None:
+    console = Console()
+    for level in certificate.levels:
+        console.print(_in_words(certificate, level), markup=False, highlight=False, soft_wrap=True)
+    if not certificate.servable:
+        console.print("not servable: the traces carry no fingerprint", highlight=False)
+    console.print(f"certificate {certificate.id} is in {out}", markup=False, highlight=False)
+
+
+def _in_words(certificate: Certificate, level: Level) -> str:
+    """One level of a certificate in one line."""
+    if not isinstance(level, CertifiedLevel):
+        return f"alpha {level.alpha:g}: not certified. {level.reason}"
+    saved = 1 - level.expected_tokens / level.full_budget_tokens
+    answered = (
+        f"{level.share_answered:.0%} of the questions are answered, "
+        if certificate.risk == "selective"
+        else ""
+    )
+    return (
+        f"alpha {level.alpha:g}: certified. On the calibration problems the {certificate.risk} "
+        f"risk is {level.risk:.3f}, {answered}{saved:.0%} of the tokens are saved"
+    )
+
+
+def _risk(name: str, loss: str | None) -> str | Risk:
+    if loss is None:
+        return name
+    from calibration import Risk
+
+    module, _, function = loss.partition(":")
+    try:
+        chosen = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise CalibrationError(
+            f"--loss is {loss!r} ({error}): give module:function of something importable, for "
+            "example my_losses:tokens_and_errors with PYTHONPATH=."
+        ) from error
+    return Risk.custom(name if name != "selective" else function, chosen)
+
+
+def _grid(recorded: Traces, pool: Path | None, smoothing: list[float] | None) -> Grid | None:
+    if pool is None and not smoothing:
+        return None
+    from calibration import Grid, read_traces
+    from calibration.families import interval_of
+
+    weights = smoothing or [0.0]
+    if pool is not None:
+        return Grid.quantiles(read_traces(pool), smoothing=weights)
+    budget = recorded.fingerprint.max_tokens if recorded.fingerprint else None
+    return Grid.absolute(interval_of(recorded), budget, smoothing=weights)
+
+
+def verify(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    order: OrderOption = None,
+    loss: LossOption = None,
+) -> None:
+    """Recompute a certificate from its traces, without the code that fitted it; say what differs.
+
+    Ends with status 1 if anything does.
+    """
+    from calibration import Certificate, read_traces
+    from calibration.verify import verify as differences_of
+
+    loaded = Certificate.load(certificate)
+    differences = differences_of(
+        loaded,
+        read_traces(traces),
+        order=read_traces(order) if order else None,
+        risk=_risk(loaded.risk, loss),
+    )
+    console = Console(soft_wrap=True)
+    for difference in differences:
+        console.print(f"differs: {difference}", markup=False, highlight=False)
+    if differences:
+        raise typer.Exit(DIFFERENT)
+    console.print(f"certificate {loaded.id}: every figure follows from the traces", highlight=False)
+
+
+def replay(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    loss: LossOption = None,
+) -> None:
+    """What a certificate's policies do on other traces: realised risk, tokens, exits."""
+    from calibration import Certificate, read_traces
+    from calibration.evaluation import replay_certificate
+
+    loaded = Certificate.load(certificate)
+    levels = replay_certificate(loaded, read_traces(traces), _risk(loaded.risk, loss))
+    if as_json:
+        typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
+        return
+    console = Console()
+    for level in levels:
+        console.print(level.in_words(), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,60 @@
+"""Procedures that people do use and that promise too much; the harness has to catch each."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from calibration import Promise
+from tests.statistical.harness import Certifier, Fit, certify_family, learned_path, served
+from tests.statistical.policies import DELTA, Grid, Structure
+
+
+def best_bound(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+    """The policy with the least upper bound of the grid, as if it had been the only one."""
+    certified_LT = np.zeros(fit.p_LT.shape, dtype=np.bool_)
+    best_L = fit.p_LT.argmin(axis=1)
+    levels_L = np.arange(len(best_L))
+    certified_LT[levels_L, best_L] = fit.p_LT[levels_L, best_L] <= DELTA
+    return certified_LT
+
+
+def order_from_test_labels(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+    """The path of `split`, laid on the very problems that test it."""
+    family = learned_path(fit, fit.losses, promise)
+    return certify_family(family, fit.source.grid)(fit, promise)
+
+
+def rollouts_as_problems(grid: Grid, alphas: tuple[float, ...], rollouts: int) -> Certifier:
+    """Exact binomial tests in a fixed sequence, counting every rollout as a problem of its own."""
+    sequence = certify_family(grid.families(alphas)[Structure.SEQUENCE], grid)
+
+    def certify(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+        wrong_T = np.rint(rollouts * fit.losses.total_loss_T).astype(int)
+        answered_T = np.rint(rollouts * fit.losses.total_weight_T).astype(int)
+        p_LT = np.stack([special.bdtr(wrong_T, answered_T, alpha) for alpha in alphas])
+        return sequence(replace(fit, p_LT=p_LT), promise)
+
+    return certify
+
+
+def first_that_failed(grid: Grid, alphas: tuple[float, ...]) -> Certifier:
+    """A fixed sequence that returns the policy at which it stopped, not the one before."""
+    family = grid.families(alphas)[Structure.SEQUENCE]
+    sequence, columns = certify_family(family, grid), grid.columns(family.policies)
+
+    def certify(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+        passed_L = sequence(fit, promise)[:, columns].sum(axis=1)
+        certified_LT = np.zeros(fit.p_LT.shape, dtype=np.bool_)
+        failed_L = columns[np.minimum(passed_L, len(columns) - 1)]
+        certified_LT[np.arange(len(alphas)), failed_L] = True
+        return certified_LT
+
+    return certify
+
+
+def fall_through(chosen_L: Sequence[int | None], promise: Promise) -> list[int | None]:
+    """A request is served at the largest certified level, whatever was promised."""
+    return served(chosen_L, Promise.SIMULTANEOUS)

@@ -1,0 +1,48 @@
+"""Which cells are simulated: every pair of settings at least once, in few rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, product
+
+from scipy import stats
+
+Row = tuple[object, ...]
+Pair = tuple[int, object, int, object]
+
+
+def pairwise(factors: Mapping[str, Sequence[object]], allowed: Callable[[Row], bool]) -> list[Row]:
+    """A covering array of strength two, greedily: the same for the same factors.
+
+    Each row is the allowed combination that meets most pairs not yet met, the first of equals. A
+    pair that occurs in no allowed combination is left out.
+
+    Args:
+        factors: settings by name; a row holds one of each, in this order.
+        allowed: whether a row makes sense.
+    """
+    rows = [row for row in product(*factors.values()) if allowed(row)]
+    pairs_by_row = [_pairs(row) for row in rows]
+    missing: set[Pair] = set().union(*pairs_by_row)
+    design = []
+    while missing:
+        best = max(range(len(rows)), key=lambda index: len(pairs_by_row[index] & missing))
+        design.append(rows[best])
+        missing -= pairs_by_row[best]
+    return design
+
+
+def _pairs(row: Row) -> set[Pair]:
+    return {(i, a, j, b) for (i, a), (j, b) in combinations(enumerate(row), 2)}
+
+
+def most_errors(fits: int, delta: float, cells: int, alarm: float = 0.001) -> int:
+    """Most violations a valid procedure may show in `fits` fits.
+
+    With probability 1 - alarm a design of `cells` valid cells has none above it (Bonferroni over
+    the cells, exact binomial tail within each).
+    """
+    return int(stats.binom.isf(alarm / cells, fits, delta))
+
+
+def fewest_errors(fits: int, share: float, cells: int, alarm: float = 0.001) -> int:
+    """Fewest violations of a procedure that errs with probability `share`; see `most_errors`."""
+    return int(stats.binom.ppf(alarm / cells, fits, share))

@@ -1,0 +1,114 @@
+"""The fixed grid of at most 64 policies, and every way its members are tested together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration import ExitPolicy
+from calibration.families import (
+    Chain,
+    Correction,
+    Family,
+    LowExit,
+    family_of_chains,
+    with_low_exit,
+)
+from calibration.risks import Risk
+from tests.statistical.worlds import INTERVAL
+
+DELTA = 0.1
+HIGH = (1.01, 0.97, 0.9, 0.85, 0.8, 0.7, 0.6)
+LOW = (LowExit(), LowExit(0.15, 2 * INTERVAL), LowExit(0.35, 2 * INTERVAL))
+ANSWER = (0.9, 0.6, 0.0)
+GRAPH_SHARES = (0.6, 0.2, 0.2)
+
+
+class Structure(StrEnum):
+    """How the tests of a family are tied together."""
+
+    BONFERRONI = "bonferroni"
+    HOLM = "holm"
+    SEQUENCE = "sequence"
+    """One chain without low exits, from no data: the fixed sequence of LTT."""
+    CHAINS = "chains"
+    """A chain per low exit, an equal share of δ each."""
+    GRAPH = "graph"
+    """The same chains; most of δ on the first, each entered in two places that differ by level."""
+    SPLIT = "split"
+    """One chain through the grid, learned on other problems."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Policies (T) that fit a risk, as chains from safe to bold, the first without low exits."""
+
+    chains: tuple[tuple[ExitPolicy, ...], ...]
+
+    @classmethod
+    def labels(cls, length: int) -> "Grid":
+        """Three chains of policies that stand for nothing but themselves."""
+        highs = np.linspace(1.0, 0.6, length).tolist()
+        return cls(
+            tuple(
+                tuple(with_low_exit(ExitPolicy(lambda_high=high), low) for high in highs)
+                for low in LOW
+            )
+        )
+
+    @classmethod
+    def of(cls, risk: Risk, samples: int) -> "Grid":
+        """63 policies if a risk may abstain, else 21; the full-budget one is always there."""
+        strict = (0.0,) if risk.answers_always else ANSWER
+        # Several samples abstain by their vote, one by its own confidence.
+        field = "lambda_answer" if samples == 1 else "lambda_vote"
+        return cls(
+            tuple(
+                tuple(
+                    with_low_exit(
+                        replace(
+                            ExitPolicy(lambda_high=high, answer_on_low=risk.answers_always),
+                            **{field: least},
+                        ),
+                        low,
+                    )
+                    for least, high in product(strict, HIGH)
+                )
+                for low in LOW
+            )
+        )
+
+    @property
+    def policies(self) -> tuple[ExitPolicy, ...]:
+        return tuple(policy for chain in self.chains for policy in chain)
+
+    def columns(self, policies: Sequence[ExitPolicy]) -> NDArray[np.intp]:
+        """Where policies stand among `policies`."""
+        index = {policy: t for t, policy in enumerate(self.policies)}
+        return np.array([index[policy] for policy in policies])
+
+    def families(self, alphas: Sequence[float]) -> Mapping[Structure, Family]:
+        """The families that no data is needed for."""
+        levels = range(len(alphas))
+        one = [Chain(self.chains[0], 1.0)]
+        several = [Chain(chain, 1 / len(self.chains)) for chain in self.chains]
+        return {
+            Structure.BONFERRONI: Family(self.policies, Correction.BONFERRONI, "all"),
+            Structure.HOLM: Family(self.policies, Correction.HOLM, "all"),
+            Structure.SEQUENCE: family_of_chains([one for _ in levels], "one chain"),
+            Structure.CHAINS: family_of_chains([several for _ in levels], "chains"),
+            Structure.GRAPH: family_of_chains(
+                [self._entered_twice(level, len(alphas)) for level in levels], "graph"
+            ),
+        }
+
+    def _entered_twice(self, level: int, n_levels: int) -> list[Chain]:
+        """Chains entered at the safe end, and the further along the larger alpha is."""
+        entered = []
+        for chain, share in zip(self.chains, GRAPH_SHARES, strict=True):
+            step = (1 + level) * len(chain) // (n_levels + 2)
+            entered += [Chain(chain, share / 2), Chain(chain[step:], share / 2)]
+        return entered
