@@ -33,6 +33,7 @@ from calibration.metrics import (
     positive_calibration_error,
     reliability_bins,
 )
+from calibration.plan import Forecast, Plan, plan
 from calibration.procedure import Procedure
 from calibration.pvalues import (
     PValue,
@@ -46,6 +47,7 @@ from calibration.replay import Replay, outcomes, replay
 from calibration.risks import ERROR, REGRET, SELECTIVE, Outcomes, Risk, risk_named
 from calibration.trace_table import Reading, Rollout
 from calibration.traces import Traces, read_traces, write_traces
+from calibration.verify import verify
 from calibration.voting import NO_ANSWER, Vote, confidence_vote, majority_vote
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "Exits",
     "Family",
     "Fingerprint",
+    "Forecast",
     "Graph",
     "Grid",
     "InfeasibleAlpha",
@@ -79,6 +82,7 @@ __all__ = [
     "Method",
     "Outcomes",
     "PValue",
+    "Plan",
     "Procedure",
     "Promise",
     "Reading",
@@ -110,6 +114,7 @@ __all__ = [
     "majority_vote",
     "outcomes",
     "p_values",
+    "plan",
     "positive_calibration_error",
     "read_traces",
     "reliability_bins",
@@ -118,5 +123,6 @@ __all__ = [
     "risk_named",
     "step",
     "upper_bounds",
+    "verify",
     "write_traces",
 ]

@@ -12,14 +12,13 @@ from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel
 from calibration.defaults import Method, family_for, split_for
 from calibration.errors import CalibrationError
 from calibration.families import Correction, Family, Grid
-from calibration.fwer import Promise, bonferroni, certify_levels, holm
+from calibration.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
 from calibration.losses import Losses
 from calibration.order import SLACK, choose
 from calibration.procedure import Procedure
 from calibration.promises import covers, does_not_cover
 from calibration.pvalues import (
     PValue,
-    best_p_value,
     fewest_problems,
     p_value_table,
     p_values,
@@ -73,7 +72,7 @@ def certify(
         p_value: the test; "auto" is exact binomial for losses of 0 or 1, else betting.
         method: which policies are tested and in what structure (`Method`).
         family: policies and structure of your own, fixed before looking at the labels of `traces`;
-            `method`, `grid` and `order` then do not matter.
+            `method` and `grid` then do not matter, and `order` is noted as what it was learned on.
         grid: the policies that a learned or unordered method chooses from.
         order: labelled problems on which the policies are put in order; they test nothing. Without
             them the method "split" puts a part of `traces` aside.
@@ -88,27 +87,30 @@ def certify(
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
     promise, method = _named(Promise, promise), _named(Method, method)
-    alphas = _check_alphas(alphas)
+    alphas = check_alphas(alphas)
     require_rate("delta", delta)
     procedure = Procedure(samples, vote, draws)
+    level_delta = delta_per_level(delta, alphas, promise)
     if family is None:
         if order is None:
             order, traces = split_for(method, traces)
         if order is not None:
             _check_splits(order, traces)
-        _check_size(traces, alphas, delta)
+        _check_size(traces, alphas, level_delta)
         family = family_for(
-            method, risk, procedure, alphas, _level_delta(delta, alphas, promise), slack,
+            method, risk, procedure, alphas, level_delta, slack,
             grid=grid, order=order, like=traces,
         )  # fmt: skip
-    _check_size(traces, alphas, delta)
+    _check_size(traces, alphas, level_delta)
 
     measured = replay(traces, family.policies, risk, procedure)
-    kind = best_p_value(measured.losses) if p_value == "auto" else _named(PValue, p_value)
+    kind = default_p_value(measured, risk)
+    if p_value != "auto":
+        kind = _chosen(_named(PValue, p_value), default=kind)
     seed = int(traces.digest[:8], 16)
     tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
     fit = _Fit(
-        family, measured, tested, kind, seed, delta, _level_delta(delta, alphas, promise),
+        family, measured, tested, kind, seed, delta, level_delta,
         slack=None if risk.answers_always else slack,
     )  # fmt: skip
     return Certificate(
@@ -134,6 +136,25 @@ def certify(
         order_digest=order.digest if order else None,
         created=created,
     )
+
+
+def default_p_value(measured: Replay, risk: Risk) -> PValue:
+    """The exact binomial where a unit is one draw of a loss of 0 or 1, else betting.
+
+    It looks at how the losses came about, not at their values: averages that happen to be 0 or 1
+    in one sample do not make a binomial.
+    """
+    one_draw = measured.n_draws == measured.losses.n_units
+    return PValue.BINOMIAL if one_draw and risk.binary else PValue.BETTING
+
+
+def _chosen(kind: PValue, default: PValue) -> PValue:
+    if kind is PValue.BINOMIAL and default is not PValue.BINOMIAL:
+        raise CalibrationError(
+            "the p-value is 'binomial', and losses are averages (several rollouts, draws or "
+            "problems per unit) or not 0 or 1: use 'betting', or record one rollout per problem"
+        )
+    return kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +208,7 @@ def aim(
 ) -> float:
     """What a level's first test has of delta: the p-value at which its tests aim their power."""
     _, share = family.first(level)
-    return share * _level_delta(delta, alphas, promise)
+    return share * delta_per_level(delta, alphas, promise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -275,11 +296,6 @@ def _smallest_certifiable(fit: _Fit) -> float:
     return float(bound)
 
 
-def _level_delta(delta: float, alphas: Sequence[float], promise: Promise) -> float:
-    """What a level has to spend at first; a simultaneous promise shares delta evenly."""
-    return delta / len(alphas) if promise is Promise.SIMULTANEOUS else delta
-
-
 def _method(family: Family, kind: PValue) -> str:
     test = {
         PValue.BINOMIAL: "exact binomial tests, for `selective` given the questions answered",
@@ -298,7 +314,12 @@ def _named(kind: type[Name], value: str) -> Name:
         raise CalibrationError(f"{value!r} is unknown: give one of {known}") from None
 
 
-def _check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
+def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
+    """Risk levels by rising alpha.
+
+    Raises:
+        CalibrationError: none, one twice, or one outside (0, 1).
+    """
     if not alphas or len(set(alphas)) < len(alphas):
         raise CalibrationError(f"alphas are {list(alphas)}: give at least one, none twice")
     for alpha in alphas:
@@ -306,13 +327,13 @@ def _check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted(alphas))
 
 
-def _check_size(traces: Traces, alphas: Sequence[float], delta: float) -> None:
-    needed = fewest_problems(max(alphas), delta)
+def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> None:
+    needed = fewest_problems(max(alphas), level_delta)
     if traces.n_units < needed:
         raise CalibrationError(
-            f"{traces.n_units} problems or groups to test on, and alpha = {max(alphas):g} at delta "
-            f"= {delta:g} takes at least {needed} even if no answer is wrong (alpha = "
-            f"{min(alphas):g}: {fewest_problems(min(alphas), delta)}): record more problems"
+            f"{traces.n_units} problems or groups to test on, and alpha = {max(alphas):g}, tested "
+            f"at {level_delta:.3g}, takes at least {needed} even if no answer is wrong (alpha = "
+            f"{min(alphas):g}: {fewest_problems(min(alphas), level_delta)}): record more problems"
         )
 
 

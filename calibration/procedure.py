@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
+from calibration.shuffle import shuffled
 from calibration.traces import Traces
 
 VOTES = ("confidence", "majority")
@@ -111,9 +112,9 @@ def _draw(problem_id: str, n_rollouts: int, procedure: Procedure) -> NDArray[np.
     disjoint = n_rollouts // n_samples
     n_draws = procedure.draws or disjoint
     digest = hashlib.sha256(f"{n_samples} {problem_id}".encode()).digest()
-    rng = np.random.default_rng(int.from_bytes(digest[:16], "big"))
+    seed = int.from_bytes(digest[:16], "big")
     permutations = [
-        rng.permutation(n_rollouts)[: disjoint * n_samples].reshape(disjoint, n_samples)
-        for _ in range(-(-n_draws // disjoint))
+        shuffled(n_rollouts, seed + number)[: disjoint * n_samples].reshape(disjoint, n_samples)
+        for number in range(-(-n_draws // disjoint))
     ]
     return np.concatenate(permutations)[:n_draws]

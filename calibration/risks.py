@@ -61,15 +61,26 @@ class Risk:
         name: how it is asked for.
         answers_always: it counts every question, so that no exit may abstain.
         loss: the loss of every draw and policy, and its weight if the risk is a ratio; else None.
+        binary: the loss of a draw can be nothing but 0 or 1.
     """
 
     name: str
     answers_always: bool
     loss: Callable[[Outcomes], tuple[Loss, Loss | None]]
+    binary: bool = True
 
     @classmethod
-    def custom(cls, name: str, loss: UserLoss, answers_always: bool = False) -> Self:
+    def custom(
+        cls, name: str, loss: UserLoss, *, answers_always: bool = False, binary: bool = False
+    ) -> Self:
         """The mean of a loss of one's own over all questions.
+
+        Args:
+            name: any but those of the built-in risks.
+            loss: see `UserLoss`.
+            answers_always: every exit answers, a low one by force.
+            binary: the loss can be nothing but 0 or 1, so that one draw per unit may be tested by
+                the exact binomial.
 
         Raises:
             CalibrationError: the name is taken. When it is computed: the loss has another shape
@@ -81,7 +92,7 @@ class Risk:
         def checked(outcomes: Outcomes) -> tuple[Loss, None]:
             return _check_loss(name, loss(outcomes), outcomes.answered_DT.shape), None
 
-        return cls(name, answers_always, checked)
+        return cls(name, answers_always, checked, binary)
 
     def check_policies(self, policies: Sequence[ExitPolicy]) -> None:
         """Refuse a policy that may abstain if this risk counts every question.

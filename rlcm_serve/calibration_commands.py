@@ -15,7 +15,7 @@ from calibration import CertifiedLevel, Level
 from calibration.errors import CalibrationError
 
 if TYPE_CHECKING:
-    from calibration import Certificate, Grid, Risk, Traces
+    from calibration import Certificate, Grid, Plan, Risk, Traces
 
 NOTHING_CERTIFIED = 3
 """Exit status of a fit that certified no level; the certificate is written nonetheless."""
@@ -208,3 +208,84 @@ def replay(
     console = Console()
     for level in levels:
         console.print(level.in_words(), markup=False, highlight=False, soft_wrap=True)
+
+
+def plan(
+    pilot: Annotated[Path, typer.Argument(help="Traces of a pilot: 50 to 200 labelled problems.")],
+    risk: RiskOption = "selective",
+    loss: LossOption = None,
+    alpha: AlphaOption = ALPHAS,
+    delta: DeltaOption = 0.1,
+    promise: PromiseOption = "simultaneous",
+    n: SamplesOption = 1,
+    vote: VoteOption = "confidence",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Forecast how many labelled problems a calibration takes, and what it saves."""
+    from rich.progress import Progress
+
+    from calibration import plan as forecast
+    from calibration import read_traces
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("re-enacting calibrations", total=None)
+        found = forecast(
+            read_traces(pilot),
+            risk=_risk(risk, loss),
+            alphas=alpha,
+            delta=delta,
+            promise=promise,
+            samples=n,
+            vote=vote,
+            on_progress=lambda done, of: progress.update(task, completed=done, total=of),
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    _print_plan(found)
+
+
+def _print_plan(found: Plan) -> None:
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=f"{found.risk} risk, forecast from {found.n_pilot} problems or groups")
+    for name in ("n", "alpha", "certified", "tokens saved", "answered", "answered and right"):
+        table.add_column(name, justify="right")
+    for each in found.forecasts:
+        shares = (each.certified, 1 - each.tokens_share, each.answered_share, each.right_share)
+        table.add_row(str(each.n), f"{each.alpha:g}", *(f"{share:.0%}" for share in shares))
+    console.print(table)
+    for alpha, enough in found.enough.items():
+        said = (
+            f"about {enough} labelled problems certify it in 9 of 10 cases"
+            if enough
+            else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
+        )
+        floor = f"no test can with fewer than {found.fewest[alpha]}"
+        console.print(f"alpha {alpha:g}: {said}; {floor}", highlight=False)
+
+
+def report(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the page and its figures.")],
+    test: Annotated[
+        Path | None, typer.Option(help="Traces of problems used nowhere else, for honest figures.")
+    ] = None,
+    loss: LossOption = None,
+) -> None:
+    """Write a page with figures: what was certified, and what it does."""
+    from calibration import Certificate, read_traces
+    from calibration.report import write_report
+
+    loaded = Certificate.load(certificate)
+    risk = _risk(loaded.risk, loss)
+    page = write_report(
+        loaded,
+        read_traces(traces),
+        out,
+        test=read_traces(test) if test else None,
+        risk=None if isinstance(risk, str) else risk,
+    )
+    Console().print(f"{page}", markup=False, highlight=False, soft_wrap=True)

@@ -25,6 +25,7 @@ def build_app() -> typer.Typer:
     )
     own: list[Callable[..., None]] = [commands.serve, commands.solve, commands.collect]
     own += [calibration.fit, calibration.verify, calibration.replay]
+    own += [calibration.plan, calibration.report]
     for command in own:
         app.command()(command)
     for entry in sorted(entry_points(group="rlcm.commands"), key=lambda entry: entry.name):

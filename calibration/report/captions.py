@@ -8,7 +8,7 @@ import numpy as np
 from calibration.report.findings import Coverage, Findings, Measured, Reliability
 from calibration.report.pvalue_map import PValueMap
 from calibration.report.samples import OUTCOMES
-from calibration.report.words import count, interval, percent, policy, problems, rate
+from calibration.report.words import count, interval, percent, policy, problems, rate, target
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ OPTIMISTIC = (
 def of_risk(findings: Findings) -> Caption:
     """Target against realised risk."""
     parts = [
-        f"at α = {rate(level.alpha)} it is {interval(level.evaluation)} on {problems(measured)}"
+        f"at {target(level.alpha)} it is {interval(level.evaluation)} on {problems(measured)}"
         for measured in findings.measured
         for level in measured.levels
         if level.evaluation
@@ -57,7 +57,7 @@ def of_tokens(findings: Findings) -> Caption:
     parts = []
     for level in shown.levels:
         if level.evaluation:
-            part = f"α = {rate(level.alpha)} takes {percent(level.evaluation.tokens_share)}"
+            part = f"{target(level.alpha)} takes {percent(level.evaluation.tokens_share)}"
             if abstains:
                 part += (
                     f" and answers {percent(level.evaluation.answered_share)} of the questions, "
@@ -100,18 +100,19 @@ def of_reliability(findings: Findings) -> Caption:
 def of_p_values(findings: Findings) -> Caption:
     """The p-value map."""
     calibration, certificate = findings.measured[-1], findings.certificate
-    centres = "; ".join(f"α = {rate(found.alpha)}: {_held(found)}" for found in findings.maps)
+    certified = all(found.certified for found in findings.maps)
+    centres = "; ".join(f"{target(found.alpha)}: {_held(found)}" for found in findings.maps)
     return Caption(
         "p-values over λ1 and λ2",
         "Around the policy of each level, with all its other settings held "
         f"({centres}), on the {count(calibration.n_problems, 'calibration problem')}. Only the "
-        "policies marked as certified carry the guarantee: they were tested, and passed together "
-        "at δ, which asks for more than a p-value below δ. All other cells were never tested, and "
-        "a small p-value there promises nothing. Small dots passed with other settings than the "
-        "map's; crosses failed, or came after one that did. "
+        "policies marked as certified carry the guarantee: they were tested, and passed with the "
+        "correction for testing many. An unmarked cell was never tested, and a small p-value there "
+        "promises nothing. Small dots passed with other settings than the map's; crosses failed, "
+        "or came after one that did. "
         f"{count(len(certificate.tested.policies), 'policy was', 'policies were')} in line to be "
-        "tested. Where a level is not certified, the map is around the policy that "
-        "was tested first.",
+        "tested."
+        + ("" if certified else " A level not certified shows the policy that was tested first."),
         "p-values of risk above α over λ1 and λ2. " + " ".join(map(_map, findings.maps)),
     )
 
@@ -122,7 +123,7 @@ def of_samples(findings: Findings) -> Caption:
     under = (
         "No level is certified, so nothing exits early here."
         if samples.alpha is None
-        else f"Thresholds of α = {rate(samples.alpha)}: {policy(samples.policy)}."
+        else f"Thresholds of {target(samples.alpha)}: {policy(samples.policy)}."
     )
     several = findings.certificate.procedure.samples > 1
     numbers = [f"{sum(s.outcome == name for s in samples.rollouts)} {name}" for name in OUTCOMES]
@@ -201,7 +202,7 @@ def _held(found: PValueMap) -> str:
 def _map(found: PValueMap) -> str:
     certified = sum(t.certified for t in found.tested)
     here = sum(t.certified and t.in_plane for t in found.tested)
-    return f"α = {rate(found.alpha)}: {certified} certified, {here} of them on the map."
+    return f"{target(found.alpha)}: {certified} certified, {here} of them on the map."
 
 
 def _sentence(parts: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from calibration.evaluation import Evaluation
 from calibration.report.findings import Coverage, Findings, Measured, Reliability
 from calibration.report.ink import BLUE, INK, MUTED, ORANGE, PAPER, TINT, WIDTH
-from calibration.report.words import problems, rate
+from calibration.report.words import problems, rate, target
 
 _DASHES = (0, (4, 3))
 
@@ -105,9 +105,10 @@ def draw_coverage(findings: Findings, coverage: Coverage) -> Figure:
     figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
     axes = figure.subplots()
     curve = coverage.curve
+    # Below the first threshold the surest answers are all alike: any of them are as often wrong.
     axes.plot(
-        curve.coverage_K,
-        curve.risk_K,
+        [0, *curve.coverage_K],
+        [curve.risk_K[0], *curve.risk_K],
         color=INK,
         drawstyle="steps-pre",
         linewidth=1.2,
@@ -124,7 +125,7 @@ def draw_coverage(findings: Findings, coverage: Coverage) -> Figure:
         label = f"certified policies, {problems(findings.shown)}" if number == 0 else None
         axes.plot(share, risk, "o", color=BLUE, markerfacecolor=face, label=label, zorder=3)
         axes.annotate(
-            f"α = {rate(alpha)}",
+            target(alpha),
             (share, risk),
             xytext=(7, -9),
             textcoords="offset points",

@@ -156,10 +156,11 @@ def _tested_part(certificate: Certificate, traces: Traces) -> Traces:
     digest = traces.digest
     if digest == certificate.calibration_digest:
         return traces
-    if certificate.n_order_problems and traces.n_units > 1:
-        _, tested = split_for(Method.SPLIT, traces)
-        if tested.digest == certificate.calibration_digest:
-            return tested
+    if certificate.n_order_problems and traces.n_problems > certificate.n_problems:
+        for method in (Method.RESCALED_CHAINS, Method.SPLIT):
+            _, tested = split_for(method, traces)
+            if tested.digest == certificate.calibration_digest:
+                return tested
     raise CalibrationError(
         f"the traces (digest {digest[:12]}) are not those that certificate {certificate.id} was "
         f"fitted on (digest {certificate.calibration_digest[:12]}): give those, and other problems "

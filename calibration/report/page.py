@@ -12,7 +12,7 @@ from calibration.report.captions import OPTIMISTIC, Caption
 from calibration.report.findings import Findings
 from calibration.report.ink import THEME
 from calibration.report.tables import certified_levels, measured_levels, pairs
-from calibration.report.words import percent, problems, rate
+from calibration.report.words import NB, percent, problems, rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def promise(certificate: Certificate) -> str:
         sure = f"With probability about {rate(1 - certificate.delta)}, if problems were many"
     together = ""
     if len(alphas) > 1:
-        listed = f"α = {_listed(alphas, 'and')}"
+        listed = f"α{NB}={NB}{_listed(alphas, 'and')}"
         together = {
             Promise.SIMULTANEOUS: f": for {listed}, all at once",
             Promise.POINTWISE: f": for any one of {listed}, chosen before looking",
@@ -180,7 +180,7 @@ def _plate(plate: Plate) -> str:
 
 def _smallest(certificate: Certificate) -> str:
     return (
-        "The policy that was tested first would have passed at α = "
+        f"The policy that was tested first would have passed at α{NB}={NB}"
         f"{percent(certificate.smallest_certifiable_alpha, 2)} and above. That says where to fit "
         "again; it promises nothing."
     )

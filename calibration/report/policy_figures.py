@@ -9,13 +9,14 @@ from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from calibration.exit_rule import ExitPolicy, ExitReason
 from calibration.report.findings import Findings
 from calibration.report.ink import BLUE, INK, MUTED, ORANGE, PAPER, WIDTH
 from calibration.report.pvalue_map import NEVER_LOW, PValueMap, high_of, low_of
 from calibration.report.samples import OUTCOMES, PER_OUTCOME, Sample, Samples
-from calibration.report.words import rate
+from calibration.report.words import target
 
 SMALLEST = 1e-6
 """p-values below it look the same."""
@@ -71,7 +72,7 @@ def draw_p_values(findings: Findings) -> Figure:
         axes.grid(visible=False)
         _draw_tested(axes, found)
         _label_thresholds(axes, found)
-        axes.set_title(f"α = {rate(found.alpha)}{'' if found.certified else ', not certified'}")
+        axes.set_title(f"{target(found.alpha)}{'' if found.certified else ', not certified'}")
     for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
     for axes in grid[:, 0]:
@@ -85,8 +86,8 @@ def draw_p_values(findings: Findings) -> Figure:
 def draw_samples(samples: Samples) -> Figure:
     """Confidence by tokens for some rollouts, thresholds, and where each stops."""
     outcomes = [name for name in OUTCOMES if any(s.outcome == name for s in samples.rollouts)]
-    figure = Figure(figsize=(WIDTH, 1.2 + 1.9 * len(outcomes)), layout="constrained")
-    grid = figure.subplots(len(outcomes), PER_OUTCOME, squeeze=False, sharey=True, sharex=True)
+    figure = Figure(figsize=(WIDTH, 1.0 + 2.0 * len(outcomes)), layout="constrained")
+    grid = figure.subplots(len(outcomes), PER_OUTCOME, squeeze=False, sharey=True)
     for row, outcome in zip(grid, outcomes, strict=True):
         shown = [sample for sample in samples.rollouts if sample.outcome == outcome]
         for axes, sample in zip(row, shown, strict=False):
@@ -94,9 +95,8 @@ def draw_samples(samples: Samples) -> Figure:
         for axes in row[len(shown) :]:
             axes.set_visible(False)
         row[0].set_ylabel("confidence")
-    longest = max(int(sample.tokens_C[-1]) for sample in samples.rollouts)
     for axes in grid.flat:
-        axes.set(xlim=(0, longest * 1.04), ylim=(-0.03, 1.06))
+        axes.set_ylim(-0.03, 1.06)
     for axes in grid[-1]:
         axes.set_xlabel("reasoning tokens")
     figure.legend(handles=_sample_legend(samples.policy), loc="outside upper left", ncols=3)
@@ -190,6 +190,9 @@ def _draw_sample(axes: Axes, sample: Sample, policy: ExitPolicy) -> None:
     axes.plot(
         tokens_C[stop], confidence_C[stop], "o", color=INK, markerfacecolor="none", markersize=8
     )
+    axes.set_xlim(0, 1.06 * int(tokens_C[-1]))
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     axes.set_title(f"{sample.outcome}:\n{_stop_in_words(sample)}", fontsize=8.5)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate import Certificate, CertifiedLevel, Level
-from calibration.certify import certify_policies
+from calibration.certify import aim, certify_policies
 from calibration.exit_rule import ExitPolicy
 from calibration.families import (
     LAMBDA_HIGH,
@@ -107,7 +107,7 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
             centre=centre,
             low_X=low_X,
             high_Y=high_Y,
-            p_YX=_p_values(certificate, traces, risk, level.alpha, _plane(centre, low_X, high_Y)),
+            p_YX=_p_values(certificate, traces, risk, number, _plane(centre, low_X, high_Y)),
             tested=tuple(
                 TestedPolicy(
                     low_of(family.policies[t]),
@@ -183,13 +183,17 @@ def _p_values(
     certificate: Certificate,
     traces: Traces,
     risk: Risk,
-    alpha: float,
+    number: int,
     cells: dict[tuple[int, int], ExitPolicy],
 ) -> NDArray[np.float64]:
+    alphas = [level.alpha for level in certificate.levels]
+    aimed_at = aim(certificate.tested, number, alphas, certificate.delta, certificate.promise)
     rows, columns = np.array(list(cells)).T
     losses = replay(traces, tuple(cells.values()), risk, certificate.procedure).losses
     p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)
-    p_YX[rows, columns] = p_values(losses, alpha, certificate.p_value, _seed(traces))
+    p_YX[rows, columns] = p_values(
+        losses, alphas[number], certificate.p_value, _seed(traces), aimed_at
+    )
     return p_YX
 
 

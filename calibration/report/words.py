@@ -17,6 +17,11 @@ def rate(alpha: float) -> str:
     return f"{100 * alpha:.6g}{NB}%"
 
 
+def target(alpha: float) -> str:
+    """A risk level by its name."""
+    return f"α{NB}={NB}{rate(alpha)}"
+
+
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """A number and its noun."""
     return f"{number:,}{NB}{noun if number == 1 else plural or noun + 's'}"
@@ -46,8 +51,11 @@ def interval(found: Evaluation) -> str:
 def exits(found: Evaluation) -> str:
     """Rollouts by the reason they stopped, those that never happened left out."""
     total = max(sum(found.exits.values()), 1)
-    parts = [f"{reason} {percent(n / total, 0)}" for reason, n in found.exits.items() if n]
-    return ", ".join(parts)
+    shares = {reason: number / total for reason, number in found.exits.items() if number}
+    return ", ".join(
+        f"{reason} {percent(share, 0) if share >= 0.005 else 'below ' + percent(0.01, 0)}"
+        for reason, share in shares.items()
+    )
 
 
 def policy(rule: ExitPolicy, samples: int = 1) -> str:

@@ -59,6 +59,7 @@ def write_report(
     with settings():
         for name, figure, caption in _drawn(findings):
             files[f"{name}.png"] = png(figure)
+            figure.set_layout_engine("none")  # as laid out for the PNG
             plates.append(Plate(name, inline_svg(figure, name, caption.alt), caption))
     files[PAGE] = page(findings, plates).encode()
     _replace(out, files)
