@@ -93,7 +93,7 @@ $(TRACES)/embedded-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/model/probe/prob
 	@$(RLCM) collect --model $(RUN)/model --data $< --rollouts 8 --out $@
 
 $(RUN)/model/certificates/selective.json: $(TRACES)/embedded-order.parquet $(TRACES)/embedded-calibration.parquet
-	@$(RLCM) fit --order $(TRACES)/embedded-order.parquet --calibration $(TRACES)/embedded-calibration.parquet --alphas 0.05,0.1,0.2 --delta 0.1 --out $@
+	@$(RLCM) fit $(TRACES)/embedded-calibration.parquet --order $(TRACES)/embedded-order.parquet --alpha 0.05 --alpha 0.1 --alpha 0.2 --delta 0.1 --out $@
 
 clean:  ## remove caches and build output
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

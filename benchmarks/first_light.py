@@ -135,12 +135,11 @@ def risk_table(traces: Traces, certificate: Certificate) -> list[str]:
         if not isinstance(level, CertifiedLevel):
             lines.append(f"| {level.alpha} | infeasible: {level.reason} | | | | | |")
             continue
-        found = evaluate(level.policy, traces)
-        risk = "none answered" if found.risk is None else f"{found.risk:.3f}"
+        (found,) = evaluate([level.policy], traces)
+        risk = "none answered" if found.realised_risk is None else f"{found.realised_risk:.3f}"
         lines.append(
-            f"| {level.alpha} | {risk} | {found.share_answered:.2f} | {found.share_right:.2f} | "
-            f"{found.mean_tokens:.0f} | {found.full_budget_tokens:.0f} | "
-            f"{1 - found.mean_tokens / found.full_budget_tokens:.0%} |"
+            f"| {level.alpha} | {risk} | {found.answered_share:.2f} | {found.right_share:.2f} | "
+            f"{found.tokens:.0f} | {found.full_budget_tokens:.0f} | {1 - found.tokens_share:.0%} |"
         )
     return lines
 

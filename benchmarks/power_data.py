@@ -1,4 +1,4 @@
-"""What the power study draws its problems from: recorded and synthetic reasoning, truth included."""
+"""What the power study draws problems from: recorded and synthetic reasoning, and its truth."""
 
 import importlib.util
 import sys
@@ -95,6 +95,10 @@ class Population:
         order_U = rng.permutation(self.traces.n_units)
         return order_U[:n], order_U[n:]
 
+    def select(self, unit_U: NDArray[np.intp]) -> Traces:
+        """The traces of some units, under their own names."""
+        return self.traces.select(np.isin(self.traces.unit_P, unit_U))
+
     def take(self, unit_U: NDArray[np.intp]) -> Traces:
         """The traces of drawn units, named by their place in the draw: one drawn twice is two."""
         traces = self.traces
@@ -135,12 +139,19 @@ def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
     risks = ("selective", "error")
     yield Population("vote of 4", recorded, sizes, Procedure(4), VOTES, risks=risks)
     yield Population("vote of 8", recorded, sizes, Procedure(8), VOTES, risks=risks)
+    yield from _worlds()
+
+
+def _worlds() -> Iterator[Population]:
     worlds = _module(WORLDS)
     rng = np.random.default_rng(WORLD_SEED)
     for world in worlds.WORLDS:
         rollouts = CLUSTERED_ROLLOUTS if world is worlds.CLUSTERED else 1
         units = WORLD_UNITS // world.group_size // rollouts
-        yield Population(f"world: {world.name}", world.draw(rng, units, rollouts))
+        traces = world.draw(rng, units, rollouts)
+        yield Population(f"world: {world.name}", traces)
+        if rollouts > 1:
+            yield Population(f"world: {world.name}, 1 of {rollouts}", _apart(traces))
 
 
 def _distorted(traces: Traces, slope: float, offset: float) -> Traces:

@@ -68,7 +68,8 @@ class InfeasibleLevel:
         alpha: the risk asked for.
         n_too_small: more problems could change this; otherwise the risk itself is too high.
         reason: the same in words, with the numbers.
-        p_value: of the policy that this level was tested at first, and that failed.
+        p_value: of the policy that this level was tested at first, and that failed; where policies
+            are tested in no order, of the one that came closest.
         total_weight: of that policy; see `CertifiedLevel`.
         total_loss: of that policy.
     """
@@ -276,7 +277,8 @@ class Certificate:
                 f"the content does not match its digest {values.get('digest')!r}: the certificate "
                 "was edited or damaged; restore it, or fit again"
             )
-        del content["format"], content["version"], content["servable"]
+        for name in ("format", "version", "servable"):
+            content.pop(name, None)
         try:
             fingerprint = content["fingerprint"]
             return cls(

@@ -86,27 +86,28 @@ def certify(
             range.
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise, method = _named(Promise, promise), _named(Method, method)
+    promise, method = _named("promise", Promise, promise), _named("method", Method, method)
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
+    if not 0 <= slack <= 1:
+        raise CalibrationError(f"slack is {slack}: give a share of the questions, 0 to 1")
     procedure = Procedure(samples, vote, draws)
     level_delta = delta_per_level(delta, alphas, promise)
+    if family is None and order is None:
+        order, traces = split_for(method, traces)
+    if order is not None:
+        _check_splits(order, traces)
+    _check_size(traces, alphas, level_delta)
     if family is None:
-        if order is None:
-            order, traces = split_for(method, traces)
-        if order is not None:
-            _check_splits(order, traces)
-        _check_size(traces, alphas, level_delta)
         family = family_for(
             method, risk, procedure, alphas, level_delta, slack,
             grid=grid, order=order, like=traces,
         )  # fmt: skip
-    _check_size(traces, alphas, level_delta)
 
     measured = replay(traces, family.policies, risk, procedure)
     kind = default_p_value(measured, risk)
     if p_value != "auto":
-        kind = _chosen(_named(PValue, p_value), default=kind)
+        kind = _chosen(_named("p_value", PValue, p_value, "auto"), default=kind)
     seed = int(traces.digest[:8], 16)
     tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
     fit = _Fit(
@@ -185,6 +186,7 @@ def certify_policies(
         alphas: risk levels, rising.
         seed: shuffles the units for the betting test; take it from the data's digest.
     """
+    _check_weights(family, len(alphas))
     aim_LT = np.empty((len(alphas), losses.n_policies))
     aim_LT.T[:] = [aim(family, level, alphas, delta, promise) for level in range(len(alphas))]
     p_LT = p_value_table(losses, alphas, kind, seed, aim_LT)
@@ -209,6 +211,14 @@ def aim(
     """What a level's first test has of delta: the p-value at which its tests aim their power."""
     _, share = family.first(level)
     return share * delta_per_level(delta, alphas, promise)
+
+
+def failed_at(family: Family, tested: Tested, level: int) -> int:
+    """The policy that explains an infeasible level: the first, without an order the closest."""
+    if family.correction is Correction.GRAPH:
+        first, _ = family.first(level)
+        return first
+    return int(tested.p_LT[level].argmin())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,30 +268,43 @@ def _level(fit: _Fit, level: int, alpha: float) -> Level:
 
 
 def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
-    first, share = fit.family.first(level)
-    losses = fit.measured.losses.select(np.array([first]))
+    shown = failed_at(fit.family, fit.tested, level)
+    losses = fit.measured.losses.select(np.array([shown]))
+    _, share = fit.family.first(level)
     level_delta = share * fit.level_delta
-    p_value = float(fit.tested.p_LT[level, first])
+    p_value = float(fit.tested.p_LT[level, shown])
     weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
     spotless = Losses(np.zeros_like(losses.loss_UT), losses.weight_UT)
     (best,) = p_values(spotless, alpha, fit.kind, fit.seed, level_delta)
-    found = (
-        f"the policy tested first has a loss of {loss:.5g} in {weight:.5g}, p = {p_value:.3g} "
-        f"where {level_delta:.3g} is needed"
-    )
-    if best > level_delta:
-        reason = (
-            f"n too small: the policy tested first counts {weight:.5g} of {losses.n_units} "
-            f"calibration problems or groups, and alpha = {alpha:g} takes at least "
-            f"{fewest_problems(alpha, level_delta)} even if none is wrong; record more problems"
+    needed = fewest_problems(alpha, level_delta)
+    ordered = fit.family.correction is Correction.GRAPH
+    policy = "the policy tested first" if ordered else "the policy that came closest"
+    n_too_small = bool(best > level_delta or loss < alpha * weight)
+    if weight == 0:
+        # More problems can only help if answering more of them would keep the risk.
+        n_too_small = 1 - fit.measured.full_right < alpha
+        why = (
+            f"{policy} answers none of {losses.n_units} calibration problems or groups, for no "
+            "confidence reaches its thresholds"
         )
-    elif loss < alpha * weight:
-        reason = f"n too small: {found}; the risk may well be below alpha, record more problems"
+    elif best > level_delta and weight < needed:
+        why = (
+            f"{policy} counts {weight:.5g} of {losses.n_units} calibration problems or groups, "
+            f"with a loss of {loss:.5g}, and alpha = {alpha:g} takes at least {needed} even if "
+            "none is wrong"
+        )
     else:
-        reason = f"risk too high: {found}; choose a larger alpha, or a better model or probe"
+        why = (
+            f"{policy} has a loss of {loss:.5g} in {weight:.5g}, p = {p_value:.3g} where "
+            f"{level_delta:.3g} is needed"
+        )
+    if n_too_small:
+        reason = f"n too small: {why}; record more problems"
+    else:
+        reason = f"risk too high: {why}; choose a larger alpha, or a better model or probe"
     return InfeasibleLevel(
         alpha=alpha,
-        n_too_small=reason.startswith("n"),
+        n_too_small=n_too_small,
         reason=reason,
         p_value=p_value,
         total_weight=weight,
@@ -306,12 +329,12 @@ def _method(family: Family, kind: PValue) -> str:
     return f"Learn-then-Test: {test}; {family.source}"
 
 
-def _named(kind: type[Name], value: str) -> Name:
+def _named(name: str, kind: type[Name], value: str, *others: str) -> Name:
     try:
         return kind(value)
     except ValueError:
-        known = [str(name) for name in kind]
-        raise CalibrationError(f"{value!r} is unknown: give one of {known}") from None
+        known = ", ".join((*others, *kind))
+        raise CalibrationError(f"{name} {value!r} is unknown: give one of {known}") from None
 
 
 def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
@@ -320,11 +343,12 @@ def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
     Raises:
         CalibrationError: none, one twice, or one outside (0, 1).
     """
-    if not alphas or len(set(alphas)) < len(alphas):
-        raise CalibrationError(f"alphas are {list(alphas)}: give at least one, none twice")
-    for alpha in alphas:
+    levels = sorted(float(alpha) for alpha in alphas)
+    if not levels or len(set(levels)) < len(levels):
+        raise CalibrationError(f"alphas are {levels}: give at least one, none twice")
+    for alpha in levels:
         require_rate("alpha", alpha)
-    return tuple(sorted(alphas))
+    return tuple(levels)
 
 
 def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> None:
@@ -334,6 +358,19 @@ def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> 
             f"{traces.n_units} problems or groups to test on, and alpha = {max(alphas):g}, tested "
             f"at {level_delta:.3g}, takes at least {needed} even if no answer is wrong (alpha = "
             f"{min(alphas):g}: {fewest_problems(min(alphas), level_delta)}): record more problems"
+        )
+
+
+def _check_weights(family: Family, n_levels: int) -> None:
+    """Only their numbers; what they are is checked where they are used."""
+    if family.weights_LT is None:
+        return
+    lengths = [len(weights_T) for weights_T in family.weights_LT]
+    if lengths != [len(family.policies)] * n_levels:
+        raise CalibrationError(
+            f"the family has rows of {lengths} weights for {n_levels} alphas and "
+            f"{len(family.policies)} policies: give a row per alpha, by rising alpha, and in it a "
+            "weight per policy"
         )
 
 
@@ -347,10 +384,15 @@ def _check_splits(order: Traces, calibration: Traces) -> None:
     if here and there and (differences := here.differences(there)):
         raise CalibrationError(
             "the splits were recorded under different fingerprints (calibration here, order "
-            f"there): {'; '.join(differences)}"
+            f"there): {'; '.join(differences)}. Record both with the same model and settings"
         )
-    if shared := sorted(set(order.units) & set(calibration.units)):
+    if shared := sorted(_names(order) & _names(calibration)):
         raise CalibrationError(
             f"{len(shared)} problems or groups are in both splits, {shared[0]!r} among them: the "
             "problems that put the policies in order must not test them; split with Traces.split"
         )
+
+
+def _names(traces: Traces) -> set[str]:
+    """Of units, and of problems even where they are in a group: the other split may not say so."""
+    return {*traces.units, *(f"problem {problem_id}" for problem_id in traces.problem_ids)}

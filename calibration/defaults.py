@@ -200,7 +200,7 @@ class _Recipe:
         for high in LADDER:
             step = replace(full, lambda_high=self.scale.threshold(high))
             if LEAST_LOW <= low(high) < high:
-                step = with_low_exit(step, LowExit(self.scale.threshold(low(high)), patience))
+                step = self._giving_up(step, low(high), patience)
             elif low(high) >= high:
                 continue
             steps.append(step)
@@ -228,9 +228,15 @@ class _Recipe:
             if high > low
         ]
         if self.low_exits:
-            exit_ = LowExit(threshold(low), patience * self.interval)
-            steps = [with_low_exit(step, exit_) for step in steps]
+            steps = [self._giving_up(step, low, patience * self.interval) for step in steps]
         return tuple(dict.fromkeys(steps))
+
+    def _giving_up(self, policy: ExitPolicy, low: float, patience: int) -> ExitPolicy:
+        threshold = self.scale.threshold(low)
+        # Where the recorded confidence hardly varies, both thresholds may come out at 0 or at 1.
+        if threshold >= policy.lambda_high:
+            return policy
+        return with_low_exit(policy, LowExit(threshold, patience))
 
     def _voting(self) -> tuple[ExitPolicy, ...]:
         """The share of the vote that is asked falls from almost all to none, and λ2 after it."""

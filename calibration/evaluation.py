@@ -16,7 +16,7 @@ from calibration.losses import Losses
 from calibration.procedure import Procedure
 from calibration.pvalues import clopper_pearson_upper
 from calibration.replay import replay
-from calibration.risks import SELECTIVE, Risk, risk_named
+from calibration.risks import RISKS, SELECTIVE, Risk, risk_named
 from calibration.traces import Traces
 
 CONFIDENCE = 0.95
@@ -165,14 +165,19 @@ def resolve_risk(certificate: Certificate, risk: str | Risk | None) -> Risk:
     Raises:
         CalibrationError: it is a loss of the user's own and not given, or another one is given.
     """
-    if isinstance(risk, Risk):
-        if risk.name != certificate.risk:
-            raise CalibrationError(
-                f"certificate {certificate.id} bounds {certificate.risk!r}, not {risk.name!r}: "
-                "give the loss it was fitted with"
-            )
-        return risk
-    return risk_named(certificate.risk)
+    if risk is None and certificate.risk not in RISKS:
+        raise CalibrationError(
+            f"certificate {certificate.id} bounds a loss of its maker's own, "
+            f"{certificate.risk!r}: give that loss (Risk.custom, --loss module:function)"
+        )
+    if not isinstance(risk, Risk):
+        risk = risk_named(risk or certificate.risk)
+    if risk.name != certificate.risk:
+        raise CalibrationError(
+            f"certificate {certificate.id} bounds {certificate.risk!r}, not {risk.name!r}: "
+            "give the loss it was fitted with"
+        )
+    return risk
 
 
 def _exits(traces: Traces, policies: Sequence[ExitPolicy]) -> list[dict[ExitReason, int]]:

@@ -91,7 +91,12 @@ class Grid:
 
     @classmethod
     def absolute(
-        cls, interval: int, max_tokens: int | None = None, smoothing: Iterable[float] = (0.0,)
+        cls,
+        interval: int,
+        max_tokens: int | None = None,
+        smoothing: Iterable[float] = (0.0,),
+        *,
+        sigmoid: bool = False,
     ) -> Self:
         """Fixed thresholds; no data is looked at.
 
@@ -99,13 +104,25 @@ class Grid:
             interval: N, tokens; patience is a multiple of it.
             max_tokens: the reasoning budget; a patience that reaches it could never run out.
             smoothing: see the class.
+            sigmoid: λ1 grows with the tokens (arXiv 2602.03814), from 0 to the same heights, half
+                of it after a quarter or half of the budget; else it is constant.
+
+        Raises:
+            CalibrationError: a sigmoid without a budget to grow over.
         """
-        patiences = [n * interval for n in PATIENCE_CHECKPOINTS]
-        lows = tuple(
-            LowExit(threshold, patience)
-            for threshold, patience in product(LAMBDA_LOW, patiences)
-            if max_tokens is None or patience < max_tokens
-        )
+        if sigmoid:
+            if max_tokens is None:
+                raise CalibrationError("a sigmoid λ1 grows over the budget: give max_tokens")
+            lows = tuple(
+                LowExit(0.0, PATIENCE_CHECKPOINTS[0] * interval, rise, 16 / max_tokens, shift)
+                for rise, shift in product(LAMBDA_LOW, (max_tokens / 4, max_tokens / 2))
+            )
+        else:
+            lows = tuple(
+                LowExit(threshold, n * interval)
+                for threshold, n in product(LAMBDA_LOW, PATIENCE_CHECKPOINTS)
+                if max_tokens is None or n * interval < max_tokens
+            )
         return cls(low_exits=(NO_LOW_EXIT, *lows), smoothing=tuple(smoothing))
 
     @classmethod

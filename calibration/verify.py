@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate import Certificate, CertifiedLevel, Level
-from calibration.certify import aim, certify_policies
+from calibration.certify import Tested, aim, certify_policies, failed_at
 from calibration.defaults import Method, split_for
 from calibration.evaluation import resolve_risk
 from calibration.exit_rule import (
@@ -25,8 +25,10 @@ from calibration.exit_rule import (
     answers_at_end,
     step,
 )
+from calibration.families import Family
 from calibration.losses import Losses
 from calibration.procedure import Draws, Procedure, enact
+from calibration.promises import covers, does_not_cover
 from calibration.pvalues import PValue, p_values, upper_bounds
 from calibration.replay import replay
 from calibration.risks import Outcomes, Risk
@@ -68,7 +70,8 @@ def verify(
 
 def _set_apart(certificate: Certificate, traces: Traces) -> tuple[Traces | None, Traces]:
     """The parts of traces that were learned from and that tested, if these are the whole."""
-    if traces.digest == certificate.calibration_digest:
+    is_part = traces.digest == certificate.calibration_digest
+    if is_part or traces.n_units <= certificate.n_units:
         return None, traces
     for method in (Method.RESCALED_CHAINS, Method.SPLIT):
         order, tested = split_for(method, traces)
@@ -88,64 +91,109 @@ def _differences(
     yield from _compare("n_units", certificate.n_units, traces.n_units)
     yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
     seed = int(traces.digest[:8], 16)
-    for level in certificate.levels:
-        if isinstance(level, CertifiedLevel):
-            yield from _level_differences(certificate, level, traces, risk, seed)
-    yield from _verdict_differences(certificate, traces, risk, seed)
-
-
-def _level_differences(
-    certificate: Certificate, level: CertifiedLevel, traces: Traces, risk: Risk, seed: int
-) -> Iterator[str]:
-    draws = enact(traces, certificate.procedure)
-    outcomes = _walk(traces, draws, level.policy, certificate.procedure)
-    losses = _losses(risk, outcomes, traces, draws)
-    alphas = [each.alpha for each in certificate.levels]
-    aimed_at = aim(
-        certificate.tested,
-        alphas.index(level.alpha),
-        alphas,
-        certificate.delta,
-        certificate.promise,
+    tested = _tested_again(certificate, traces, risk, seed)
+    recount = _Recount(certificate, traces, risk, tested, seed)
+    yield from _compare("covers", certificate.covers, recount.covers)
+    yield from _compare("does_not_cover", certificate.does_not_cover, does_not_cover(risk))
+    for number, level in enumerate(certificate.levels):
+        here = asdict(level)
+        for name, there in recount.figures(number, level).items():
+            loose = name in ("p_value", "risk_upper")
+            yield from recount.compare(f"alpha {level.alpha:g}: {name}", here[name], there, loose)
+    yield from recount.compare(
+        "smallest_certifiable_alpha",
+        certificate.smallest_certifiable_alpha,
+        recount.smallest_certifiable_alpha,
+        loose=True,
     )
-    (p_value,) = p_values(losses, level.alpha, certificate.p_value, seed, aimed_at)
-    n_tested = len(certificate.tested.policies)
-    (upper,) = upper_bounds(losses, certificate.delta / n_tested, certificate.p_value, seed)
-    recomputed = CertifiedLevel(
-        alpha=level.alpha,
-        policy=level.policy,
-        p_value=float(p_value),
-        risk=float(losses.risk_T[0]),
-        risk_upper=float(upper),
-        total_weight=float(losses.total_weight_T[0]),
-        total_loss=float(losses.total_loss_T[0]),
-        share_answered=_mean(outcomes.answered_DT[:, 0], traces, draws),
-        share_right=_mean(outcomes.correct_DT[:, 0], traces, draws),
-        expected_tokens=_mean(outcomes.tokens_DT[:, 0], traces, draws),
-        full_budget_tokens=_mean(outcomes.full_tokens_D, traces, draws),
-    )
-    here, there = asdict(level), asdict(recomputed)
-    loose = ("p_value", "risk_upper") if certificate.p_value is PValue.BETTING else ()
-    for name in here:
-        tolerance = BETTING_TOLERANCE if name in loose else TOLERANCE
-        yield from _compare(f"alpha {level.alpha:g}: {name}", here[name], there[name], tolerance)
-
-
-def _verdict_differences(
-    certificate: Certificate, traces: Traces, risk: Risk, seed: int
-) -> Iterator[str]:
-    family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
-    losses = replay(traces, family.policies, risk, certificate.procedure).losses
-    tested = certify_policies(
-        losses, family, alphas, certificate.delta, certificate.promise, certificate.p_value, seed
-    )
-    for row, level in enumerate(certificate.levels):
-        certified = {family.policies[t] for t in np.flatnonzero(tested.certified_LT[row])}
-        if verdict := _verdict(level, certified):
+    for number, level in enumerate(certificate.levels):
+        if verdict := _verdict(level, certificate.tested, tested.certified_LT[number]):
             yield f"alpha {level.alpha:g}: {verdict}"
 
 
-def _verdict(level: Level, certified: set[ExitPolicy]) -> str | None:
+class _Recount:
+    """The figures of a certificate, from its traces."""
+
+    def __init__(
+        self, certificate: Certificate, traces: Traces, risk: Risk, tested: Tested, seed: int
+    ) -> None:
+        self._certificate, self._traces, self._risk = certificate, traces, risk
+        self._tested, self._seed = tested, seed
+        self._draws = enact(traces, certificate.procedure)
+
+    @property
+    def covers(self) -> str:
+        made, traces = self._certificate, self._traces
+        grouped = traces.n_units < traces.n_problems
+        return covers(self._risk, made.delta, made.promise, made.p_value, grouped=grouped)
+
+    def figures(self, number: int, level: Level) -> dict[str, float]:
+        """What a level says in numbers."""
+        policies = self._certificate.tested.policies
+        if isinstance(level, CertifiedLevel):
+            policy = level.policy
+        else:
+            policy = policies[failed_at(self._certificate.tested, self._tested, number)]
+        outcomes = self._outcomes(policy)
+        losses = _losses(self._risk, outcomes, self._traces, self._draws)
+        (p_value,) = p_values(
+            losses, level.alpha, self._certificate.p_value, self._seed, self._aim(number)
+        )
+        figures = {
+            "p_value": float(p_value),
+            "total_weight": float(losses.total_weight_T[0]),
+            "total_loss": float(losses.total_loss_T[0]),
+        }
+        if not isinstance(level, CertifiedLevel):
+            return figures
+        level_delta = self._certificate.delta / len(policies)
+        return figures | {
+            "risk": float(losses.risk_T[0]),
+            "risk_upper": self._bound(losses, level_delta),
+            "share_answered": self._mean(outcomes.answered_DT[:, 0]),
+            "share_right": self._mean(outcomes.correct_DT[:, 0]),
+            "expected_tokens": self._mean(outcomes.tokens_DT[:, 0]),
+            "full_budget_tokens": self._mean(outcomes.full_tokens_D),
+        }
+
+    @property
+    def smallest_certifiable_alpha(self) -> float:
+        first, _ = self._certificate.tested.first(0)
+        outcomes = self._outcomes(self._certificate.tested.policies[first])
+        losses = _losses(self._risk, outcomes, self._traces, self._draws)
+        return self._bound(losses, self._aim(0))
+
+    def compare(self, name: str, here: object, there: object, loose: bool) -> Iterator[str]:
+        """A loose figure is one that a betting test gives."""
+        betting = loose and self._certificate.p_value is PValue.BETTING
+        yield from _compare(name, here, there, BETTING_TOLERANCE if betting else TOLERANCE)
+
+    def _aim(self, number: int) -> float:
+        made = self._certificate
+        alphas = [level.alpha for level in made.levels]
+        return aim(made.tested, number, alphas, made.delta, made.promise)
+
+    def _outcomes(self, policy: ExitPolicy) -> Outcomes:
+        return _walk(self._traces, self._draws, policy, self._certificate.procedure)
+
+    def _bound(self, losses: Losses, level_delta: float) -> float:
+        (bound,) = upper_bounds(losses, level_delta, self._certificate.p_value, self._seed)
+        return float(bound)
+
+    def _mean(self, values_D: NDArray[Any]) -> float:
+        return float(_unit_means(values_D, self._traces, self._draws).mean())
+
+
+def _tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: int) -> Tested:
+    family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
+    losses = replay(traces, family.policies, risk, certificate.procedure).losses
+    return certify_policies(
+        losses, family, alphas, certificate.delta, certificate.promise, certificate.p_value, seed
+    )
+
+
+def _verdict(level: Level, family: Family, certified_T: NDArray[np.bool_]) -> str | None:
+    certified = {family.policies[t] for t in np.flatnonzero(certified_T)}
     if not isinstance(level, CertifiedLevel):
         return f"infeasible here, {len(certified)} policies pass" if certified else None
     return None if level.policy in certified else "its policy does not pass the tests"
@@ -226,10 +274,6 @@ def _unit_means(values_D: NDArray[Any], traces: Traces, draws: Draws) -> NDArray
     for unit, mean in zip(traces.units, mean_P.tolist(), strict=True):
         of_unit.setdefault(unit, []).append(mean)
     return np.array([np.mean(of_unit[unit]) for unit in sorted(of_unit)])
-
-
-def _mean(values_D: NDArray[Any], traces: Traces, draws: Draws) -> float:
-    return float(_unit_means(values_D, traces, draws).mean())
 
 
 def _compare(name: str, here: object, there: object, tolerance: float = TOLERANCE) -> Iterator[str]:

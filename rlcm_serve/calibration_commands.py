@@ -27,7 +27,7 @@ CertificateArgument = Annotated[Path, typer.Argument(help="Certificate, as `rlcm
 RiskOption = Annotated[str, typer.Option(help="selective, error, regret, or a name with --loss.")]
 LossOption = Annotated[
     str | None,
-    typer.Option(help="Loss of your own, as module:function (docs/guarantees.md)."),
+    typer.Option(help="Loss of your own, module:function or module:risk (docs/guarantees.md)."),
 ]
 AlphaOption = Annotated[list[float], typer.Option("--alpha", help="Risk level; may be repeated.")]
 DeltaOption = Annotated[float, typer.Option(help="Probability with which the promise may fail.")]
@@ -41,7 +41,7 @@ DrawsOption = Annotated[
 ]
 MethodOption = Annotated[
     str,
-    typer.Option(help="auto, fixed-sequence, chains, split, holm or bonferroni."),
+    typer.Option(help="auto, fixed-sequence, chains, rescaled-chains, split, holm or bonferroni."),
 ]
 OrderOption = Annotated[
     Path | None,
@@ -69,7 +69,10 @@ def fit(
     order: OrderOption = None,
     pool: Annotated[
         Path | None,
-        typer.Option(help="Traces of other problems whose confidences give the thresholds."),
+        typer.Option(
+            help="Traces of other problems whose confidences give the thresholds, for --method "
+            "split, holm or bonferroni."
+        ),
     ] = None,
     smoothing: Annotated[
         list[float] | None,
@@ -98,7 +101,7 @@ def fit(
         method=method,
         p_value=p_value,
         order=read_traces(order) if order else None,
-        grid=_grid(recorded, pool, smoothing),
+        grid=_grid(recorded, pool, smoothing, method),
         slack=slack,
         created=date.today().isoformat(),
     )
@@ -114,7 +117,8 @@ def _describe(certificate: Certificate, out: Path) -> None:
         console.print(_in_words(certificate, level), markup=False, highlight=False, soft_wrap=True)
     if not certificate.servable:
         console.print("not servable: the traces carry no fingerprint", highlight=False)
-    console.print(f"certificate {certificate.id} is in {out}", markup=False, highlight=False)
+    written = f"certificate {certificate.id} is in {out}"
+    console.print(written, markup=False, highlight=False, soft_wrap=True)
 
 
 def _in_words(certificate: Certificate, level: Level) -> str:
@@ -136,30 +140,70 @@ def _in_words(certificate: Certificate, level: Level) -> str:
 def _risk(name: str, loss: str | None) -> str | Risk:
     if loss is None:
         return name
+    return _own_risk(loss, None if name == "selective" else name)
+
+
+def _risk_of(certificate: Certificate, loss: str | None) -> Risk | None:
+    """The risk to give along with a certificate; None if it is a built-in one."""
+    from calibration.risks import RISKS
+
+    if loss is None:
+        return None
+    if certificate.risk in RISKS:
+        raise CalibrationError(
+            f"certificate {certificate.id} bounds the built-in risk {certificate.risk!r}: leave "
+            "out --loss"
+        )
+    return _own_risk(loss, certificate.risk)
+
+
+def _own_risk(loss: str, name: str | None) -> Risk:
+    """The risk at module:name, or that of the function there, called `name` or as the function."""
     from calibration import Risk
 
-    module, _, function = loss.partition(":")
+    module, _, attribute = loss.partition(":")
     try:
-        chosen = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise CalibrationError(
             f"--loss is {loss!r} ({error}): give module:function of something importable, for "
             "example my_losses:tokens_and_errors with PYTHONPATH=."
         ) from error
-    return Risk.custom(name if name != "selective" else function, chosen)
+    if isinstance(found, Risk):
+        return found
+    if not callable(found):
+        raise CalibrationError(f"--loss is {loss!r}, {found!r}: give a function or a Risk")
+    return Risk.custom(name or attribute, found)
 
 
-def _grid(recorded: Traces, pool: Path | None, smoothing: list[float] | None) -> Grid | None:
+GRID_METHODS = ("split", "holm", "bonferroni")
+"""Those that choose among thresholds; the others have their own."""
+
+
+def _grid(
+    recorded: Traces, pool: Path | None, smoothing: list[float] | None, method: str
+) -> Grid | None:
     if pool is None and not smoothing:
         return None
     from calibration import Grid, read_traces
     from calibration.families import interval_of
 
     weights = smoothing or [0.0]
-    if pool is not None:
-        return Grid.quantiles(read_traces(pool), smoothing=weights)
-    budget = recorded.fingerprint.max_tokens if recorded.fingerprint else None
-    return Grid.absolute(interval_of(recorded), budget, smoothing=weights)
+    if pool is None:
+        budget = recorded.fingerprint.max_tokens if recorded.fingerprint else None
+        return Grid.absolute(interval_of(recorded), budget, smoothing=weights)
+    if method not in GRID_METHODS:
+        raise CalibrationError(
+            f"--pool gives thresholds to choose from, and the method {method!r} has its own: "
+            f"give --method {', '.join(GRID_METHODS)}, or leave out --pool"
+        )
+    others = read_traces(pool)
+    if shared := sorted({*others.units} & {*recorded.units}):
+        raise CalibrationError(
+            f"{len(shared)} problems or groups of --pool are calibration problems, {shared[0]!r} "
+            "among them: take thresholds from other problems than those that test them"
+        )
+    return Grid.quantiles(others, smoothing=weights)
 
 
 def verify(
@@ -180,7 +224,7 @@ def verify(
         loaded,
         read_traces(traces),
         order=read_traces(order) if order else None,
-        risk=_risk(loaded.risk, loss),
+        risk=_risk_of(loaded, loss),
     )
     console = Console(soft_wrap=True)
     for difference in differences:
@@ -201,7 +245,7 @@ def replay(
     from calibration.evaluation import replay_certificate
 
     loaded = Certificate.load(certificate)
-    levels = replay_certificate(loaded, read_traces(traces), _risk(loaded.risk, loss))
+    levels = replay_certificate(loaded, read_traces(traces), _risk_of(loaded, loss))
     if as_json:
         typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
         return
@@ -280,12 +324,11 @@ def report(
     from calibration.report import write_report
 
     loaded = Certificate.load(certificate)
-    risk = _risk(loaded.risk, loss)
     page = write_report(
         loaded,
         read_traces(traces),
         out,
         test=read_traces(test) if test else None,
-        risk=None if isinstance(risk, str) else risk,
+        risk=_risk_of(loaded, loss),
     )
     Console().print(f"{page}", markup=False, highlight=False, soft_wrap=True)

@@ -22,8 +22,8 @@ def shipped() -> Certificate:
 
 def test_fitting_again_gives_the_same_certificate(shipped: Certificate) -> None:
     again = certify(
+        read_traces(TRACES / "embedded-calibration.parquet"),
         order=read_traces(TRACES / "embedded-order.parquet"),
-        calibration=read_traces(TRACES / "embedded-calibration.parquet"),
         alphas=[level.alpha for level in shipped.levels],
         delta=shipped.delta,
         promise=shipped.promise,

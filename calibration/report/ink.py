@@ -93,8 +93,13 @@ def inline_svg(figure: Figure, name: str, alt: str) -> str:
     root = ElementTree.fromstring(buffer.getvalue())
     for size in ("width", "height"):
         del root.attrib[size]
+    ids: set[str] = set()
     for element in root.iter():
         _adapt(element, name)
+        # Panels that look the same have images of the same id, which nothing refers to.
+        if "id" in element.attrib and element.attrib["id"] in ids:
+            del element.attrib["id"]
+        ids.add(element.attrib.get("id", ""))
     title = ElementTree.Element(f"{{{_SVG}}}title", id=f"{name}-alt")
     title.text = alt
     root.insert(0, title)

@@ -192,7 +192,7 @@ def _p_values(
     losses = replay(traces, tuple(cells.values()), risk, certificate.procedure).losses
     p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)
     p_YX[rows, columns] = p_values(
-        losses, alphas[number], certificate.p_value, _seed(traces), aimed_at
+        losses, alphas[number], certificate.p_value, _seed(certificate), aimed_at
     )
     return p_YX
 
@@ -207,12 +207,12 @@ def _verdicts(certificate: Certificate, traces: Traces, risk: Risk) -> NDArray[n
         certificate.delta,
         certificate.promise,
         certificate.p_value,
-        _seed(traces),
+        _seed(certificate),
     ).certified_LT
 
 
-def _seed(traces: Traces) -> int:
-    return int(traces.digest[:8], 16)
+def _seed(certificate: Certificate) -> int:
+    return int(certificate.calibration_digest[:8], 16)
 
 
 def _reachable(family: Family, number: int) -> set[int]:

@@ -271,11 +271,13 @@ def test_nothing_certified_and_an_older_report(tmp_path: Path, world, fingerprin
         fingerprint=replace(fingerprint, forced_suffix="<script>alert(1)</script>"),
         problem_ids=tuple(f"<b>{name}" for name in recorded.problem_ids),
     )
-    failed = certify(odd, risk="error", alphas=[0.05], method="fixed-sequence")
+    failed = certify(odd, risk="error", alphas=[0.05, 0.06], method="fixed-sequence")
     (tmp_path / "risk-coverage.png").write_bytes(b"old")
     (tmp_path / "mine.png").write_bytes(b"mine")
     parsed = Parsed.of(write_report(failed, odd, tmp_path))
-    assert "Nothing is promised: no policy is certified at a risk of 5 %." in parsed.words
+    ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))  # though the two maps are the same
+    assert "Nothing is promised: no policy is certified at a risk of 5 % or 6 %." in parsed.words
     assert not parsed.all("script")
     assert not parsed.all("b")
     assert "<b>p000" in parsed.words
@@ -432,6 +434,20 @@ def test_the_map_is_empty_where_lambda_1_reaches_lambda_2(findings: Findings) ->
     assert (np.isnan(found.p_YX) == impossible_YX).all()
 
 
+def test_a_map_around_a_rising_low_threshold(traces: Traces) -> None:
+    rising = replace(POLICIES[5], low_rise=0.3, low_slope=0.1, low_shift=40.0)
+    family = family_of_chains([[Chain((rising,), 1.0)]], "one")
+    (found,) = find(certify(traces, alphas=[0.2], family=family), traces, None, None).maps
+    y = found.high_Y.index(0.9)
+    never = replace(FULL_BUDGET, lambda_high=0.9, lambda_answer=0.7)
+    there = evaluate([never, rising], traces)
+    for x, policy in zip((0, found.low_X.index(0.2)), there, strict=True):
+        n = round(policy.answered_share * 400)
+        wrong = round((policy.realised_risk or 0) * n)
+        assert found.p_YX[y, x] == pytest.approx(stats.binom.cdf(wrong, n, 0.2))
+    assert np.isnan(found.p_YX[found.high_Y.index(0.4), found.low_X.index(0.1)])
+
+
 def test_a_level_shows_only_the_policies_it_could_come_to_test(traces: Traces) -> None:
     bold = (ExitPolicy(lambda_high=0.5), ExitPolicy(lambda_high=0.4))
     family = family_of_chains([[Chain(POLICIES[:4], 1.0)], [Chain(bold, 1.0)]], "one each")
@@ -455,7 +471,10 @@ def test_samples_stop_where_the_rule_stops_them(findings: Findings) -> None:
         if reason is None:
             column, reason = len(sample.tokens_C) - 1, ExitReason.BUDGET
         assert (sample.stop, sample.reason) == (column, reason)
-        if sample.outcome != NOT_ANSWERED:
+        sure = float(sample.confidence_C[-1]) >= samples.policy.lambda_answer
+        answered = reason is ExitReason.HIGH or (reason is ExitReason.BUDGET and sure)
+        assert answered == (sample.outcome != NOT_ANSWERED)
+        if answered:
             assert sample.correct_C[sample.stop] == (sample.outcome == RIGHT)
 
 

@@ -3,8 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from calibration import INITIAL_STATE, ExitPolicy, ExitReason, step
+from calibration import (
+    FULL_BUDGET,
+    INITIAL_STATE,
+    Correction,
+    ExitPolicy,
+    ExitReason,
+    Family,
+    Procedure,
+    PValue,
+    step,
+)
 from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel
 from calibration.fingerprint import Fingerprint
 from calibration.fwer import Promise
@@ -141,22 +152,32 @@ class ScriptedEngine(ReasoningEngine):
 def certificate(
     policies: Mapping[float, ExitPolicy | None],
     *,
-    fingerprint: Fingerprint | None = None,
+    fingerprint: Fingerprint | Literal["engine"] | None = "engine",
     promise: Promise = Promise.SIMULTANEOUS,
     risk: str = "selective",
 ) -> Certificate:
-    """A certificate with these policies by alpha; None where nothing was certified."""
+    """A certificate with these policies by alpha, None where nothing was certified.
+
+    Unless another fingerprint is given, or None, it is of the scripted engine.
+    """
     levels = [
-        InfeasibleLevel(alpha, "risk too high: 9 of 50", p_value=0.5, n_answered=50, n_wrong=9)
+        InfeasibleLevel(
+            alpha=alpha,
+            n_too_small=False,
+            reason="risk too high: 9 of 50",
+            p_value=0.5,
+            total_weight=50.0,
+            total_loss=9.0,
+        )
         if policy is None
         else CertifiedLevel(
             alpha=alpha,
             policy=policy,
             p_value=0.001,
-            n_answered=300,
-            n_wrong=3,
             risk=0.01,
             risk_upper=0.05,
+            total_weight=300.0,
+            total_loss=3.0,
             share_answered=0.6,
             share_right=0.59,
             expected_tokens=200.0,
@@ -168,15 +189,19 @@ def certificate(
         risk=risk,
         delta=0.1,
         promise=promise,
+        procedure=Procedure(),
         method="by hand",
+        p_value=PValue.BINOMIAL,
+        tested=Family((FULL_BUDGET,), Correction.BONFERRONI, "by hand"),
         levels=tuple(levels),
         n_problems=500,
+        n_units=500,
+        n_rollouts=500,
         n_order_problems=200,
-        n_policies=3,
         smallest_certifiable_alpha=0.0432,
         covers="what was tested",
         does_not_cover=("other problems", "changed prompts"),
-        fingerprint=fingerprint or fingerprint_of(IDENTITY),
+        fingerprint=fingerprint_of(IDENTITY) if fingerprint == "engine" else fingerprint,
         calibration_digest="d0",
         order_digest="d1",
     )

@@ -135,6 +135,11 @@ def test_another_risk_is_refused() -> None:
         Guarantees(IDENTITY, [certificate({0.1: FAST}, risk="regret")])
 
 
+def test_a_certificate_of_traces_without_a_fingerprint_is_refused() -> None:
+    with pytest.raises(CertificateMismatch, match="not servable: its traces carry no fingerprint"):
+        Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=None)])
+
+
 def test_the_fingerprint_names_the_grader() -> None:
     assert fingerprint_of(IDENTITY).grader == GRADER
 

@@ -35,7 +35,7 @@ def rollouts_as_problems(grid: Grid, alphas: tuple[float, ...], rollouts: int) -
         wrong_T = np.rint(rollouts * fit.losses.total_loss_T).astype(int)
         answered_T = np.rint(rollouts * fit.losses.total_weight_T).astype(int)
         p_LT = np.stack([special.bdtr(wrong_T, answered_T, alpha) for alpha in alphas])
-        return sequence(replace(fit, p_LT=p_LT), promise)
+        return sequence(replace(fit, tables={DELTA: p_LT}), promise)
 
     return certify
 

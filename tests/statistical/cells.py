@@ -20,6 +20,8 @@ FACTORS = {
     "p_value": tuple(PValue),
     "n": (20, 50, 100, 300, 1000, 2000),
 }
+OWN_AIMS_UP_TO = 300
+"""Units up to which betting tests are run for each family anew: it takes time."""
 CELLS_PER_STUDY = len(Structure) * (1 + ALPHAS)
 """What a study holds against δ: each structure, simultaneous and at each alpha pointwise."""
 
@@ -51,7 +53,9 @@ class Study:
         return Population.replayed(self.world, self.risk, self.recording, n_units, self.seed)
 
     def run(self, population: Population, fits: int) -> dict[tuple[str, Promise], Tally]:
-        setting = Setting(population.levels(ALPHAS), self.kind, self.n, fits, self.seed)
+        own_aims = self.n <= OWN_AIMS_UP_TO
+        alphas = population.levels(ALPHAS)
+        setting = Setting(alphas, self.kind, self.n, fits, self.seed, own_aims=own_aims)
         return run(population, setting, certifiers(population.grid, setting.alphas))
 
 

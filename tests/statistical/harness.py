@@ -16,15 +16,15 @@ from typing import Protocol
 
 import numpy as np
 import statsmodels.stats.multitest  # noqa: F401  loaded now, not in the first fit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from calibration import Promise
-from calibration.certify import certify_policies
+from calibration.certify import aim, certify_policies
 from calibration.families import Chain, Family, family_of_chains
 from calibration.fwer import delta_per_level
 from calibration.losses import Losses
 from calibration.order import SLACK, choose, lay_path
-from calibration.pvalues import PValue, p_values
+from calibration.pvalues import PValue, p_value_table
 from calibration.replay import Replay
 from tests.statistical.policies import DELTA, Grid, Structure
 
@@ -49,15 +49,24 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """One draw of losses, and what is computed from it once: levels (L) x policies (T)."""
+    """One draw of losses, and what is computed from it once: levels (L) x policies (T).
+
+    Attributes:
+        tables: p-values by the level that the test aims at.
+    """
 
     source: Source
     losses: Losses
     order: Losses
     alphas: tuple[float, ...]
     kind: PValue
-    p_LT: NDArray[np.float64]
+    tables: Mapping[float, NDArray[np.float64]]
     right_T: NDArray[np.float64]
+
+    @property
+    def p_LT(self) -> NDArray[np.float64]:
+        """P-values of tests that aim at δ."""
+        return self.tables[DELTA]
 
     @property
     def slack(self) -> float | None:
@@ -145,7 +154,18 @@ class Tally:
 
 @dataclass(frozen=True)
 class Setting:
-    """What p-values depend on, and so what the procedures of one run share."""
+    """What p-values depend on, and so what the procedures of one run share.
+
+    Attributes:
+        alphas: risk levels, rising.
+        kind: the test.
+        n: units that test.
+        fits: how often.
+        seed: of the draws.
+        promises: made by every procedure.
+        own_aims: a betting test aims at the share of δ of the family it is for, as in `certify`;
+            else all share one that aims at δ, equally valid and many times faster.
+    """
 
     alphas: tuple[float, ...]
     kind: PValue
@@ -153,6 +173,19 @@ class Setting:
     fits: int
     seed: int = 0
     promises: tuple[Promise, ...] = tuple(Promise)
+    own_aims: bool = True
+
+    def aims(self, grid: Grid) -> tuple[float, ...]:
+        """What the tests of all families aim at; binomial and bounds of means aim at nothing."""
+        if self.kind is not PValue.BETTING or not self.own_aims:
+            return (DELTA,)
+        asked = {
+            aim(family, level, self.alphas, DELTA, promise)
+            for family in grid.families(self.alphas).values()
+            for level in range(len(self.alphas))
+            for promise in self.promises
+        }
+        return tuple(sorted({DELTA, *asked}))
 
 
 def run(
@@ -178,17 +211,21 @@ def run(
 
 def fits(source: Source, setting: Setting) -> Iterator[Fit]:
     rng = np.random.default_rng(setting.seed)
-    n_policies = len(source.risk_T)
-    size = max(1, min(100, BATCH // (setting.n * n_policies)))
+    aims = setting.aims(source.grid)
+    size = max(1, min(100, BATCH // (setting.n * len(source.risk_T))))
     for start in range(0, setting.fits, size):
         count = min(size, setting.fits - start)
         drawn = [source.sample(rng, setting.n) for _ in range(count)]
         together = _side_by_side(drawn)
-        p_LT = np.stack([p_values(together, x, setting.kind, start) for x in setting.alphas])
-        for losses, p_of_fit_LT in zip(drawn, np.split(p_LT, count, axis=1), strict=True):
+        by_aim = {
+            at: np.split(p_value_table(together, setting.alphas, setting.kind, start, at), count, 1)
+            for at in aims
+        }
+        for number, losses in enumerate(drawn):
+            tables = {at: tables[number] for at, tables in by_aim.items()}
             order = source.sample(rng, max(20, setting.n // 2))
             right_T = (losses.total_weight_T - losses.total_loss_T) / losses.n_units
-            yield Fit(source, losses, order, setting.alphas, setting.kind, p_of_fit_LT, right_T)
+            yield Fit(source, losses, order, setting.alphas, setting.kind, tables, right_T)
 
 
 def _side_by_side(drawn: Sequence[Losses]) -> Losses:
@@ -242,13 +279,20 @@ def certify_family(family: Family, grid: Grid) -> Certifier:
 @contextmanager
 def shared_p_values(fit: Fit, columns: NDArray[np.intp]) -> Iterator[None]:
     """`certify_policies` looks the p-values of `fit` up instead of computing them anew."""
-    by_alpha = dict(zip(fit.alphas, fit.p_LT[:, columns], strict=True))
-    computed = certify_module.p_values
-    certify_module.p_values = lambda losses, alpha, kind, seed: by_alpha[alpha]
+
+    def look_up(
+        losses: Losses, alphas: Sequence[float], kind: PValue, seed: int, aim_LT: ArrayLike
+    ) -> NDArray[np.float64]:
+        at_L = np.asarray(aim_LT)[:, 0]
+        rows = [fit.tables.get(at, fit.p_LT)[level] for level, at in enumerate(at_L)]
+        return np.stack(rows)[:, columns]
+
+    computed = certify_module.p_value_table
+    certify_module.p_value_table = look_up
     try:
         yield
     finally:
-        certify_module.p_values = computed
+        certify_module.p_value_table = computed
 
 
 def _as_replay(source: Source, losses: Losses) -> Replay:

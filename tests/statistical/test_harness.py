@@ -8,7 +8,7 @@ import pytest
 
 from calibration import Certificate, CertifiedLevel, InfeasibleAlpha, Promise, certify
 from calibration.certify import certify_policies
-from calibration.pvalues import PValue, p_values
+from calibration.pvalues import PValue, p_value_table
 from calibration.risks import SELECTIVE
 from tests.statistical.harness import Setting, certifiers, fits, run, served
 from tests.statistical.nulls import Nulls, Shape
@@ -22,23 +22,31 @@ def population() -> Population:
     return Population.replayed(OVERTHINKING, SELECTIVE, Recording(4, 1), 5000, seed=1)
 
 
-@pytest.mark.parametrize("kind", [PValue.HOEFFDING_BENTKUS, PValue.BETTING])
+KINDS = (PValue.HOEFFDING_BENTKUS, PValue.BETTING)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_p_values_of_many_fits_at_once_are_those_of_each(population, kind: PValue) -> None:
     setting = Setting(population.levels(), kind, 60, fits=5)
     for fit in fits(population, setting):
-        alone_LT = [p_values(fit.losses, alpha, kind, seed=0) for alpha in setting.alphas]
-        assert fit.p_LT == pytest.approx(np.stack(alone_LT), rel=1e-9)
+        assert fit.tables
+        for aim, p_LT in fit.tables.items():
+            alone_LT = p_value_table(fit.losses, setting.alphas, kind, 0, aim)
+            assert p_LT == pytest.approx(alone_LT, rel=1e-9)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("promise", Promise)
-def test_shared_p_values_certify_what_own_ones_do(population, promise: Promise) -> None:
-    setting = Setting(population.levels(), PValue.HOEFFDING_BENTKUS, 200, fits=5)
+def test_shared_p_values_certify_what_own_ones_do(
+    population, kind: PValue, promise: Promise
+) -> None:
+    setting = Setting(population.levels(), kind, 200, fits=4)
     families = population.grid.families(setting.alphas)
     certify_shared = certifiers(population.grid, setting.alphas)
     for fit, (structure, family) in product(fits(population, setting), families.items()):
         columns = population.grid.columns(family.policies)
         tested = certify_policies(
-            fit.losses.select(columns), family, setting.alphas, DELTA, promise, setting.kind
+            fit.losses.select(columns), family, setting.alphas, DELTA, promise, kind
         )
         certified_LT = certify_shared[structure](fit, promise)
         for level, row in enumerate(tested.certified_LT):

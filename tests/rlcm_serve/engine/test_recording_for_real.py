@@ -27,11 +27,11 @@ async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Pat
     assert everything[0:10:2] == first, "what was finished is not recorded again"
     write_traces(tmp_path / "traces.parquet", rollouts, fingerprint_of(engine.identity))
     traces = read_traces(tmp_path / "traces.parquet")
-    found = evaluate(FULL_BUDGET, traces)
-    assert found.n_problems == 8
-    assert found.n_rollouts == 16
-    assert found.share_right > 0.6, "two and four steps are easy"
-    assert found.mean_tokens == found.full_budget_tokens
+    (found,) = evaluate([FULL_BUDGET], traces)
+    assert found.n_units == 8
+    assert found.n_draws == 16
+    assert found.right_share > 0.6, "two and four steps are easy"
+    assert found.tokens == found.full_budget_tokens
 
 
 def test_the_shipped_certificate_is_of_this_very_engine(engine: VllmEngine) -> None:

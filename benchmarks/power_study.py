@@ -1,0 +1,386 @@
+"""What each way of certifying buys: tokens, answers and broken promises, where the truth is known.
+
+    python benchmarks/power_study.py [--gpqa FILE] [--only NAME ...] [--out FOLDER]
+    python benchmarks/power_study.py --check
+    python benchmarks/power_tables.py [FOLDER]
+
+A cell is a data set, a risk and a number of labelled problems. In each draw of problems all methods
+certify the same levels, under both promises, and what they certify is measured on the whole
+population. A cell is kept as a line of JSON and not computed again, so an interrupted run goes on;
+after a change delete the folder. The real trace is not part of this repository: without `--gpqa`
+its cells are left out.
+
+Policies are replayed once per data set, those whose thresholds depend on the draw once per draw.
+Families, tests and choices are the product's own; `--check` compares them with the certificates of
+`certify`, on some draws, and stops if one differs.
+"""
+
+import argparse
+import json
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from power_data import EIGHT, Population, populations
+from power_pool import Pool
+
+from calibration import (
+    CertifiedLevel,
+    Chain,
+    ExitPolicy,
+    Family,
+    Method,
+    Promise,
+    PValue,
+    Replay,
+    Risk,
+    Traces,
+    certify,
+    family_of_chains,
+    risk_named,
+)
+from calibration.certify import certify_policies
+from calibration.defaults import RESCALE_FROM, family_for, split_for
+from calibration.fwer import delta_per_level
+from calibration.order import SLACK, choose, lay_path
+from calibration.pvalues import best_p_value
+
+DELTA = 0.1
+METHODS = tuple(method for method in Method if method is not Method.AUTO)
+LEARNING = (Method.RESCALED_CHAINS, Method.SPLIT)
+KINDS = (PValue.BETTING, PValue.HOEFFDING_BENTKUS, PValue.CLT)
+"""Compared under the default method, where losses are averages."""
+FIGURES = ("certified", "risk", "saved", "right", "answered")
+"""Of a level; where nothing is certified, nothing is saved or answered, and there is no risk."""
+CHECKED = ("embedded", "overconfident", "8 rollouts", "vote of 8", "world: grouped")
+
+Served: TypeAlias = list[ExitPolicy | None]
+"""The policy chosen at each level; None where nothing is certified."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--gpqa", type=Path, help="the real trace, a Parquet file")
+    parser.add_argument("--eight", type=Path, default=EIGHT, help="8 rollouts per problem")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="data sets, by name")
+    parser.add_argument("--out", type=Path, default=Path("runs/power"))
+    parser.add_argument("--check", action="store_true", help="compare with certify, and stop")
+    options = parser.parse_args()
+    names = CHECKED if options.check else options.only
+    chosen = [
+        population
+        for population in populations(options.gpqa, options.eight)
+        if not names or population.name in names
+    ]
+    if options.check:
+        check(chosen)
+    else:
+        run(chosen, options.out)
+
+
+def run(chosen: Sequence[Population], folder: Path) -> None:
+    """Compute the cells that are missing, and say how far it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = [
+        (folder / f"{population.name}, {risk}, {n}.json".replace(": ", " "), population, risk, n)
+        for population in chosen
+        for risk in population.risks
+        for n in population.sizes
+    ]
+    cells = [cell for cell in cells if not cell[0].exists()]
+    work = np.cumsum([population.repeats * (n + 500) for _, population, _, n in cells])
+    started = time.monotonic()
+    study: Study | None = None
+    for number, (path, population, risk, n) in enumerate(cells):
+        if study is None or study.population is not population or study.risk.name != risk:
+            study = Study.of(population, risk_named(risk))
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(study.cell(n)) + "\n")
+        partial.replace(path)
+        seconds = time.monotonic() - started
+        left = seconds * (work[-1] / work[number] - 1)
+        told = f"{number + 1}/{len(cells)} {path.stem}: {seconds:.0f} s, {left / 60:.0f} min left"
+        print(told, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """A population under a risk: its policies replayed, and the best of them known.
+
+    Attributes:
+        alphas: levels, rising.
+        families: of the methods that learn nothing.
+        pool: their policies, those of the grid, and for the comparison those of chains rescaled by
+            the whole population, on all units.
+        truth: the same policies, in the order of the pool.
+    """
+
+    population: Population
+    risk: Risk
+    alphas: tuple[float, ...]
+    families: dict[Method, Family]
+    pool: Pool
+    truth: Replay
+    _places: dict[tuple[Method, int], tuple[NDArray[np.intp], NDArray[np.intp]]] = field(
+        default_factory=dict
+    )
+
+    @classmethod
+    def of(cls, population: Population, risk: Risk) -> Self:
+        """Replays everything that does not depend on a draw."""
+        alphas = population.alphas(risk)
+
+        def family(method: Method, order: Traces | None = None) -> Family:
+            return family_for(
+                method, risk, population.procedure, alphas, DELTA, SLACK,
+                grid=population.grid_for(risk), order=order, like=population.traces,
+            )  # fmt: skip
+
+        families: dict[Method, Family] = {
+            method: family(method) for method in METHODS if method not in LEARNING
+        }
+        scaled = family(Method.RESCALED_CHAINS, population.traces)
+        policies = [p for each in (*families.values(), scaled) for p in each.policies]
+        pool = Pool.of(population.traces, policies, risk, population.procedure)
+        everyone_U = np.arange(population.traces.n_units)
+        return cls(
+            population, risk, alphas, families, pool, pool.replay(everyone_U, list(pool.column))
+        )
+
+    @property
+    def slack(self) -> float | None:
+        return None if self.risk.answers_always else SLACK
+
+    def cell(self, n: int) -> dict[str, Any]:
+        """All methods on `n` labelled problems, as plain JSON values."""
+        population, started = self.population, time.monotonic()
+        rng = np.random.default_rng([zlib.crc32(population.name.encode()), n])
+        found: dict[tuple[Method, Promise, PValue], list[NDArray[np.float64]]] = {}
+        for repeat in range(population.repeats):
+            unit_U, rest_U = population.draw(rng, n)
+            for method in METHODS:
+                for key, figures_LF in self.measured(method, unit_U, rest_U, repeat).items():
+                    found.setdefault((method, *key), []).append(figures_LF)
+        default = Method.RESCALED_CHAINS if n >= RESCALE_FROM else Method.CHAINS
+        return {
+            "data": population.name,
+            "risk": self.risk.name,
+            "n": n,
+            "repeats": population.repeats,
+            "held_out": population.held_out,
+            "alphas": self.alphas,
+            "default": default,
+            "full_right": self.truth.full_right,
+            "full_tokens": self.truth.full_tokens,
+            "best": [self.best(alpha) for alpha in self.alphas],
+            "fits": [
+                {
+                    "method": method,
+                    "promise": promise,
+                    "p_value": kind,
+                    **self._means(np.array(figures), np.array(found[default, promise, own])),
+                }
+                for (method, promise, kind), figures in found.items()
+                for own in (next(k for m, p, k in found if (m, p) == (default, promise)),)
+            ],
+            "seconds": round(time.monotonic() - started, 1),
+        }
+
+    def measured(
+        self,
+        method: Method,
+        unit_U: NDArray[np.intp],
+        rest_U: NDArray[np.intp] | None,
+        seed: int,
+    ) -> dict[tuple[Promise, PValue], NDArray[np.float64]]:
+        """What a method serves to one draw, levels x FIGURES."""
+        served = self.served(method, unit_U, seed)
+        policies = list(dict.fromkeys(p for each in served.values() for p in each if p))
+        if not policies:
+            truth = self.truth
+        elif all(policy in self.pool.column for policy in policies):
+            truth = self._truth_of(self.pool, policies, rest_U)
+        else:
+            population = self.population
+            pool = Pool.of(population.traces, policies, self.risk, population.procedure)
+            truth = self._truth_of(pool, policies, rest_U)
+        nothing = (0.0, np.nan, 0.0, 0.0, 0.0)
+        figures_TF = np.stack(
+            [
+                np.ones(len(truth.tokens_T)),
+                truth.losses.risk_T,
+                1 - truth.tokens_T / truth.full_tokens,
+                truth.right_T,
+                truth.answered_T,
+            ],
+            axis=1,
+        )
+        return {
+            key: np.array([figures_TF[policies.index(p)] if p else nothing for p in each])
+            for key, each in served.items()
+        }
+
+    def served(
+        self, method: Method, unit_U: NDArray[np.intp], seed: int
+    ) -> dict[tuple[Promise, PValue], Served]:
+        """The policies that a method serves after being fitted on drawn units."""
+        order_U, test_U = self._split(method, unit_U)
+        default = Method.RESCALED_CHAINS if len(unit_U) >= RESCALE_FROM else Method.CHAINS
+        served = {}
+        on_test: Replay | None = None
+        for promise in Promise:
+            if on_test is None or method is Method.SPLIT:
+                family = self._family(method, promise, order_U)
+                on_test = self._replay(family.policies, test_U)
+            own = best_p_value(on_test.losses)
+            compared = method is default and own is not PValue.BINOMIAL
+            for kind in KINDS if compared else (own,):
+                served[promise, kind] = self._serve(family, on_test, promise, kind, seed)
+        return served
+
+    def best(self, alpha: float) -> dict[str, float] | None:
+        """The best of all policies that truly keep alpha: no method can know it."""
+        truth = self.truth
+        kept_T = np.flatnonzero(truth.losses.risk_T <= alpha)
+        if not kept_T.size:
+            return None
+        best = kept_T[self._choose(truth, kept_T)]
+        return {
+            "saved": float(1 - truth.tokens_T[best] / truth.full_tokens),
+            "right": float(truth.right_T[best]),
+            "answered": float(truth.answered_T[best]),
+        }
+
+    def _split(
+        self, method: Method, unit_U: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Who is learned from and who tests; it hangs on places in the draw alone."""
+        key = method, len(unit_U)
+        if key not in self._places:
+            order, test = split_for(method, self.population.take(unit_U))
+            self._places[key] = _places(order), _places(test)
+        order_N, test_N = self._places[key]
+        return unit_U[order_N], unit_U[test_N]
+
+    def _family(self, method: Method, promise: Promise, order_U: NDArray[np.intp]) -> Family:
+        if method in self.families:
+            return self.families[method]
+        population, alphas = self.population, self.alphas
+        level_delta = delta_per_level(DELTA, alphas, promise)
+        if method is Method.RESCALED_CHAINS:
+            return family_for(
+                method, self.risk, population.procedure, alphas, level_delta, SLACK,
+                grid=population.grid_for(self.risk), order=population.take(order_U),
+                like=population.traces,
+            )  # fmt: skip
+        # As `family_for` does it, but for the replay.
+        policies = self.families[Method.HOLM].policies
+        path = lay_path(self.pool.replay(order_U, policies), level_delta, self.slack)
+        chain = Chain(tuple(policies[t] for t in path), 1.0)
+        return family_of_chains([[chain]] * len(alphas), "learned")
+
+    def _replay(self, policies: Sequence[ExitPolicy], test_U: NDArray[np.intp]) -> Replay:
+        if all(policy in self.pool.column for policy in policies):
+            return self.pool.replay(test_U, policies)
+        population = self.population
+        once_U, back_U = np.unique(test_U, return_inverse=True)
+        once = population.select(once_U)
+        return Pool.of(once, policies, self.risk, population.procedure).replay(back_U, policies)
+
+    def _serve(
+        self, family: Family, on_test: Replay, promise: Promise, kind: PValue, seed: int
+    ) -> Served:
+        tested = certify_policies(on_test.losses, family, self.alphas, DELTA, promise, kind, seed)
+        certified = [np.flatnonzero(certified_T) for certified_T in tested.certified_LT]
+        return [
+            family.policies[kept_T[self._choose(on_test, kept_T)]] if kept_T.size else None
+            for kept_T in certified
+        ]
+
+    def _choose(self, replayed: Replay, kept_T: NDArray[np.intp]) -> int:
+        return choose(
+            replayed.right_T[kept_T],
+            replayed.tokens_T[kept_T],
+            replayed.losses.risk_T[kept_T],
+            self.slack,
+        )
+
+    def _truth_of(
+        self, pool: Pool, policies: Sequence[ExitPolicy], rest_U: NDArray[np.intp] | None
+    ) -> Replay:
+        everyone_U = np.arange(self.population.traces.n_units)
+        return pool.replay(everyone_U if rest_U is None else rest_U, policies)
+
+    def _means(
+        self, figures_NLF: NDArray[np.float64], default_NLF: NDArray[np.float64]
+    ) -> dict[str, Any]:
+        """Means over draws (N); risks where something is certified; errors of what is gained."""
+        certified_NL, risk_NL = figures_NLF[:, :, 0], figures_NLF[:, :, 1]
+        broken_NL = risk_NL > np.array(self.alphas)
+        gain_NLF = figures_NLF - default_NLF
+        error_LF = gain_NLF.std(axis=0, ddof=1) / np.sqrt(len(gain_NLF))
+        means = {
+            name: figures_NLF[:, :, figure].mean(axis=0)
+            for figure, name in enumerate(FIGURES)
+            if name != "risk"
+        }
+        means["risk"] = np.nansum(risk_NL, axis=0) / np.maximum(certified_NL.sum(axis=0), 1)
+        means["broken"] = broken_NL.mean(axis=0)
+        means["saved_gain_error"] = error_LF[:, FIGURES.index("saved")]
+        means["right_gain_error"] = error_LF[:, FIGURES.index("right")]
+        rounded: dict[str, Any] = {
+            name: np.round(value_L, 5).tolist() for name, value_L in means.items()
+        }
+        return rounded | {"any_broken": round(float(broken_NL.any(axis=1).mean()), 5)}
+
+
+def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
+    """Compare what is served here with certificates of the same draws."""
+    rng = np.random.default_rng(0)
+    compared = 0
+    for population in chosen:
+        for risk in map(risk_named, population.risks):
+            study = Study.of(population, risk)
+            for _ in range(repeats):
+                unit_U, _ = population.draw(rng, n)
+                traces = population.take(unit_U)
+                for method in METHODS:
+                    compared += _check(study, method, unit_U, traces)
+    print(f"{compared} certificates, all of them the same")
+
+
+def _check(study: Study, method: Method, unit_U: NDArray[np.intp], traces: Traces) -> int:
+    _, test = split_for(method, traces)
+    found = study.served(method, unit_U, seed=int(test.digest[:8], 16))
+    for (promise, kind), served in found.items():
+        certificate = certify(
+            traces, risk=study.risk, alphas=study.alphas, delta=DELTA, promise=promise,
+            samples=study.population.procedure.samples, p_value=kind, method=method,
+            grid=study.population.grid_for(study.risk),
+        )  # fmt: skip
+        expected = [
+            level.policy if isinstance(level, CertifiedLevel) else None
+            for level in certificate.levels
+        ]
+        if served != expected:
+            raise SystemExit(
+                f"{study.population.name}, {study.risk.name}, {method}, {promise}, {kind}: "
+                f"served {served}, and certify gives {expected}"
+            )
+    return len(found)
+
+
+def _places(traces: Traces | None) -> NDArray[np.intp]:
+    """Of each unit of a part of a draw, by the names that `Population.take` gives."""
+    names = () if traces is None else traces.problem_ids
+    return np.array(sorted({int(name.split(".")[0]) for name in names}), dtype=np.intp)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Recordings for the tests: small ones by rule, and others made of them."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit, logit
+
+from calibration import ExitReason, Fingerprint, Reading, Rollout, Traces
+
+
+def sure(
+    fingerprint: Fingerprint | None,
+    n: int,
+    wrong: int = 0,
+    *,
+    name: str = "p",
+    confidence: float = 1.0,
+    rollouts: int = 1,
+) -> Traces:
+    """Problems that end at 8 tokens, before any checkpoint; every rollout of the first is wrong."""
+    return Traces.from_rollouts(
+        [
+            Rollout(
+                f"{name}{i:03d}",
+                rollout,
+                ExitReason.NATURAL,
+                checkpoints=(),
+                final=Reading(
+                    8, confidence, "7" if i >= wrong else "8", int(i < wrong), 3, i >= wrong
+                ),
+            )
+            for i in range(n)
+            for rollout in range(rollouts)
+        ],
+        fingerprint,
+    )
+
+
+def several_rollouts(traces: Traces, rollouts: int) -> Traces:
+    """Traces of one rollout per problem, as if each `rollouts` of them were of one problem."""
+    n = traces.n_problems // rollouts
+    kept = traces.select(np.arange(traces.n_problems) < n * rollouts)
+    return replace(
+        kept,
+        problem_ids=kept.problem_ids[:n],
+        groups=(None,) * n,
+        problem_R=np.repeat(np.arange(n), rollouts),
+        rollout_R=np.tile(np.arange(rollouts), n),
+    )
+
+
+def in_groups(traces: Traces, size: int) -> Traces:
+    """The same problems, each `size` of them in a group."""
+    return replace(traces, groups=tuple(f"g{i // size:04d}" for i in range(traces.n_problems)))
+
+
+def distorted(traces: Traces, slope: float, offset: float) -> Traces:
+    """Calibrated confidences, shown on a scale on which logit P(right) = slope · logit c + offset."""
+    return replace(traces, confidence_RC=expit((logit(traces.confidence_RC) - offset) / slope))
+
+
+def all_correct(traces: Traces, correct: bool = True) -> Traces:
+    """The same confidences with every answer right, or every answer wrong."""
+    return replace(
+        traces,
+        correct_RC=np.full_like(traces.correct_RC, correct),
+        answer_class_RC=np.full_like(traces.answer_class_RC, 0 if correct else 1),
+    )
+
+
+def constant_confidence(traces: Traces, confidence: float) -> Traces:
+    """The same answers with a probe that says nothing."""
+    return replace(traces, confidence_RC=np.full_like(traces.confidence_RC, confidence))
