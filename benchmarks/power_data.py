@@ -21,13 +21,13 @@ EMBEDDED = ROOT / "benchmarks/traces/embedded-calibration.parquet"
 EIGHT = ROOT / "benchmarks/traces/embedded-calibration-8.parquet"
 WORLDS = ROOT / "tests/statistical/worlds.py"
 
-SIZES = (100, 300, 1000, 3000)
+SIZES, FEW_SIZES = (100, 300, 1000, 3000), (300,)
 REPEATS, REPEATS_HELD_OUT = 100, 200
 ALPHAS, ALPHAS_HELD_OUT = (0.05, 0.1, 0.2), (0.05, 0.1, 0.15)
 ABOVE_ERROR = (0.02, 0.05, 0.1)
 """Levels of `error`, above the error rate of the full budget."""
 WORLD_UNITS, WORLD_SEED = 20_000, 3
-CLUSTERED_ROLLOUTS = 8
+ROLLOUTS = 8
 VOTES = Grid(
     lambda_high=(0.5, 0.75, 0.9, 0.97, NEVER),
     low_exits=(NO_LOW_EXIT, LowExit(0.1, 128)),
@@ -74,6 +74,11 @@ class Population:
     def repeats(self) -> int:
         """Draws per size."""
         return REPEATS_HELD_OUT if self.held_out else REPEATS
+
+    @property
+    def averaged(self) -> bool:
+        """A unit's loss averages several draws of the procedure."""
+        return int(self.rows_UR.shape[1]) > self.procedure.samples
 
     def grid_for(self, risk: Risk) -> Grid | None:
         """The grid of the methods that search one."""
@@ -135,7 +140,7 @@ def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
     recorded = read_traces(eight)
     sizes = SIZES[:3]
     yield Population("8 rollouts", recorded, sizes)
-    yield Population("1 of 8 rollouts", _apart(recorded), sizes)
+    yield Population("8 rollouts, 1 of 8", _apart(recorded), sizes)
     risks = ("selective", "error")
     yield Population("vote of 4", recorded, sizes, Procedure(4), VOTES, risks=risks)
     yield Population("vote of 8", recorded, sizes, Procedure(8), VOTES, risks=risks)
@@ -143,15 +148,24 @@ def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
 
 
 def _worlds() -> Iterator[Population]:
+    """Synthetic ones; without those that have no confidence to go by."""
     worlds = _module(WORLDS)
     rng = np.random.default_rng(WORLD_SEED)
-    for world in worlds.WORLDS:
-        rollouts = CLUSTERED_ROLLOUTS if world is worlds.CLUSTERED else 1
-        units = WORLD_UNITS // world.group_size // rollouts
-        traces = world.draw(rng, units, rollouts)
-        yield Population(f"world: {world.name}", traces)
-        if rollouts > 1:
-            yield Population(f"world: {world.name}, 1 of {rollouts}", _apart(traces))
+    alone = (
+        worlds.CALIBRATED,
+        worlds.OVERCONFIDENT,
+        worlds.UNINFORMATIVE,
+        worlds.OVERTHINKING,
+        worlds.NEVER_CORRECT,
+        worlds.TIES,
+    )
+    for world in alone:
+        yield Population(f"world: {world.name}", world.draw(rng, WORLD_UNITS))
+    grouped = worlds.GROUPED.draw(rng, WORLD_UNITS // worlds.GROUPED.group_size)
+    yield Population("world: grouped", grouped, FEW_SIZES)
+    clustered = worlds.CLUSTERED.draw(rng, WORLD_UNITS // ROLLOUTS, ROLLOUTS)
+    yield Population("world: clustered", clustered, FEW_SIZES)
+    yield Population(f"world: clustered, 1 of {ROLLOUTS}", _apart(clustered), FEW_SIZES)
 
 
 def _distorted(traces: Traces, slope: float, offset: float) -> Traces:

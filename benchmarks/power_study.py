@@ -17,11 +17,12 @@ Families, tests and choices are the product's own; `--check` compares them with 
 
 import argparse
 import json
+import re
 import sys
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -33,6 +34,7 @@ from power_pool import Pool
 from calibration import (
     CertifiedLevel,
     Chain,
+    Correction,
     ExitPolicy,
     Family,
     Method,
@@ -45,15 +47,16 @@ from calibration import (
     family_of_chains,
     risk_named,
 )
-from calibration.certify import certify_policies
+from calibration.certify import certify_policies, default_p_value
 from calibration.defaults import RESCALE_FROM, family_for, split_for
 from calibration.fwer import delta_per_level
 from calibration.order import SLACK, choose, lay_path
-from calibration.pvalues import best_p_value
 
 DELTA = 0.1
 METHODS = tuple(method for method in Method if method is not Method.AUTO)
 LEARNING = (Method.RESCALED_CHAINS, Method.SPLIT)
+AVERAGED = tuple(method for method in METHODS if method is not Method.BONFERRONI)
+"""Where losses are averages a grid takes long, and Holm certifies all that Bonferroni does."""
 KINDS = (PValue.BETTING, PValue.HOEFFDING_BENTKUS, PValue.CLT)
 """Compared under the default method, where losses are averages."""
 FIGURES = ("certified", "risk", "saved", "right", "answered")
@@ -88,7 +91,7 @@ def run(chosen: Sequence[Population], folder: Path) -> None:
     """Compute the cells that are missing, and say how far it is."""
     folder.mkdir(parents=True, exist_ok=True)
     cells = [
-        (folder / f"{population.name}, {risk}, {n}.json".replace(": ", " "), population, risk, n)
+        (folder / f"{_slug(population.name)}-{risk}-{n}.json", population, risk, n)
         for population in chosen
         for risk in population.risks
         for n in population.sizes
@@ -107,6 +110,26 @@ def run(chosen: Sequence[Population], folder: Path) -> None:
         left = seconds * (work[-1] / work[number] - 1)
         told = f"{number + 1}/{len(cells)} {path.stem}: {seconds:.0f} s, {left / 60:.0f} min left"
         print(told, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """Units drawn to calibrate with, those to measure on (None: all), and what was replayed.
+
+    Attributes:
+        seed: of the betting test.
+        replays: of policies that all units test, by the id of their tuple.
+    """
+
+    unit_U: NDArray[np.intp]
+    rest_U: NDArray[np.intp] | None
+    seed: int
+    replays: dict[int, Replay] = field(default_factory=dict)
+
+    @property
+    def default(self) -> Method:
+        """What `Method.AUTO` stands for."""
+        return Method.RESCALED_CHAINS if len(self.unit_U) >= RESCALE_FROM else Method.CHAINS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +168,9 @@ class Study:
         families: dict[Method, Family] = {
             method: family(method) for method in METHODS if method not in LEARNING
         }
+        # The same policies, so that they are replayed once.
+        holm = families[Method.HOLM]
+        families[Method.BONFERRONI] = replace(holm, correction=Correction.BONFERRONI)
         scaled = family(Method.RESCALED_CHAINS, population.traces)
         policies = [p for each in (*families.values(), scaled) for p in each.policies]
         pool = Pool.of(population.traces, policies, risk, population.procedure)
@@ -163,11 +189,11 @@ class Study:
         rng = np.random.default_rng([zlib.crc32(population.name.encode()), n])
         found: dict[tuple[Method, Promise, PValue], list[NDArray[np.float64]]] = {}
         for repeat in range(population.repeats):
-            unit_U, rest_U = population.draw(rng, n)
-            for method in METHODS:
-                for key, figures_LF in self.measured(method, unit_U, rest_U, repeat).items():
+            draw = Draw(*population.draw(rng, n), seed=repeat)
+            for method in AVERAGED if population.averaged else METHODS:
+                for key, figures_LF in self.measured(method, draw).items():
                     found.setdefault((method, *key), []).append(figures_LF)
-        default = Method.RESCALED_CHAINS if n >= RESCALE_FROM else Method.CHAINS
+        default = draw.default
         return {
             "data": population.name,
             "risk": self.risk.name,
@@ -193,23 +219,12 @@ class Study:
         }
 
     def measured(
-        self,
-        method: Method,
-        unit_U: NDArray[np.intp],
-        rest_U: NDArray[np.intp] | None,
-        seed: int,
+        self, method: Method, draw: Draw
     ) -> dict[tuple[Promise, PValue], NDArray[np.float64]]:
-        """What a method serves to one draw, levels x FIGURES."""
-        served = self.served(method, unit_U, seed)
+        """What a method serves after one draw, levels x FIGURES."""
+        served = self.served(method, draw)
         policies = list(dict.fromkeys(p for each in served.values() for p in each if p))
-        if not policies:
-            truth = self.truth
-        elif all(policy in self.pool.column for policy in policies):
-            truth = self._truth_of(self.pool, policies, rest_U)
-        else:
-            population = self.population
-            pool = Pool.of(population.traces, policies, self.risk, population.procedure)
-            truth = self._truth_of(pool, policies, rest_U)
+        truth = self._replay(policies, draw.rest_U) if policies else self.truth
         nothing = (0.0, np.nan, 0.0, 0.0, 0.0)
         figures_TF = np.stack(
             [
@@ -226,22 +241,17 @@ class Study:
             for key, each in served.items()
         }
 
-    def served(
-        self, method: Method, unit_U: NDArray[np.intp], seed: int
-    ) -> dict[tuple[Promise, PValue], Served]:
-        """The policies that a method serves after being fitted on drawn units."""
-        order_U, test_U = self._split(method, unit_U)
-        default = Method.RESCALED_CHAINS if len(unit_U) >= RESCALE_FROM else Method.CHAINS
+    def served(self, method: Method, draw: Draw) -> dict[tuple[Promise, PValue], Served]:
+        """The policies that a method serves after being fitted on a draw."""
         served = {}
         on_test: Replay | None = None
         for promise in Promise:
             if on_test is None or method is Method.SPLIT:
-                family = self._family(method, promise, order_U)
-                on_test = self._replay(family.policies, test_U)
-            own = best_p_value(on_test.losses)
-            compared = method is default and own is not PValue.BINOMIAL
+                family, on_test = self._fit(method, promise, draw)
+            own = default_p_value(on_test, self.risk)
+            compared = method is draw.default and own is PValue.BETTING
             for kind in KINDS if compared else (own,):
-                served[promise, kind] = self._serve(family, on_test, promise, kind, seed)
+                served[promise, kind] = self._serve(family, on_test, promise, kind, draw.seed)
         return served
 
     def best(self, alpha: float) -> dict[str, float] | None:
@@ -257,6 +267,34 @@ class Study:
             "answered": float(truth.answered_T[best]),
         }
 
+    def _fit(self, method: Method, promise: Promise, draw: Draw) -> tuple[Family, Replay]:
+        """The family that a method tests, replayed on the units that test it."""
+        if method not in LEARNING:
+            family = self.families[method]
+            key = id(family.policies)
+            if key not in draw.replays:
+                draw.replays[key] = self.pool.replay(draw.unit_U, family.policies)
+            return family, draw.replays[key]
+        order_U, test_U = self._split(method, draw.unit_U)
+        level_delta = delta_per_level(DELTA, self.alphas, promise)
+        if method is Method.SPLIT:
+            family = self._learned(level_delta, order_U)
+        else:
+            population = self.population
+            family = family_for(
+                method, self.risk, population.procedure, self.alphas, level_delta, SLACK,
+                grid=population.grid_for(self.risk), order=population.take(order_U),
+                like=population.traces,
+            )  # fmt: skip
+        return family, self._replay(family.policies, test_U)
+
+    def _learned(self, level_delta: float, order_U: NDArray[np.intp]) -> Family:
+        """As `family_for` does it, but for the replay."""
+        policies = self.families[Method.HOLM].policies
+        path = lay_path(self.pool.replay(order_U, policies), level_delta, self.slack)
+        chain = Chain(tuple(policies[t] for t in path), 1.0)
+        return family_of_chains([[chain]] * len(self.alphas), "learned")
+
     def _split(
         self, method: Method, unit_U: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -268,30 +306,16 @@ class Study:
         order_N, test_N = self._places[key]
         return unit_U[order_N], unit_U[test_N]
 
-    def _family(self, method: Method, promise: Promise, order_U: NDArray[np.intp]) -> Family:
-        if method in self.families:
-            return self.families[method]
-        population, alphas = self.population, self.alphas
-        level_delta = delta_per_level(DELTA, alphas, promise)
-        if method is Method.RESCALED_CHAINS:
-            return family_for(
-                method, self.risk, population.procedure, alphas, level_delta, SLACK,
-                grid=population.grid_for(self.risk), order=population.take(order_U),
-                like=population.traces,
-            )  # fmt: skip
-        # As `family_for` does it, but for the replay.
-        policies = self.families[Method.HOLM].policies
-        path = lay_path(self.pool.replay(order_U, policies), level_delta, self.slack)
-        chain = Chain(tuple(policies[t] for t in path), 1.0)
-        return family_of_chains([[chain]] * len(alphas), "learned")
-
-    def _replay(self, policies: Sequence[ExitPolicy], test_U: NDArray[np.intp]) -> Replay:
-        if all(policy in self.pool.column for policy in policies):
-            return self.pool.replay(test_U, policies)
+    def _replay(self, policies: Sequence[ExitPolicy], unit_U: NDArray[np.intp] | None) -> Replay:
+        """On some units, any of them more than once, or on all."""
         population = self.population
-        once_U, back_U = np.unique(test_U, return_inverse=True)
-        once = population.select(once_U)
-        return Pool.of(once, policies, self.risk, population.procedure).replay(back_U, policies)
+        if unit_U is None:
+            unit_U = np.arange(population.traces.n_units)
+        if all(policy in self.pool.column for policy in policies):
+            return self.pool.replay(unit_U, policies)
+        once_U, back_U = np.unique(unit_U, return_inverse=True)
+        pool = Pool.of(population.select(once_U), policies, self.risk, population.procedure)
+        return pool.replay(back_U, policies)
 
     def _serve(
         self, family: Family, on_test: Replay, promise: Promise, kind: PValue, seed: int
@@ -310,12 +334,6 @@ class Study:
             replayed.losses.risk_T[kept_T],
             self.slack,
         )
-
-    def _truth_of(
-        self, pool: Pool, policies: Sequence[ExitPolicy], rest_U: NDArray[np.intp] | None
-    ) -> Replay:
-        everyone_U = np.arange(self.population.traces.n_units)
-        return pool.replay(everyone_U if rest_U is None else rest_U, policies)
 
     def _means(
         self, figures_NLF: NDArray[np.float64], default_NLF: NDArray[np.float64]
@@ -349,15 +367,15 @@ def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
             study = Study.of(population, risk)
             for _ in range(repeats):
                 unit_U, _ = population.draw(rng, n)
-                traces = population.take(unit_U)
-                for method in METHODS:
-                    compared += _check(study, method, unit_U, traces)
+                for method in AVERAGED if population.averaged else METHODS:
+                    compared += _check(study, method, unit_U)
     print(f"{compared} certificates, all of them the same")
 
 
-def _check(study: Study, method: Method, unit_U: NDArray[np.intp], traces: Traces) -> int:
+def _check(study: Study, method: Method, unit_U: NDArray[np.intp]) -> int:
+    traces = study.population.take(unit_U)
     _, test = split_for(method, traces)
-    found = study.served(method, unit_U, seed=int(test.digest[:8], 16))
+    found = study.served(method, Draw(unit_U, None, seed=int(test.digest[:8], 16)))
     for (promise, kind), served in found.items():
         certificate = certify(
             traces, risk=study.risk, alphas=study.alphas, delta=DELTA, promise=promise,
@@ -374,6 +392,10 @@ def _check(study: Study, method: Method, unit_U: NDArray[np.intp], traces: Trace
                 f"served {served}, and certify gives {expected}"
             )
     return len(found)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"\W+", "-", name)
 
 
 def _places(traces: Traces | None) -> NDArray[np.intp]:

@@ -85,6 +85,22 @@ def split_for(method: Method, traces: Traces) -> tuple[Traces | None, Traces]:
     return None, traces
 
 
+def parts_of(traces: Traces, tested_digest: str) -> tuple[Traces | None, Traces] | None:
+    """What was learned from and what tested, told by the digest of the latter.
+
+    None if neither the traces nor what `split_for` leaves of them have that digest.
+    """
+    if traces.digest == tested_digest:
+        return None, traces
+    for method in (Method.RESCALED_CHAINS, Method.SPLIT):
+        # Fewer units than that leave one of the parts empty.
+        if traces.n_units * RESCALE_SHARE >= 1:
+            learned_from, tested = split_for(method, traces)
+            if tested.digest == tested_digest:
+                return learned_from, tested
+    return None
+
+
 def family_for(
     method: Method,
     risk: Risk,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calibration.certificate import Certificate, CertifiedLevel, Level
 from calibration.certify import Tested, aim, certify_policies, failed_at
-from calibration.defaults import Method, split_for
+from calibration.defaults import parts_of
 from calibration.evaluation import resolve_risk
 from calibration.exit_rule import (
     FULL_BUDGET,
@@ -64,20 +64,8 @@ def verify(
     certificate.require_traces(traces.fingerprint)
     risk = resolve_risk(certificate, risk)
     if order is None and certificate.n_order_problems:
-        order, traces = _set_apart(certificate, traces)
+        order, traces = parts_of(traces, certificate.calibration_digest) or (None, traces)
     return list(_differences(certificate, traces, order, risk))
-
-
-def _set_apart(certificate: Certificate, traces: Traces) -> tuple[Traces | None, Traces]:
-    """The parts of traces that were learned from and that tested, if these are the whole."""
-    is_part = traces.digest == certificate.calibration_digest
-    if is_part or traces.n_units <= certificate.n_units:
-        return None, traces
-    for method in (Method.RESCALED_CHAINS, Method.SPLIT):
-        order, tested = split_for(method, traces)
-        if tested.digest == certificate.calibration_digest:
-            return order, tested
-    return None, traces
 
 
 def _differences(

@@ -112,7 +112,7 @@ def of_p_values(findings: Findings) -> Caption:
         "or came after one that did. "
         f"{count(len(certificate.tested.policies), 'policy was', 'policies were')} in line to be "
         "tested."
-        + ("" if certified else " A level not certified shows the policy that was tested first."),
+        + ("" if certified else " A level not certified shows the policy reported as failed."),
         "p-values of risk above α over λ1 and λ2. " + " ".join(map(_map, findings.maps)),
     )
 

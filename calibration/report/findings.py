@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate import Certificate
-from calibration.defaults import Method, split_for
+from calibration.defaults import parts_of
 from calibration.errors import CalibrationError
 from calibration.evaluation import LevelReplay, replay_certificate, resolve_risk
 from calibration.families import full_budget
@@ -153,17 +153,13 @@ def find(
 
 def _tested_part(certificate: Certificate, traces: Traces) -> Traces:
     """The problems that tested: all of the traces, or what is left without those that ordered."""
-    digest = traces.digest
-    if digest == certificate.calibration_digest:
-        return traces
-    if certificate.n_order_problems and traces.n_problems > certificate.n_problems:
-        for method in (Method.RESCALED_CHAINS, Method.SPLIT):
-            _, tested = split_for(method, traces)
-            if tested.digest == certificate.calibration_digest:
-                return tested
+    parts = parts_of(traces, certificate.calibration_digest)
+    if parts is not None:
+        _, tested = parts
+        return tested
     raise CalibrationError(
-        f"the traces (digest {digest[:12]}) are not those that certificate {certificate.id} was "
-        f"fitted on (digest {certificate.calibration_digest[:12]}): give those, and other problems "
+        f"the traces (digest {traces.digest[:12]}) are not those that certificate "
+        f"{certificate.id} was fitted on (digest {certificate.calibration_digest[:12]}): give those, and other problems "
         "as test traces"
     )
 

@@ -1,14 +1,14 @@
 """p-values over λ1 x λ2 around a level's policy, and which of the tested policies lie there."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate import Certificate, CertifiedLevel, Level
-from calibration.certify import aim, certify_policies
+from calibration.certify import Tested, aim, certify_policies, failed_at
 from calibration.exit_rule import ExitPolicy
 from calibration.families import (
     LAMBDA_HIGH,
@@ -62,8 +62,9 @@ class PValueMap:
     Attributes:
         alpha: the level.
         certified: whether the level is.
-        centre: the policy served at this level; where nothing is certified, the one tested first.
-            If it never gives up, its patience is that of most tested policies that do.
+        centre: the policy served at this level; where nothing is certified, the one whose failure
+            the certificate reports. If it never gives up, its patience is that of most tested
+            policies that do.
         low_X: λ1, rising; `NEVER_LOW` never fires.
         high_Y: λ2, rising; the last never fires.
         p_YX: p-values; NaN where λ1 would reach λ2.
@@ -88,9 +89,11 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
         risk: what the certificate bounds.
     """
     family, levels = certificate.tested, certificate.levels
+    tested = _repeat_tests(certificate, traces, risk)
     patience = _usual_patience(family, interval_of(traces))
     centres = [
-        _centre(family, number, level, patience, risk) for number, level in enumerate(levels)
+        _centre(family, number, level, tested, patience, risk)
+        for number, level in enumerate(levels)
     ]
     low_X = _axis(LOWS, map(low_of, family.policies), map(low_of, centres), MOST_LOWS)
     high_Y = _axis(
@@ -99,7 +102,6 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
         map(high_of, centres),
         MOST_HIGHS,
     )
-    certified_LT = _verdicts(certificate, traces, risk)
     return tuple(
         PValueMap(
             alpha=level.alpha,
@@ -108,17 +110,7 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
             low_X=low_X,
             high_Y=high_Y,
             p_YX=_p_values(certificate, traces, risk, number, _plane(centre, low_X, high_Y)),
-            tested=tuple(
-                TestedPolicy(
-                    low_of(family.policies[t]),
-                    high_of(family.policies[t]),
-                    _in_plane(family.policies[t], centre),
-                    bool(certified_LT[number, t]),
-                )
-                for t in sorted(
-                    {*_reachable(family, number), *np.flatnonzero(certified_LT[number])}
-                )
-            ),
+            tested=tuple(_in_line(family, number, centre, tested.certified_LT[number])),
         )
         for number, (level, centre) in enumerate(zip(levels, centres, strict=True))
     )
@@ -145,9 +137,13 @@ def _usual_patience(family: Family, interval: int) -> int:
     return Counter(patiences).most_common(1)[0][0]
 
 
-def _centre(family: Family, number: int, level: Level, patience: int, risk: Risk) -> ExitPolicy:
-    first, _ = family.first(number)
-    policy = level.policy if isinstance(level, CertifiedLevel) else family.policies[first]
+def _centre(
+    family: Family, number: int, level: Level, tested: Tested, patience: int, risk: Risk
+) -> ExitPolicy:
+    if isinstance(level, CertifiedLevel):
+        policy = level.policy
+    else:
+        policy = family.policies[failed_at(family, tested, number)]
     if _never_gives_up(policy):
         policy = replace(policy, patience=patience)
     return replace(policy, answer_on_low=policy.answer_on_low or risk.answers_always)
@@ -197,7 +193,7 @@ def _p_values(
     return p_YX
 
 
-def _verdicts(certificate: Certificate, traces: Traces, risk: Risk) -> NDArray[np.bool_]:
+def _repeat_tests(certificate: Certificate, traces: Traces, risk: Risk) -> Tested:
     family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
     losses = replay(traces, family.policies, risk, certificate.procedure).losses
     return certify_policies(
@@ -208,11 +204,22 @@ def _verdicts(certificate: Certificate, traces: Traces, risk: Risk) -> NDArray[n
         certificate.promise,
         certificate.p_value,
         _seed(certificate),
-    ).certified_LT
+    )
 
 
 def _seed(certificate: Certificate) -> int:
     return int(certificate.calibration_digest[:8], 16)
+
+
+def _in_line(
+    family: Family, number: int, centre: ExitPolicy, certified_T: NDArray[np.bool_]
+) -> Iterator[TestedPolicy]:
+    reachable = _reachable(family, number)
+    for t, policy in enumerate(family.policies):
+        # What passed at a smaller alpha is certified here too, wherever it was tested.
+        if t in reachable or certified_T[t]:
+            in_plane = _in_plane(policy, centre)
+            yield TestedPolicy(low_of(policy), high_of(policy), in_plane, bool(certified_T[t]))
 
 
 def _reachable(family: Family, number: int) -> set[int]:

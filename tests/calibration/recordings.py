@@ -49,13 +49,35 @@ def several_rollouts(traces: Traces, rollouts: int) -> Traces:
     )
 
 
+def copies(traces: Traces, times: int, *, as_problems: bool = False) -> Traces:
+    """Traces of one rollout per problem, each one copied: into rollouts, or a group of problems."""
+    n = traces.n_problems
+    row_R = np.repeat(np.arange(n), times)
+    copy_R = np.tile(np.arange(times), n)
+    per_row = ("natural_R", "final_R", "tokens_RC", "confidence_RC")
+    per_row += ("answer_class_RC", "answer_tokens_RC", "correct_RC")
+    copied = {name: getattr(traces, name)[row_R] for name in per_row}
+    if not as_problems:
+        return replace(traces, problem_R=row_R, rollout_R=copy_R, **copied)
+    return replace(
+        traces,
+        problem_ids=tuple(
+            f"{traces.problem_ids[i]}-{k:03d}" for i in range(n) for k in range(times)
+        ),
+        groups=tuple(traces.problem_ids[i] for i in row_R),
+        problem_R=np.arange(n * times),
+        rollout_R=np.zeros(n * times, dtype=np.int64),
+        **copied,
+    )
+
+
 def in_groups(traces: Traces, size: int) -> Traces:
     """The same problems, each `size` of them in a group."""
     return replace(traces, groups=tuple(f"g{i // size:04d}" for i in range(traces.n_problems)))
 
 
 def distorted(traces: Traces, slope: float, offset: float) -> Traces:
-    """Calibrated confidences, shown on a scale on which logit P(right) = slope · logit c + offset."""
+    """Calibrated confidences, shown as those c with logit P(right) = slope · logit c + offset."""
     return replace(traces, confidence_RC=expit((logit(traces.confidence_RC) - offset) / slope))
 
 

@@ -21,8 +21,10 @@ from calibration import (
     CertificateError,
     CertifiedLevel,
     Chain,
+    Correction,
     ExitPolicy,
     ExitReason,
+    Family,
     InfeasibleLevel,
     Promise,
     PValue,
@@ -411,6 +413,17 @@ def test_the_map_repeats_the_certificate(findings: Findings, certificate: Certif
         else:
             assert not any(t.certified for t in found.tested)
             assert found.centre == replace(POLICIES[0], patience=16)
+
+
+def test_the_map_of_a_level_that_failed_is_around_what_came_closest(traces: Traces) -> None:
+    family = Family(POLICIES, Correction.HOLM, "no order")
+    failed = certify(traces, alphas=[0.01], family=family)
+    (level,) = failed.levels
+    (found,) = find(failed, traces, None, None).maps
+    x = found.low_X.index(found.centre.lambda_low)
+    y = found.high_Y.index(found.centre.lambda_high)
+    assert found.p_YX[y, x] == pytest.approx(level.p_value)
+    assert not found.certified
 
 
 def test_the_map_holds_all_other_settings(findings: Findings, traces: Traces) -> None:
