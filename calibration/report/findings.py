@@ -159,8 +159,8 @@ def _tested_part(certificate: Certificate, traces: Traces) -> Traces:
         return tested
     raise CalibrationError(
         f"the traces (digest {traces.digest[:12]}) are not those that certificate "
-        f"{certificate.id} was fitted on (digest {certificate.calibration_digest[:12]}): give those, and other problems "
-        "as test traces"
+        f"{certificate.id} was fitted on (digest {certificate.calibration_digest[:12]}): give "
+        "those, and other problems as test traces"
     )
 
 
