@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from calibration import (
     Certificate,
-    CertifiedLevel,
     Traces,
     auroc,
-    evaluate,
     expected_calibration_error,
     majority_vote,
     read_traces,
+    replay_certificate,
 )
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.guarantees import find_certificates
@@ -128,15 +127,18 @@ def probe_table(traces: Traces) -> list[str]:
 def risk_table(traces: Traces, certificate: Certificate) -> list[str]:
     """Each certified policy on problems used nowhere before."""
     lines = [
-        "| α | realised risk | answered | answered and right | tokens | full budget | saved |",
+        "| α | realised risk (95 %) | answered | answered right | tokens | full budget | saved |",
         "|---|---|---|---|---|---|---|",
     ]
-    for level in certificate.levels:
-        if not isinstance(level, CertifiedLevel):
+    for level in replay_certificate(certificate, traces):
+        found = level.evaluation
+        if found is None:
             lines.append(f"| {level.alpha} | infeasible: {level.reason} | | | | | |")
             continue
-        (found,) = evaluate([level.policy], traces)
-        risk = "none answered" if found.realised_risk is None else f"{found.realised_risk:.3f}"
+        risk = "none answered"
+        if found.risk_interval is not None:
+            low, high = found.risk_interval
+            risk = f"{found.realised_risk:.3f} ({low:.3f} to {high:.3f})"
         lines.append(
             f"| {level.alpha} | {risk} | {found.answered_share:.2f} | {found.right_share:.2f} | "
             f"{found.tokens:.0f} | {found.full_budget_tokens:.0f} | {1 - found.tokens_share:.0%} |"
@@ -158,7 +160,8 @@ def main() -> None:
         print(f"## {title}\n", *lines, "", sep="\n")
     for path in find_certificates(EMBEDDED_MODEL):
         certificate = Certificate.load(path)
-        print(f"## Certificate {certificate.id}\n", *risk_table(traces, certificate), "", sep="\n")
+        print(f"## Certificate {certificate.id}, n = {certificate.procedure.samples}\n")
+        print(*risk_table(traces, certificate), "", sep="\n")
 
 
 if __name__ == "__main__":

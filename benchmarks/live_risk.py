@@ -24,6 +24,7 @@ async def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, default=Path("runs/embedded/test-240-0.jsonl"))
+    parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     options = parser.parse_args()
@@ -35,17 +36,18 @@ async def main() -> None:
         turns = asyncio.Semaphore(AT_A_TIME)
         for alpha in ALPHAS:
             replies = await asyncio.gather(
-                *(ask(client, turns, row["problem"], alpha) for row in problems)
+                *(ask(client, turns, row["problem"], alpha, options.samples) for row in problems)
             )
             print(row_of(alpha, problems, replies))
 
 
 async def ask(
-    client: httpx.AsyncClient, turns: asyncio.Semaphore, problem: str, alpha: float
+    client: httpx.AsyncClient, turns: asyncio.Semaphore, problem: str, alpha: float, samples: int
 ) -> dict[str, object] | None:
     """The response of `/solve`, or None where alpha is infeasible."""
     async with turns:
-        response = await client.post("/solve", json={"problem": problem, "alpha": alpha})
+        question = {"problem": problem, "alpha": alpha, "n": samples}
+        response = await client.post("/solve", json=question)
     if response.status_code == 409:
         return None
     response.raise_for_status()

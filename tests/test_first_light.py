@@ -82,7 +82,7 @@ def test_health_answers_long_before_the_engine_is_up(served: Served) -> None:
 
 def test_a_question_is_answered_under_the_shipped_certificate(served: Served) -> None:
     replies = [served.solve(return_trace=True).json() for _ in range(4)]
-    (certificate,) = find_certificates(EMBEDDED_MODEL)
+    certificate, *_ = find_certificates(EMBEDDED_MODEL)
     for reply in replies:
         guarantee = reply["guarantee"]
         assert reply["no_guarantee_reason"] is None
@@ -100,11 +100,18 @@ def test_a_question_is_answered_under_the_shipped_certificate(served: Served) ->
     assert early, "the probe stopped at least one of them"
 
 
-def test_another_procedure_is_answered_without_a_guarantee(served: Served) -> None:
+def test_several_samples_have_a_certificate_of_their_own(served: Served) -> None:
     voted = served.solve(n=4).json()
-    assert voted["guarantee"] is None
-    assert "n is 4, certified is 1" in voted["no_guarantee_reason"]
+    _, certificate, _ = find_certificates(EMBEDDED_MODEL)
+    assert voted["guarantee"]["certificate"] in certificate.read_text()
     assert len(voted["samples"]) == 4
+
+
+def test_another_procedure_is_answered_without_a_guarantee(served: Served) -> None:
+    voted = served.solve(n=3).json()
+    assert voted["guarantee"] is None
+    assert "n is 3, certified is 1" in voted["no_guarantee_reason"]
+    assert len(voted["samples"]) == 3
     shorter = served.solve(max_tokens=64).json()
     assert shorter["guarantee"] is None
     assert "max_tokens" in shorter["no_guarantee_reason"]

@@ -5,19 +5,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from calibration import (
+    FULL_BUDGET,
     CalibrationError,
+    Chain,
+    Correction,
+    ExitPolicy,
+    Family,
     Fingerprint,
+    Graph,
+    Outcomes,
+    Risk,
     Rollout,
     TraceError,
     Traces,
+    certify,
+    family_of_chains,
     read_traces,
     write_traces,
 )
+from tests.calibration.recordings import in_groups, sure
 
 MakeRollout = Callable[..., Rollout]
 
@@ -125,3 +137,199 @@ def test_no_rollouts_at_all(tmp_path: Path, fingerprint: Fingerprint) -> None:
     with pytest.raises(TraceError, match="rollouts: no rows"):
         Traces.from_rollouts([], None)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def sound(fingerprint: Fingerprint) -> Traces:
+    """40 problems, all answered right at once."""
+    return sure(fingerprint, 40)
+
+
+@pytest.mark.parametrize(
+    ("n", "asked", "message"),
+    [
+        (
+            15,
+            {},
+            r"15 problems or groups to test on, and alpha = 0.2, tested at 0.0333, takes at least "
+            r"16 even if no answer is wrong \(alpha = 0.05: 67\): record more problems",
+        ),
+        (21, {"alphas": [0.1]}, "21 problems .* takes at least 22 "),
+        (9, {"promise": "pointwise"}, r"tested at 0.1, takes at least 11 .*0.05: 45\)"),
+        (22, {"method": "split"}, "15 problems .* at least 16 "),  # seven of them lay out the path
+        (1, {"method": "split"}, "of 1 problems or groups leaves a part empty: .* or record more"),
+    ],
+)
+def test_fewer_problems_than_any_level_needs(
+    fingerprint: Fingerprint, n: int, asked: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CalibrationError, match=message):
+        certify(sure(fingerprint, n), **asked)
+
+
+def test_groups_are_what_is_counted(sound: Traces) -> None:
+    with pytest.raises(CalibrationError, match="10 problems or groups to test on"):
+        certify(in_groups(sound, 4))
+
+
+def test_just_enough_problems_are_no_error(fingerprint: Fingerprint) -> None:
+    made = certify(sure(fingerprint, 16))
+    assert [level.certified for level in made.levels] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"alphas": []}, r"alphas are \[\]: give at least one"),
+        ({"alphas": [0.1, 0.1]}, r"alphas are \[0.1, 0.1\]: give at least one, none twice"),
+        ({"alphas": [0.1, 0.0]}, "alpha is 0.0: give a rate between 0 and 1"),
+        ({"alphas": [1.0]}, "alpha is 1.0: give a rate"),
+        ({"alphas": [-0.1]}, "alpha is -0.1: give a rate"),
+        ({"alphas": [float("nan")]}, "alpha is nan: give a rate"),
+        ({"delta": 0.0}, "delta is 0.0: give a rate"),
+        ({"delta": 1}, "delta is 1: give a rate"),
+        ({"slack": -0.1}, "slack is -0.1: give a share of the questions, 0 to 1"),
+        ({"slack": float("nan")}, "slack is nan: give a share"),
+        ({"risk": "regrets"}, "risk 'regrets' is unknown: give one of selective, error, regret"),
+        ({"promise": "both"}, "promise 'both' is unknown: give one of simultaneous, pointwise"),
+        ({"method": "best"}, "method 'best' is unknown: give one of auto, fixed-sequence, chains"),
+        ({"p_value": "t-test"}, "p_value 't-test' is unknown: give one of auto, binomial, betting"),
+        ({"vote": "loudest", "samples": 2}, "vote is 'loudest': give one of confidence, majority"),
+        ({"samples": 0}, "samples is 0: give 1 or more"),
+        ({"samples": 2}, "problem 'p000' has 1 rollouts and the procedure takes 2 samples: record"),
+        ({"draws": 3}, "draws is 3 with one sample: every rollout is a draw, leave it out"),
+        ({"samples": 2, "draws": 0}, "draws is 0: give 1 or more"),
+    ],
+)
+def test_arguments_of_certify(sound: Traces, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(CalibrationError, match=message):
+        certify(sound, **asked)
+
+
+def test_one_problem_with_fewer_rollouts_than_samples(
+    make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    rollouts = [make_rollout(f"p{i:02d}", rollout=r) for i in range(40) for r in range(3)]
+    del rollouts[3 * 17 + 1]
+    traces = Traces.from_rollouts(rollouts, fingerprint)
+    with pytest.raises(CalibrationError, match=r"'p17' has 2 rollouts .* 3 samples: record at le"):
+        certify(traces, samples=3)
+
+
+def test_binomial_on_averages(fingerprint: Fingerprint, sound: Traces) -> None:
+    """Whatever their values are: these all happen to be 0."""
+    for averaged, asked in [
+        (sure(fingerprint, 40, rollouts=2), {}),
+        (sure(fingerprint, 40, rollouts=4), {"samples": 2}),
+        (in_groups(sound, 2), {}),
+        (sound, {"risk": Risk.custom("own", lambda outcomes: ~outcomes.correct_DT)}),
+    ]:
+        with pytest.raises(CalibrationError, match=r"losses are averages .* use 'betting'"):
+            certify(averaged, p_value="binomial", **asked)
+
+
+class TestOrder:
+    """Labelled problems that lay out what others test."""
+
+    @pytest.fixture
+    def order(self, fingerprint: Fingerprint) -> Traces:
+        return sure(fingerprint, 20, name="o")
+
+    def test_shares_problems(self, sound: Traces) -> None:
+        some = sound.select(np.arange(40) < 5)
+        message = "5 problems or groups are in both splits, 'problem p000' among them: .*split with"
+        with pytest.raises(CalibrationError, match=message):
+            certify(sound, order=some)
+        family = family_of_chains([[Chain((FULL_BUDGET,), 1.0)]] * 3, "learned on order")
+        with pytest.raises(CalibrationError, match=message):
+            certify(sound, order=some, family=family)
+
+    def test_shares_a_group(self, sound: Traces, order: Traces) -> None:
+        with pytest.raises(CalibrationError, match=r"2 problems or groups .* 'group g0000'"):
+            certify(in_groups(sound, 2), order=in_groups(order, 10))
+
+    def test_shares_problems_that_only_one_side_groups(self, sound: Traces) -> None:
+        some = in_groups(sound.select(np.arange(40) < 5), 5)
+        with pytest.raises(CalibrationError, match="5 problems or groups are in both splits"):
+            certify(sound, order=some)
+
+    def test_of_another_recording(
+        self, sound: Traces, order: Traces, fingerprint: Fingerprint
+    ) -> None:
+        hotter = replace(order, fingerprint=replace(fingerprint, temperature=1.0))
+        with pytest.raises(
+            CalibrationError, match=r"temperature: 0\.8 here, 1\.0 there\. Record both"
+        ):
+            certify(sound, order=hotter)
+        with pytest.raises(CalibrationError, match="one split carries a fingerprint and the other"):
+            certify(sound, order=replace(order, fingerprint=None))
+
+    def test_of_its_own_is_no_error(self, sound: Traces, order: Traces) -> None:
+        made = certify(sound, alphas=[0.2], order=order, method="split")
+        assert made.n_order_problems == 20
+
+
+class TestFamilies:
+    def test_thresholds_out_of_order(self) -> None:
+        with pytest.raises(
+            CalibrationError, match=r"low threshold reaches 0\.8 and lambda_high is 0"
+        ):
+            ExitPolicy(lambda_low=0.8, lambda_high=0.7)
+
+    def test_a_policy_that_may_abstain_where_every_question_counts(self, sound: Traces) -> None:
+        family = family_of_chains([[Chain((ExitPolicy(lambda_answer=0.5),), 1.0)]], "by hand")
+        with pytest.raises(
+            CalibrationError, match=r"policy 0 has lambda_answer = 0.5, .* 'regret'"
+        ):
+            certify(sound, risk="regret", alphas=[0.2], family=family)
+
+    @pytest.mark.parametrize(
+        ("weights", "graph", "message"),
+        [
+            (None, None, "a family tested by a graph needs weights and edges: give both"),
+            (((1.0,),) * 3, None, "needs weights and edges"),
+            (((1.0,),) * 2, Graph(((),)), r"rows of \[1, 1\] weights for 3 alphas and 1 policies"),
+            (((0.5, 0.5),) * 3, Graph(((),)), r"rows of \[2, 2, 2\] weights .* give a row per al"),
+            (((1.5,),) * 3, Graph(((),)), "weights sum to 1.5"),
+            (((1.0,),) * 3, Graph(((), ())), "1 p-values, 1 weights, a graph of 2"),
+        ],
+    )
+    def test_weights_that_do_not_fit(
+        self, sound: Traces, weights: Any, graph: Graph | None, message: str
+    ) -> None:
+        family = Family((FULL_BUDGET,), Correction.GRAPH, "by hand", weights, graph)
+        with pytest.raises(CalibrationError, match=message):
+            certify(sound, family=family)
+
+    def test_no_policies(self, sound: Traces) -> None:
+        with pytest.raises(CalibrationError, match="policies is empty"):
+            certify(sound, family=Family((), Correction.BONFERRONI, "by hand"))
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (
+            lambda o: o.tokens_DT,
+            r"loss 'own' has the value \d+\.0: give numbers in \[0, 1\], scaled",
+        ),
+        (lambda o: -1.0 * o.correct_DT, "has the value -1.0"),
+        (lambda o: np.full(o.correct_DT.shape, np.nan), "has the value nan"),
+        (
+            lambda o: o.full_correct_D,
+            r"has the shape \(\d+,\): give draws x policies, \(\d+, \d+\)",
+        ),
+        (lambda o: 0.5, r"has the shape \(\)"),
+        (lambda o: np.full(o.correct_DT.shape, "wrong"), "is of type <U5: give numbers"),
+    ],
+)
+def test_a_loss_of_ones_own(sound: Traces, loss: Callable[[Outcomes], Any], message: str) -> None:
+    with pytest.raises(CalibrationError, match=message):
+        certify(sound, risk=Risk.custom("own", loss))
+
+
+def test_a_loss_of_ones_own_under_a_name_that_is_taken() -> None:
+    with pytest.raises(
+        CalibrationError, match="risk 'error' is built in: give your loss another n"
+    ):
+        Risk.custom("error", lambda outcomes: ~outcomes.correct_DT)

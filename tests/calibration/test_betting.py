@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from calibration.losses import Losses
 from calibration.pvalues import PValue, fewest_problems, p_values
+from calibration.shuffle import shuffled
 
 LEVELS = (0.005, 0.02, 0.05, 0.1, 0.2, 0.4)
 
@@ -83,7 +84,7 @@ def test_the_enumeration_would_notice() -> None:
 def test_bets_are_placed_before_their_unit_is_seen(before: int) -> None:
     """Then wealth is linear in the loss of that unit; losses of alpha do not move it."""
     n, alpha, aim, seed = 100, 0.3, 0.1, 5
-    order = np.random.default_rng(seed).permutation(n)
+    order = shuffled(n, seed)
     loss_UT = np.full((n, 4), alpha)
     loss_UT[order[:before]] = [0.28]
     loss_UT[order[before]] = [0.0, 0.1, 0.2, alpha]

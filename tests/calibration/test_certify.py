@@ -119,7 +119,7 @@ def test_there_is_power(certificates: list[Certificate]) -> None:
     for certificate in certificates:
         for level in certified_levels(certificate):
             served[level.alpha].append(level)
-    assert len(served[0.2]) >= 0.9 * len(certificates)
+    assert len(served[0.2]) >= 0.8 * len(certificates)
     assert len(served[0.3]) >= 0.95 * len(certificates)
     tokens = np.mean([level.expected_tokens for level in served[0.3]])
     assert tokens < 0.8 * served[0.3][0].full_budget_tokens
@@ -234,6 +234,20 @@ def test_the_policy_served_is_the_cheapest_of_the_certified(world, risk: str, al
     assert near_T[chosen]
     tied_T = near_T & (found.tokens_T == level.expected_tokens)
     assert level.risk == found.losses.risk_T[tied_T].min()
+
+
+def test_a_tie_in_tokens_goes_to_the_lower_risk(
+    make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    """Every rollout ends by itself, and what it wrote is paid for, answered or not."""
+    rollouts = [
+        make_rollout(f"p{i:02d}", (0.95 if i < 40 else 0.6,), (i < 40,), end=8) for i in range(45)
+    ]
+    bold, careful = ExitPolicy(lambda_answer=0.5), ExitPolicy(lambda_answer=0.9)
+    for policies in ((bold, careful), (careful, bold)):
+        family = Family(policies, Correction.BONFERRONI, "by hand")
+        made = certify(Traces.from_rollouts(rollouts, fingerprint), alphas=[0.3], family=family)
+        assert made.level_for(0.3).policy == careful
 
 
 def test_from_file_to_file(tmp_path: Path, fingerprint: Fingerprint, make_rollout) -> None:

@@ -1,14 +1,13 @@
 import json
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from rlcm_serve.cli import main
+from tests.rlcm_serve.command_line import Rlcm
 from training.tasks.problems import FAMILIES, LEVELS, Split, split_of
 
 RLCM = Path(sys.executable).with_name("rlcm")
@@ -27,7 +26,8 @@ def installed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def test_help_names_every_command_in_a_folder_that_has_its_own_training(tmp_path: Path) -> None:
     done = installed(tmp_path, "--help")
     assert done.returncode == 0, done.stderr
-    for command in ("serve", "solve", "collect", "fit", "train", "examples"):
+    commands = ("serve", "solve", "collect", "fit", "verify", "replay", "plan", "report")
+    for command in (*commands, "train", "examples"):
         assert f" {command} " in done.stdout
 
 
@@ -41,36 +41,9 @@ def test_examples_as_jsonl_are_labelled_problems_of_their_split(tmp_path: Path) 
 
 
 def test_an_error_of_the_installed_command_is_one_line_and_status_1(tmp_path: Path) -> None:
-    done = installed(tmp_path, "fit", "--order", "no.parquet", "--calibration", "x", "--out", "y")
+    done = installed(tmp_path, "fit", "no.parquet", "--out", "y")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: no.parquet: no such file or directory\n"
-
-
-class Rlcm:
-    """The command line within this process, which is quicker."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, command: str) -> tuple[int, str, str]:
-        """Exit status, stdout and stderr."""
-        self._monkeypatch.setattr(sys, "argv", ["rlcm", *command.split()])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = self._capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-
-@pytest.fixture
-def rlcm(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Rlcm]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # typer sets its own
-    on_stop = signal.getsignal(signal.SIGTERM)
-    yield Rlcm(monkeypatch, capsys)
-    signal.signal(signal.SIGTERM, on_stop)
 
 
 def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
@@ -88,7 +61,7 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
         ("solve x --model ./none", "no model folder './none'"),
         ("solve x --alpha 2 --no-certificate", "alpha is 2.0"),
         ("train probe --model some/where/else --data x", "no model folder"),
-        ("fit --order empty.jsonl --calibration x --out y", "not Parquet"),
+        ("fit empty.jsonl --out y", "not Parquet"),
     ],
 )
 def test_an_error_is_one_line_and_status_1(rlcm: Rlcm, command: str, message: str) -> None:
@@ -107,8 +80,12 @@ def test_an_error_is_one_line_and_status_1(rlcm: Rlcm, command: str, message: st
         "examples --count 0",
         "collect --rollouts 0",
         "train probe --interval 0",
-        "fit --alphas few --order x --calibration y --out z",
-        "fit --promise none --order x --calibration y --out z",
+        "fit x --alpha few --out z",
+        "fit x",
+        "fit --out z",
+        "fit x --n 0 --out z",
+        "verify c.json",
+        "replay c.json",
     ],
 )
 def test_a_wrong_option_is_a_usage_error(rlcm: Rlcm, command: str) -> None:

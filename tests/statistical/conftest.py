@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.statistical.report import Found, write
+from tests.statistical.report import Findings
 
 
 @pytest.fixture(scope="session")
-def findings() -> Iterator[list[Found]]:
-    """Whatever tests append is written down at the end, also if some fail."""
-    found: list[Found] = []
+def findings() -> Iterator[Findings]:
+    """Whatever tests add is written down at the end, also if some fail."""
+    found = Findings()
     yield found
-    write(found)
+    found.write()

@@ -1,5 +1,6 @@
 """Which cells are simulated: every pair of settings at least once, in few rows."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, product
 
@@ -12,8 +13,9 @@ Pair = tuple[int, object, int, object]
 def pairwise(factors: Mapping[str, Sequence[object]], allowed: Callable[[Row], bool]) -> list[Row]:
     """A covering array of strength two, greedily: the same for the same factors.
 
-    Each row is the allowed combination that meets most pairs not yet met, the first of equals. A
-    pair that occurs in no allowed combination is left out.
+    Each row is the allowed combination that meets most pairs not yet met; of equals, the one whose
+    pairs were met least often so far, and then the first. A pair that occurs in no allowed
+    combination is left out.
 
     Args:
         factors: settings by name; a row holds one of each, in this order.
@@ -22,11 +24,18 @@ def pairwise(factors: Mapping[str, Sequence[object]], allowed: Callable[[Row], b
     rows = [row for row in product(*factors.values()) if allowed(row)]
     pairs_by_row = [_pairs(row) for row in rows]
     missing: set[Pair] = set().union(*pairs_by_row)
+    met: Counter[Pair] = Counter()
+
+    def gain(index: int) -> tuple[int, int]:
+        pairs = pairs_by_row[index]
+        return len(pairs & missing), -sum(met[pair] for pair in pairs)
+
     design = []
     while missing:
-        best = max(range(len(rows)), key=lambda index: len(pairs_by_row[index] & missing))
+        best = max(range(len(rows)), key=gain)
         design.append(rows[best])
         missing -= pairs_by_row[best]
+        met.update(pairs_by_row[best])
     return design
 
 

@@ -1,5 +1,7 @@
 """The harness catches procedures that are wrong, by a wide margin; valid ones pass beside them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,9 @@ from tests.statistical import broken
 from tests.statistical.design import most_errors
 from tests.statistical.harness import (
     Certifier,
+    Serve,
     Setting,
     Source,
-    Tally,
     certifiers,
     certify_family,
     run,
@@ -23,25 +25,43 @@ from tests.statistical.harness import (
 from tests.statistical.nulls import ABOVE, Nulls, Shape
 from tests.statistical.policies import DELTA, Structure
 from tests.statistical.population import Population, Recording
+from tests.statistical.report import FITS, Findings
 from tests.statistical.worlds import CLUSTERED, GUESSING, OVERCONFIDENT
 
-FITS = 300
 CELLS = 20
 ALPHA = 0.2
 
 
-def tally(source: Source, setting: Setting, certify: Certifier, serve=served) -> Tally:
-    (only,) = run(source, setting, {"procedure": certify}, serve).values()
-    return only
+@dataclass(frozen=True)
+class Trial:
+    """One promise put to the test by many fits."""
+
+    fits: int
+    findings: Findings
+
+    def catches(
+        self,
+        name: str,
+        source: Source,
+        certify: Certifier,
+        n: int,
+        *,
+        alphas: tuple[float, ...] = (ALPHA,),
+        kind: PValue = PValue.BINOMIAL,
+        promise: Promise = Promise.POINTWISE,
+        serve: Serve = served,
+    ) -> bool:
+        """Whether `certify` serves falsely more often than the design allows, by far."""
+        setting = Setting(alphas, kind, n, self.fits, seed=5, promises=(promise,), own_aims=False)
+        (found,) = run(source, setting, {name: certify}, serve).values()
+        if self.fits == FITS:
+            self.findings.broken[name] = found.served_violations / self.fits
+        return found.served_violations > 1.3 * most_errors(self.fits, DELTA, CELLS)
 
 
-def pointwise(alphas: tuple[float, ...], kind: PValue, n: int) -> Setting:
-    return Setting(alphas, kind, n, FITS, seed=5, promises=(Promise.POINTWISE,))
-
-
-def is_caught(found: Tally) -> bool:
-    """More violations than the design allows, and by more than chance could bring about."""
-    return found.served_violations > 1.3 * most_errors(FITS, DELTA, CELLS)
+@pytest.fixture(params=[300, pytest.param(FITS, marks=pytest.mark.statistical)])
+def trial(request: pytest.FixtureRequest, findings: Findings) -> Trial:
+    return Trial(request.param, findings)
 
 
 @pytest.fixture(scope="module")
@@ -54,56 +74,60 @@ def guessing() -> Population:
     return Population.replayed(GUESSING, SELECTIVE, Recording(1, 1), 20_000, seed=1)
 
 
-def below(population: Population) -> tuple[float]:
+def below(population: Population) -> tuple[float, ...]:
     """A level just below every risk."""
     return (float(population.risk_T.min() / ABOVE),)
 
 
-def test_the_best_bound_of_a_grid(nulls: Nulls, guessing: Population) -> None:
-    setting = pointwise((ALPHA,), PValue.BINOMIAL, 200)
-    assert is_caught(tally(nulls, setting, broken.best_bound))
-    setting = pointwise(below(guessing), PValue.BINOMIAL, 300)
-    assert is_caught(tally(guessing, setting, broken.best_bound))
+def test_the_best_bound_of_a_grid(trial: Trial, nulls: Nulls, guessing: Population) -> None:
+    assert trial.catches("best bound, nulls", nulls, broken.best_bound, 200)
+    alphas = below(guessing)
+    assert trial.catches("best bound, guessing", guessing, broken.best_bound, 300, alphas=alphas)
 
 
-def test_an_order_learned_on_the_testing_labels(nulls: Nulls, guessing: Population) -> None:
-    setting = pointwise((ALPHA,), PValue.BINOMIAL, 200)
-    assert is_caught(tally(nulls, setting, broken.order_from_test_labels))
-    assert not is_caught(tally(nulls, setting, split))
-    setting = pointwise(below(guessing), PValue.BINOMIAL, 300)
-    assert is_caught(tally(guessing, setting, broken.order_from_test_labels))
-    assert not is_caught(tally(guessing, setting, split))
+def test_an_order_learned_on_the_testing_labels(
+    trial: Trial, nulls: Nulls, guessing: Population
+) -> None:
+    learned, alphas = broken.order_from_test_labels, below(guessing)
+    assert trial.catches("order from test labels, nulls", nulls, learned, 200)
+    assert not trial.catches("(valid) order from others, nulls", nulls, split, 200)
+    assert trial.catches("order from test labels, guessing", guessing, learned, 300, alphas=alphas)
+    assert not trial.catches(
+        "(valid) order from others, guessing", guessing, split, 300, alphas=alphas
+    )
 
 
-def test_rollouts_counted_as_problems() -> None:
+def test_rollouts_counted_as_problems(trial: Trial) -> None:
     nulls = Nulls(ALPHA, Shape.AVERAGED, nested=False, clustering=0.9)
-    setting = pointwise((ALPHA,), PValue.BETTING, 200)
-    counted = broken.rollouts_as_problems(nulls.grid, setting.alphas, rollouts=4)
-    assert is_caught(tally(nulls, setting, counted))
-    averaged = certifiers(nulls.grid, setting.alphas)[Structure.SEQUENCE]
-    assert not is_caught(tally(nulls, setting, averaged))
+    counted = broken.rollouts_as_problems(nulls.grid, (ALPHA,), rollouts=4)
+    averaged = certifiers(nulls.grid, (ALPHA,))[Structure.SEQUENCE]
+    kind = PValue.BETTING
+    assert trial.catches("binomial on 4 rollouts, nulls", nulls, counted, 200, kind=kind)
+    assert not trial.catches("(valid) betting, nulls", nulls, averaged, 200, kind=kind)
 
 
-def test_rollouts_counted_as_problems_in_a_clustered_world() -> None:
+def test_rollouts_counted_as_problems_in_a_clustered_world(trial: Trial) -> None:
     population = Population.replayed(CLUSTERED, ERROR, Recording(8, 1), 10_000, seed=1)
     family = population.grid.families((ALPHA,))[Structure.SEQUENCE]
     first = population.grid.columns(family.policies)[0]
-    setting = pointwise((population.risk_T[first] / ABOVE,), PValue.BETTING, 200)
-    counted = broken.rollouts_as_problems(population.grid, setting.alphas, rollouts=8)
-    assert is_caught(tally(population, setting, counted))
-    averaged = certifiers(population.grid, setting.alphas)[Structure.SEQUENCE]
-    assert not is_caught(tally(population, setting, averaged))
+    alphas = (float(population.risk_T[first] / ABOVE),)
+    counted = broken.rollouts_as_problems(population.grid, alphas, rollouts=8)
+    averaged = certifiers(population.grid, alphas)[Structure.SEQUENCE]
+    asked = {"alphas": alphas, "kind": PValue.BETTING}
+    assert trial.catches("binomial on 8 rollouts, clustered", population, counted, 200, **asked)
+    assert not trial.catches("(valid) betting, clustered", population, averaged, 200, **asked)
 
 
-def test_the_first_threshold_that_failed(nulls: Nulls) -> None:
-    setting = pointwise((ALPHA,), PValue.BINOMIAL, 200)
-    assert is_caught(tally(nulls, setting, broken.first_that_failed(nulls.grid, setting.alphas)))
+def test_the_first_threshold_that_failed(trial: Trial, nulls: Nulls) -> None:
+    failed = broken.first_that_failed(nulls.grid, (ALPHA,))
+    assert trial.catches("first that failed, nulls", nulls, failed, 200)
     world = Population.replayed(OVERCONFIDENT, SELECTIVE, Recording(1, 1), 20_000, seed=1)
-    setting = pointwise(world.levels(), PValue.BINOMIAL, 300)
-    assert is_caught(tally(world, setting, broken.first_that_failed(world.grid, setting.alphas)))
+    alphas = world.levels()
+    failed = broken.first_that_failed(world.grid, alphas)
+    assert trial.catches("first that failed, overconfident", world, failed, 300, alphas=alphas)
 
 
-def test_falling_through_to_another_level(nulls: Nulls) -> None:
+def test_falling_through_to_another_level(trial: Trial, nulls: Nulls) -> None:
     """Five levels, all but the same, each tested first on a policy of its own."""
     alphas = tuple((ALPHA * np.linspace(1 - 1e-7, 1, 5)).tolist())
     chain = nulls.grid.chains[0]
@@ -111,8 +135,9 @@ def test_falling_through_to_another_level(nulls: Nulls) -> None:
         [[Chain(chain[level:], 1.0)] for level in range(len(alphas))], "a chain per level"
     )
     certify = certify_family(family, nulls.grid)
-    setting = pointwise(alphas, PValue.BINOMIAL, 500)
-    assert is_caught(tally(nulls, setting, certify, broken.fall_through))
-    assert not is_caught(tally(nulls, setting, certify))
-    together = Setting(alphas, PValue.BINOMIAL, 500, FITS, 5, (Promise.SIMULTANEOUS,))
-    assert not is_caught(tally(nulls, together, certify))
+    assert trial.catches(
+        "falling through, nulls", nulls, certify, 500, alphas=alphas, serve=broken.fall_through
+    )
+    for promise in Promise:
+        name = f"(valid) {promise}, nulls"
+        assert not trial.catches(name, nulls, certify, 500, alphas=alphas, promise=promise)

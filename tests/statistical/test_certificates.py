@@ -135,7 +135,7 @@ def test_requests_are_served_at_their_risk(case: Case) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_requests_are_served_at_their_risk_in_full(case: Case) -> None:
-    check(case, fits=1000, units=200_000, cells=len(CASES) * 4)
+    check(case, fits=500, units=200_000, cells=len(CASES) * 4)
 
 
 def test_a_level_at_the_very_risk_of_a_policy_is_served_falsely_nearly_delta_of_the_time() -> None:

@@ -9,9 +9,8 @@ from tests.statistical.cells import ALPHAS, CELLS, CELLS_PER_STUDY, STUDIES, Stu
 from tests.statistical.design import most_errors
 from tests.statistical.harness import Tally
 from tests.statistical.policies import DELTA
-from tests.statistical.report import Found
+from tests.statistical.report import FITS, Findings, Found
 
-FITS = 2000
 UNITS = 100_000
 SMALL = [study for study in STUDIES if study.n <= 100 and not study.asymptotic][::4]
 """A seeded subset for every day."""
@@ -34,10 +33,10 @@ def test_the_promise_is_kept(study: Study) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("study", STUDIES, ids=str)
-def test_the_promise_is_kept_in_full(study: Study, findings: list[Found]) -> None:
+def test_the_promise_is_kept_in_full(study: Study, findings: Findings) -> None:
     """The asymptotic test promises nothing at any n: what it does is written down, not judged."""
     population = study.population(UNITS)
     tallies = study.run(population, FITS)
-    findings.append(Found(study, population.levels(ALPHAS), tallies))
+    findings.studies.append(Found(study, population.levels(ALPHAS), tallies))
     if not study.asymptotic:
         check(tallies, CELLS)
