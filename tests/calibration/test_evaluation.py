@@ -20,6 +20,7 @@ from calibration import (
     certify,
     evaluate,
     family_of_chains,
+    replay,
     replay_certificate,
 )
 from calibration.evaluation import resolve_risk
@@ -79,6 +80,23 @@ def test_normal_interval_of_averages(world) -> None:
     half = 1.959964 * wrong_U.std(ddof=1) / np.sqrt(200)
     assert found.realised_risk == pytest.approx(wrong_U.mean())
     assert found.risk_interval == pytest.approx((wrong_U.mean() - half, wrong_U.mean() + half))
+
+
+def test_normal_interval_of_a_ratio(world) -> None:
+    """Its width is what leaving out one group after the other gives.
+
+    Half of the questions are answered, most of them wrong: loss and weight go together.
+    """
+    traces = in_groups(world.draw(np.random.default_rng(10), 300), 3)
+    traces = replace(traces, correct_RC=~traces.correct_RC)
+    policy = ExitPolicy(lambda_answer=0.5)
+    (found,) = evaluate([policy], traces)
+    losses = replay(traces, [policy]).losses
+    loss_U, weight_U = losses.loss_UT[:, 0], losses.weight_UT[:, 0]
+    without_U = (loss_U.sum() - loss_U) / (weight_U.sum() - weight_U)
+    error = np.sqrt(99 / 100 * np.sum((without_U - without_U.mean()) ** 2))
+    low, high = found.risk_interval or (0, 0)
+    assert high - low == pytest.approx(2 * 1.959964 * error, rel=0.02)
 
 
 @pytest.mark.parametrize("group", [1, 3])
