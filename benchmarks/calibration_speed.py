@@ -22,7 +22,7 @@ import time
 import numpy as np
 
 from calibration import ExitPolicy, Traces
-from calibration.pvalues import best_p_value, p_values
+from calibration.pvalues import PValue, p_values
 from calibration.replay import replay
 from calibration.risks import risk_named
 
@@ -63,7 +63,7 @@ def measure(n_problems: int, n_policies: int, risk: str) -> str:
     start, processor = time.perf_counter(), time.process_time()
     losses = replay(traces, policies, risk_named(risk)).losses
     replayed = time.perf_counter()
-    p_values(losses, ALPHA, best_p_value(losses))
+    p_values(losses, ALPHA, PValue.BETTING)
     tested = time.perf_counter()
     processor = time.process_time() - processor
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -18,7 +18,7 @@ from calibration.procedure import ONE_SAMPLE
 
 ROOT = Path(__file__).resolve().parents[1]
 EMBEDDED = ROOT / "benchmarks/traces/embedded-calibration.parquet"
-EIGHT = ROOT / "benchmarks/traces/embedded-calibration-8.parquet"
+EIGHT = ROOT / "benchmarks/traces/embedded-study.parquet"
 WORLDS = ROOT / "tests/statistical/worlds.py"
 
 SIZES, FEW_SIZES = (100, 300, 1000, 3000), (300,)

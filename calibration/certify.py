@@ -86,7 +86,7 @@ def certify(
             range.
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise, method = _named("promise", Promise, promise), _named("method", Method, method)
+    promise, method = named("promise", Promise, promise), named("method", Method, method)
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
     if not 0 <= slack <= 1:
@@ -107,7 +107,7 @@ def certify(
     measured = replay(traces, family.policies, risk, procedure)
     kind = default_p_value(measured, risk)
     if p_value != "auto":
-        kind = _chosen(_named("p_value", PValue, p_value, "auto"), default=kind)
+        kind = _chosen(named("p_value", PValue, p_value, "auto"), default=kind)
     seed = int(traces.digest[:8], 16)
     tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
     fit = _Fit(
@@ -329,7 +329,16 @@ def _method(family: Family, kind: PValue) -> str:
     return f"Learn-then-Test: {test}; {family.source}"
 
 
-def _named(name: str, kind: type[Name], value: str, *others: str) -> Name:
+def named(name: str, kind: type[Name], value: str, *others: str) -> Name:
+    """The member of that name.
+
+    Args:
+        name: what to call the argument in the message.
+        others: values that are known besides.
+
+    Raises:
+        CalibrationError: there is none; the message lists those there are.
+    """
     try:
         return kind(value)
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certify import certify_policies, check_alphas, default_p_value
+from calibration.certify import certify_policies, check_alphas, default_p_value, named
 from calibration.defaults import RESCALE_FROM, RESCALE_SHARE, Method, family_for
 from calibration.errors import CalibrationError
 from calibration.fwer import Promise, delta_per_level
@@ -101,7 +101,7 @@ def plan(
         CalibrationError: an argument is out of range, or a pilot problem has too few rollouts.
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise = Promise(promise)
+    promise = named("promise", Promise, promise)
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
     if not sizes or min(sizes) < 1 or repeats < 1:

@@ -33,11 +33,6 @@ class PValue(StrEnum):
     """Asymptotic: a guarantee at no finite number of problems."""
 
 
-def best_p_value(losses: Losses) -> PValue:
-    """The most powerful finite-sample test: binomial for losses of 0 or 1, else betting."""
-    return PValue.BINOMIAL if losses.binary else PValue.BETTING
-
-
 def p_values(
     losses: Losses, alpha: float, kind: PValue, seed: int = 0, aim: ArrayLike = AIM
 ) -> NDArray[np.float64]:

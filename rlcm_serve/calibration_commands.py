@@ -307,7 +307,7 @@ def _print_plan(found: Plan) -> None:
             else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
         )
         floor = f"no test can with fewer than {found.fewest[alpha]}"
-        console.print(f"alpha {alpha:g}: {said}; {floor}", highlight=False)
+        console.print(f"alpha {alpha:g}: {said}; {floor}", highlight=False, soft_wrap=True)
 
 
 def report(

@@ -7,7 +7,6 @@ from calibration.errors import CalibrationError
 from calibration.losses import Losses
 from calibration.pvalues import (
     PValue,
-    best_p_value,
     binomial_p_value,
     binomial_p_values,
     clopper_pearson_upper,
@@ -103,13 +102,6 @@ def test_fewest_problems() -> None:
     assert fewest_problems(0.1, 0.1) == 22
     assert fewest_problems(0.05, 0.1) == 45
     assert binomial_p_value([0] * 22, 0.1) <= 0.1 < binomial_p_value([0] * 21, 0.1)
-
-
-def test_default_is_exact_where_it_can_be() -> None:
-    loss_UT = np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert best_p_value(Losses.unweighted(loss_UT)) is PValue.BINOMIAL
-    assert best_p_value(Losses.unweighted(loss_UT / 2)) is PValue.BETTING
-    assert best_p_value(Losses(loss_UT / 2, np.full((2, 2), 0.5))) is PValue.BETTING
 
 
 def test_binomial_counts_the_answered() -> None:

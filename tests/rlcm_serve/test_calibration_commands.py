@@ -439,6 +439,62 @@ class TestReplay:
         assert "problem 'n000' has 1 rollouts and the procedure takes 2 samples" in err
 
 
+class TestPlan:
+    def test_a_forecast(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 60)
+        status, out, _ = rlcm("plan pilot.parquet --risk regret --alpha 0.3 --promise pointwise")
+        assert status == 0
+        assert "regret risk, forecast from 60 problems or groups" in out
+        assert "alpha 0.3: about " in out.splitlines()[-1]
+        assert out.endswith("no test can with fewer than 7\n")
+
+    def test_json(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 60)
+        status, out, _ = rlcm("plan pilot.parquet --risk regret --alpha 0.3 --json")
+        assert status == 0
+        printed = json.loads(out)
+        assert (printed["risk"], printed["n_pilot"], printed["fewest"]) == (
+            "regret",
+            60,
+            {"0.3": 7},
+        )
+        certified = [forecast["certified"] for forecast in printed["forecasts"]]
+        assert certified[-1] == 1
+        assert {forecast["alpha"] for forecast in printed["forecasts"]} == {0.3}
+
+    def test_what_it_refuses(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 20)
+        for options, message in [
+            ("--alpha 2", "alpha is 2.0: give a rate"),
+            ("--delta 1", "delta is 1.0: give a rate"),
+            ("--risk none", "risk 'none' is unknown"),
+            ("--promise none", "promise 'none' is unknown: give one of simultaneous, pointwise"),
+            ("--n 2", "problem 'p000' has 1 rollouts"),
+        ]:
+            status, out, err = rlcm(f"plan pilot.parquet {options}")
+            assert (status, out) == (1, "")
+            assert message in err
+
+
+class TestReport:
+    def test_a_page(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("new.parquet", 80, seed=2, name="n")
+        assert rlcm(FIT)[0] == 0
+        status, out, err = rlcm("report c.json t.parquet --test new.parquet --out page")
+        assert (status, out, err) == (0, "page/report.html\n", "")
+        assert Certificate.load("c.json").id in Path("page/report.html").read_text()
+
+    def test_of_other_traces(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("new.parquet", 80, seed=2, name="n")
+        rlcm(FIT)
+        status, _, err = rlcm("report c.json new.parquet --out page")
+        assert status == 1
+        assert "are not those that certificate" in err
+        assert not Path("page").exists()
+
+
 def test_the_installed_command(record: Record, tmp_path: Path) -> None:
     """With a loss in the folder it is called from."""
     record("t.parquet")
