@@ -40,6 +40,9 @@ HIGH_MARGIN, HIGH_MARGIN_STEP, HIGH_MARGIN_MOST = 0.25, 0.12, 0.6
 """Where the service may abstain: λ2 lies so far below 1, in units of alpha; see `_abstaining`."""
 LOW_WHEN_ABSTAINING = (0.4, 4)
 """λ1 and patience in checkpoints. What looks so poor is hardly ever answered in the end."""
+SHARE_OF_FULL_BUDGET = 0.1
+"""δ of a chain that answers everything, from the full budget on: for models that are hardly ever
+wrong, whatever their confidence says."""
 HIGH_WHEN_VOTING = 0.75
 """λ2 of one sample among several: the vote, not the sample, is what must be sure."""
 LOW_PER_DOUBT, LEAST_LOW, PATIENCE = 0.3, 0.02, 4
@@ -187,11 +190,18 @@ class _Recipe:
 
     def chains(self, alpha: float) -> list[Chain]:
         """The chains of one level."""
+        answering = self._answering(lambda high: 0.0)
         if not self.risk.answers_always:
             voting = self.procedure.samples > 1
-            chains = [Chain(self._voting() if voting else self._abstaining(alpha), 1.0)]
+            abstaining = self._voting() if voting else self._abstaining(alpha)
+            chains = [Chain(abstaining, 1.0)]
+            if self.low_exits:
+                chains = [
+                    Chain(abstaining, 1 - SHARE_OF_FULL_BUDGET),
+                    Chain(answering, SHARE_OF_FULL_BUDGET),
+                ]
         elif not self.low_exits:
-            chains = [Chain(self._answering(lambda high: 0.0), 1.0)]
+            chains = [Chain(answering, 1.0)]
         else:
             share = _share_of_low(alpha)
             low, _ = LOW_THROUGHOUT
