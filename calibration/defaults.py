@@ -27,7 +27,7 @@ from calibration.order import lay_path
 from calibration.procedure import Procedure
 from calibration.replay import replay
 from calibration.rescale import Scale
-from calibration.risks import Risk
+from calibration.risks import REGRET, Risk
 from calibration.traces import Traces
 
 RESCALE_FROM = 150
@@ -46,7 +46,7 @@ wrong, whatever their confidence says."""
 HIGH_WHEN_VOTING = 0.75
 """λ2 of one sample among several: the vote, not the sample, is what must be sure."""
 LOW_PER_DOUBT, LEAST_LOW, PATIENCE = 0.3, 0.02, 4
-"""Where every question is answered: λ1 = 0.3 (1 - λ2) on the main chain, and its patience."""
+"""Under `regret`: λ1 = 0.3 (1 - λ2) on the main chain, and its patience."""
 LOW_THROUGHOUT = (0.1, 4)
 """λ1 and patience of a second chain, which gives up from its first policy on."""
 
@@ -200,7 +200,9 @@ class _Recipe:
                     Chain(abstaining, 1 - SHARE_OF_FULL_BUDGET),
                     Chain(answering, SHARE_OF_FULL_BUDGET),
                 ]
-        elif not self.low_exits:
+        elif not self.low_exits or self.risk.name != REGRET.name:
+            # Alpha is above the model's own error rate by an unknown margin, and what low exits
+            # cost has to fit into that.
             chains = [Chain(answering, 1.0)]
         else:
             share = _share_of_low(alpha)

@@ -290,9 +290,9 @@ class TestInfeasible:
     @pytest.mark.parametrize(
         ("n", "wrong", "n_too_small", "reason"),
         [
-            (14, 0, True, "counts 14 of 14 .* a loss of 0, .*0.1 takes at least 22 even if none"),
-            (40, 2, True, "has a loss of 2 in 40, p = 0.223 where 0.1 is needed; record more"),
-            (40, 8, False, "has a loss of 8 in 40, p = 0.985 where 0.1 .*choose a larger alpha"),
+            (14, 0, True, "counts 14 of 14 .* a loss of 0, .*0.1 takes at least 23 even if none"),
+            (40, 2, True, "has a loss of 2 in 40, p = 0.223 where 0.09 is needed; record more"),
+            (40, 8, False, "has a loss of 8 in 40, p = 0.985 where 0.09 .*choose a larger alpha"),
             (14, 9, True, "counts 14 of 14 .* with a loss of 9"),
         ],
     )
@@ -305,7 +305,7 @@ class TestInfeasible:
         n_too_small: bool,
         reason: str,
     ) -> None:
-        """A simultaneous promise over two levels has half of its 0.2 for each at first."""
+        """Each of two levels starts with half of 0.2, and its main chain with nine tenths of that."""
         delta = 0.1 if promise is Promise.POINTWISE else 0.2
         traces = sure(fingerprint, n, wrong)
         made = certify(traces, alphas=(0.1, 0.9), delta=delta, promise=promise)
@@ -766,3 +766,18 @@ def test_without_a_fingerprint_it_is_not_servable(world) -> None:
     made = certify(replace(world.draw(np.random.default_rng(25), 100), fingerprint=None))
     assert made.fingerprint is None
     assert not made.servable
+
+
+@pytest.mark.parametrize("share_right", [1.0, 0.95])
+def test_a_model_that_is_hardly_ever_wrong_certifies_whatever_its_confidence(
+    fingerprint: Fingerprint, make_rollout: MakeRollout, share_right: float
+) -> None:
+    """Constant confidence below every threshold: the full budget is what is left, and passes."""
+    rollouts = [
+        make_rollout(f"p{p:03d}", [0.6] * 3, [p % 20 > 0 or share_right == 1.0] * 3)
+        for p in range(400)
+    ]
+    made = certify(Traces.from_rollouts(rollouts, fingerprint), alphas=(0.1, 0.2))
+    for level in made.levels:
+        assert isinstance(level, CertifiedLevel)
+        assert level.share_answered == 1

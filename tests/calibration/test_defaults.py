@@ -103,21 +103,22 @@ class TestChains:
             assert policy.lambda_vote == 0 or procedure.samples > 1
             if method is Method.FIXED_SEQUENCE:
                 assert policy.lambda_low == FULL_BUDGET.lambda_low
-        if method is Method.CHAINS and (risk.answers_always or procedure.samples == 1):
+        gives_up = risk is REGRET or (risk is SELECTIVE and procedure.samples == 1)
+        if method is Method.CHAINS and gives_up:
             assert any(policy.lambda_low > 0 for policy in made.policies)
 
-    @pytest.mark.parametrize("risk", [ERROR, REGRET])
+    @pytest.mark.parametrize(("risk", "shares"), [(ERROR, [1, 1, 1]), (REGRET, [1, 0.8, 0.4])])
     def test_where_every_question_counts_they_start_at_the_full_budget(
-        self, traces: Traces, risk: Risk
+        self, traces: Traces, risk: Risk, shares: list[float]
     ) -> None:
         made = family(Method.CHAINS, traces, risk)
         assert made.policies[0] == full_budget(risk)
         assert made.weights_LT is not None
-        assert [weights_T[0] for weights_T in made.weights_LT] == pytest.approx([1, 0.8, 0.4])
+        assert [weights_T[0] for weights_T in made.weights_LT] == pytest.approx(shares)
 
     def test_what_is_asked_of_an_answer_falls_along_a_chain(self) -> None:
         for alpha in (0.01, 0.05, 0.2, 0.5, 0.9):
-            (chain,) = _Recipe(SELECTIVE, ONE, 16, Scale(), True, (0.0,)).chains(alpha)
+            chain, _ = _Recipe(SELECTIVE, ONE, 16, Scale(), True, (0.0,)).chains(alpha)
             assert chain.policies[0].lambda_answer <= 1 - alpha
             for here, following in pairwise(chain.policies):
                 assert here.lambda_answer >= following.lambda_answer
@@ -125,11 +126,18 @@ class TestChains:
             assert chain.policies[-1].lambda_answer == 0
 
     def test_the_share_of_the_vote_falls_along_a_chain(self) -> None:
-        (chain,) = _Recipe(SELECTIVE, FOUR, 16, Scale(), True, (0.0,)).chains(0.1)
+        chain, _ = _Recipe(SELECTIVE, FOUR, 16, Scale(), True, (0.0,)).chains(0.1)
         for here, following in pairwise(chain.policies):
             assert here.lambda_vote >= following.lambda_vote
             assert here.lambda_high >= following.lambda_high
         assert (chain.policies[0].lambda_vote, chain.policies[-1].lambda_vote) == (0.95, 0.0)
+
+    @pytest.mark.parametrize("procedure", [ONE, FOUR])
+    def test_a_little_goes_to_a_chain_that_answers_everything(self, procedure: Procedure) -> None:
+        _, chain = _Recipe(SELECTIVE, procedure, 16, Scale(), True, (0.0,)).chains(0.1)
+        assert chain.share == 0.1
+        assert chain.policies[0] == full_budget(SELECTIVE)
+        assert all(policy.lambda_answer == policy.lambda_vote == 0 for policy in chain.policies)
 
     def test_a_large_alpha_has_a_second_chain_that_gives_up_from_the_start(self) -> None:
         recipe = _Recipe(REGRET, ONE, 16, Scale(), True, (0.0,))
@@ -143,7 +151,7 @@ class TestChains:
         made = family(Method.CHAINS, traces, grid=smooth)
         plain = family(Method.CHAINS, traces)
         assert made.weights_LT is not None
-        assert max(made.weights_LT[0]) == 0.5
+        assert max(made.weights_LT[0]) == 0.45
         assert len(made.policies) == 2 * len(plain.policies)
         assert {policy.smoothing for policy in made.policies} == {0.0, 0.5}
 
