@@ -305,7 +305,7 @@ class TestInfeasible:
         n_too_small: bool,
         reason: str,
     ) -> None:
-        """Each of two levels starts with half of 0.2, and its main chain with nine tenths of that."""
+        """Two levels start with half of 0.2 each, their main chains with nine tenths of that."""
         delta = 0.1 if promise is Promise.POINTWISE else 0.2
         traces = sure(fingerprint, n, wrong)
         made = certify(traces, alphas=(0.1, 0.9), delta=delta, promise=promise)
