@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from power_pool import Pool
 from scipy.special import expit, logit
 
-from calibration import Grid, LowExit, Procedure, Risk, Traces, read_traces, replay
+from calibration import ExitPolicy, Grid, LowExit, Procedure, Risk, Traces, read_traces, replay
 from calibration.families import LAMBDA_VOTE, NEVER, NO_LOW_EXIT, full_budget
 from calibration.procedure import ONE_SAMPLE
 
@@ -63,12 +64,19 @@ class Population:
     grid: Grid | None = None
     held_out: bool = False
     risks: Sequence[str] = ("regret", "selective", "error")
+    unit_P: NDArray[np.intp] = field(init=False)
     rows_UR: NDArray[np.intp] = field(init=False)
 
     def __post_init__(self) -> None:
-        unit_R = self.traces.unit_P[self.traces.problem_R]
-        rows_UR = np.argsort(unit_R, kind="stable").reshape(self.traces.n_units, -1)
-        object.__setattr__(self, "rows_UR", rows_UR)
+        unit_P = self.traces.unit_P
+        order_R = np.argsort(unit_P[self.traces.problem_R], kind="stable")
+        object.__setattr__(self, "unit_P", unit_P)
+        object.__setattr__(self, "rows_UR", order_R.reshape(unit_P.max() + 1, -1))
+
+    @property
+    def n_units(self) -> int:
+        """How many there are to draw from."""
+        return len(self.rows_UR)
 
     @property
     def repeats(self) -> int:
@@ -96,13 +104,20 @@ class Population:
     ) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
         """`n` units, as indices, and those to measure on; None if these are all."""
         if not self.held_out:
-            return rng.integers(self.traces.n_units, size=n), None
-        order_U = rng.permutation(self.traces.n_units)
+            return rng.integers(self.n_units, size=n), None
+        order_U = rng.permutation(self.n_units)
         return order_U[:n], order_U[n:]
 
-    def select(self, unit_U: NDArray[np.intp]) -> Traces:
-        """The traces of some units, under their own names."""
-        return self.traces.select(np.isin(self.traces.unit_P, unit_U))
+    def pool(
+        self, policies: Sequence[ExitPolicy], risk: Risk, unit_U: NDArray[np.intp] | None = None
+    ) -> Pool:
+        """Policies replayed on some units, in rising order, or on all."""
+        traces, unit_P = self.traces, self.unit_P
+        if unit_U is not None:
+            keep_P = np.isin(unit_P, unit_U)
+            traces = traces.select(keep_P)
+            unit_P = np.searchsorted(unit_U, unit_P[keep_P])
+        return Pool.of(traces, unit_P, policies, risk, self.procedure)
 
     def take(self, unit_U: NDArray[np.intp]) -> Traces:
         """The traces of drawn units, named by their place in the draw: one drawn twice is two."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration import ExitPolicy, Losses, Outcomes, Procedure, Replay, Risk, Traces, outcomes
+from calibration import ExitPolicy, Losses, Procedure, Replay, Risk, Traces, outcomes
 
 BLOCK = 200
 """Policies replayed at a time."""
@@ -36,13 +36,18 @@ class Pool:
 
     @classmethod
     def of(
-        cls, traces: Traces, policies: Sequence[ExitPolicy], risk: Risk, procedure: Procedure
+        cls,
+        traces: Traces,
+        unit_P: NDArray[np.intp],
+        policies: Sequence[ExitPolicy],
+        risk: Risk,
+        procedure: Procedure,
     ) -> Self:
-        """Units in the order of sorted(set(traces.units)); all must have as many draws."""
+        """Each policy once; all units must have as many draws."""
         policies = tuple(dict.fromkeys(policies))
         starts = range(0, len(policies), BLOCK)
         parts = [
-            cls._of_block(traces, policies[start : start + BLOCK], risk, procedure)
+            cls._of_block(traces, unit_P, policies[start : start + BLOCK], risk, procedure)
             for start in starts
         ]
 
@@ -63,11 +68,19 @@ class Pool:
 
     @classmethod
     def _of_block(
-        cls, traces: Traces, policies: Sequence[ExitPolicy], risk: Risk, procedure: Procedure
+        cls,
+        traces: Traces,
+        unit_P: NDArray[np.intp],
+        policies: Sequence[ExitPolicy],
+        risk: Risk,
+        procedure: Procedure,
     ) -> Self:
         found = outcomes(traces, policies, procedure)
         loss_DT, weight_DT = risk.loss(found)
-        draw_UK = _draws(traces, found)
+        per_problem = len(found.full_tokens_D) // traces.n_problems
+        # Draws are sorted by problem.
+        order_D = np.argsort(np.repeat(unit_P, per_problem), kind="stable")
+        draw_UK = order_D.reshape(int(unit_P.max()) + 1, -1)
         return cls(
             draw_UK.shape[1],
             {policy: number for number, policy in enumerate(policies)},
@@ -101,13 +114,6 @@ class Pool:
             n_problems=len(unit_U),
             n_draws=self.n_draws * len(unit_U),
         )
-
-
-def _draws(traces: Traces, found: Outcomes) -> NDArray[np.intp]:
-    """The draws (K) of each unit."""
-    per_problem = len(found.full_tokens_D) // traces.n_problems
-    unit_D = np.repeat(traces.unit_P, per_problem)
-    return np.argsort(unit_D, kind="stable").reshape(traces.n_units, -1)
 
 
 def _sum(values_D: NDArray[Any], draw_UK: NDArray[np.intp]) -> NDArray[Any]:

@@ -173,8 +173,8 @@ class Study:
         families[Method.BONFERRONI] = replace(holm, correction=Correction.BONFERRONI)
         scaled = family(Method.RESCALED_CHAINS, population.traces)
         policies = [p for each in (*families.values(), scaled) for p in each.policies]
-        pool = Pool.of(population.traces, policies, risk, population.procedure)
-        everyone_U = np.arange(population.traces.n_units)
+        pool = population.pool(policies, risk)
+        everyone_U = np.arange(population.n_units)
         return cls(
             population, risk, alphas, families, pool, pool.replay(everyone_U, list(pool.column))
         )
@@ -309,13 +309,14 @@ class Study:
     def _replay(self, policies: Sequence[ExitPolicy], unit_U: NDArray[np.intp] | None) -> Replay:
         """On some units, any of them more than once, or on all."""
         population = self.population
+        known = all(policy in self.pool.column for policy in policies)
         if unit_U is None:
-            unit_U = np.arange(population.traces.n_units)
-        if all(policy in self.pool.column for policy in policies):
+            pool = self.pool if known else population.pool(policies, self.risk)
+            return pool.replay(np.arange(population.n_units), policies)
+        if known:
             return self.pool.replay(unit_U, policies)
         once_U, back_U = np.unique(unit_U, return_inverse=True)
-        pool = Pool.of(population.select(once_U), policies, self.risk, population.procedure)
-        return pool.replay(back_U, policies)
+        return population.pool(policies, self.risk, once_U).replay(back_U, policies)
 
     def _serve(
         self, family: Family, on_test: Replay, promise: Promise, kind: PValue, seed: int
