@@ -108,7 +108,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
             "certificate": ONE.id,
         },
         "no_guarantee_reason": None,
-        "tally": {"7": 0.6},
+        "tally": {"7": pytest.approx(0.6)},
         "samples": [
             {
                 "answer": "7",
