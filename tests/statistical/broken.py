@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from calibration import Promise
-from tests.statistical.harness import Certifier, Fit, certify_family, learned_path, served
+from tests.statistical.fits import Fit
+from tests.statistical.harness import served
 from tests.statistical.policies import DELTA, Grid, Structure
+from tests.statistical.procedures import Certifier, certify_family, learned_path
 
 
 def best_bound(fit: Fit, promise: Promise) -> NDArray[np.bool_]:

@@ -7,9 +7,11 @@ from calibration import Promise
 from calibration.pvalues import PValue
 from calibration.risks import ERROR, REGRET, SELECTIVE, Risk
 from tests.statistical.design import Row, pairwise
-from tests.statistical.harness import Setting, Tally, certifiers, run
+from tests.statistical.fits import Setting
+from tests.statistical.harness import Tally, run
 from tests.statistical.policies import Structure
 from tests.statistical.population import Population, Recording
+from tests.statistical.procedures import certifiers
 from tests.statistical.worlds import WORLDS, World
 
 ALPHAS = 3

@@ -11,20 +11,12 @@ from calibration.pvalues import PValue
 from calibration.risks import ERROR, SELECTIVE
 from tests.statistical import broken
 from tests.statistical.design import most_errors
-from tests.statistical.harness import (
-    Certifier,
-    Serve,
-    Setting,
-    Source,
-    certifiers,
-    certify_family,
-    run,
-    served,
-    split,
-)
+from tests.statistical.fits import Setting, Source
+from tests.statistical.harness import Serve, run, served
 from tests.statistical.nulls import ABOVE, Nulls, Shape
 from tests.statistical.policies import DELTA, Structure
 from tests.statistical.population import Population, Recording
+from tests.statistical.procedures import Certifier, certifiers, certify_family, split
 from tests.statistical.report import FITS, Findings
 from tests.statistical.worlds import CLUSTERED, GUESSING, OVERCONFIDENT
 

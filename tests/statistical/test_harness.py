@@ -10,10 +10,12 @@ from calibration import Certificate, CertifiedLevel, InfeasibleAlpha, Promise, c
 from calibration.certify import certify_policies
 from calibration.pvalues import PValue, p_value_table
 from calibration.risks import SELECTIVE
-from tests.statistical.harness import Setting, certifiers, fits, run, served
+from tests.statistical.fits import Setting, fits
+from tests.statistical.harness import run, served
 from tests.statistical.nulls import Nulls, Shape
 from tests.statistical.policies import DELTA, Structure
 from tests.statistical.population import Population, Recording
+from tests.statistical.procedures import certifiers
 from tests.statistical.worlds import CALIBRATED, OVERTHINKING
 
 

@@ -10,9 +10,11 @@ from scipy import stats
 from calibration import Promise
 from calibration.pvalues import PValue
 from tests.statistical.design import fewest_errors, most_errors
-from tests.statistical.harness import Setting, certifiers, run
+from tests.statistical.fits import Setting
+from tests.statistical.harness import run
 from tests.statistical.nulls import Nulls, Shape
 from tests.statistical.policies import DELTA, Structure
+from tests.statistical.procedures import certifiers
 from tests.statistical.report import FITS, AllFalse, Findings
 
 ALPHA = 0.2
@@ -95,12 +97,12 @@ def test_the_exact_test_spends_most_of_delta(structure: Structure) -> None:
 
 
 @pytest.mark.parametrize("shape", Shape)
-def test_betting_spends_a_fair_part_of_delta(shape: Shape) -> None:
+def test_betting_spends_most_of_delta(shape: Shape) -> None:
     nulls = Nulls(ALPHA, shape, nested=False)
     setting = Setting((ALPHA,), PValue.BETTING, 300, 400, promises=(Promise.POINTWISE,))
     certify = certifiers(nulls.grid, setting.alphas)
     (tally,) = run(nulls, setting, {"sequence": certify[Structure.SEQUENCE]}).values()
-    assert tally.violations >= fewest_errors(setting.fits, 0.3 * DELTA, len(Shape))
+    assert tally.violations >= fewest_errors(setting.fits, 0.6 * DELTA, len(Shape))
 
 
 def test_closed_forms_agree_with_brute_force() -> None:

@@ -1,0 +1,96 @@
+"""The project's own ways of certifying, on p-values that were computed once."""
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibration import Promise
+from calibration.certify import certify_policies
+from calibration.families import Chain, Family, family_of_chains
+from calibration.fwer import delta_per_level
+from calibration.losses import Losses
+from calibration.order import lay_path
+from calibration.pvalues import PValue
+from calibration.replay import Replay
+from tests.statistical.fits import Fit, Source
+from tests.statistical.policies import DELTA, Grid, Structure
+
+certify_module = importlib.import_module("calibration.certify")
+
+Certifier = Callable[[Fit, Promise], NDArray[np.bool_]]
+"""Which policies of the grid are certified at which level."""
+
+
+def certifiers(grid: Grid, alphas: Sequence[float]) -> dict[str, Certifier]:
+    """The project's own procedures."""
+    ready: dict[str, Certifier] = {
+        structure: certify_family(family, grid)
+        for structure, family in grid.families(alphas).items()
+    }
+    return ready | {Structure.SPLIT: split}
+
+
+def split(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+    """A path laid on other problems, tested in its order."""
+    return certify_family(learned_path(fit, fit.order, promise), fit.source.grid)(fit, promise)
+
+
+def learned_path(fit: Fit, order: Losses, promise: Promise) -> Family:
+    """The chain that `order` suggests."""
+    level_delta = delta_per_level(DELTA, fit.alphas, promise)
+    path = lay_path(_as_replay(fit.source, order), level_delta, fit.slack)
+    policies = fit.source.grid.policies
+    chain = Chain(tuple(policies[t] for t in path), 1.0)
+    return family_of_chains([[chain] for _ in fit.alphas], "learned")
+
+
+def certify_family(family: Family, grid: Grid) -> Certifier:
+    """What the real `certify_policies` certifies of a family, as policies of the whole grid."""
+    columns = grid.columns(family.policies)
+
+    def certify(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+        with shared_p_values(fit, columns):
+            tested = certify_policies(fit.losses, family, fit.alphas, DELTA, promise, fit.kind)
+        certified_LT = np.zeros(fit.p_LT.shape, dtype=np.bool_)
+        for column, certified_L in zip(columns, tested.certified_LT.T, strict=True):
+            certified_LT[:, column] |= certified_L
+        return certified_LT
+
+    return certify
+
+
+@contextmanager
+def shared_p_values(fit: Fit, columns: NDArray[np.intp]) -> Iterator[None]:
+    """`certify_policies` looks the p-values of `fit` up instead of computing them anew."""
+
+    def look_up(
+        losses: Losses, alphas: Sequence[float], kind: PValue, seed: int, aim_LT: ArrayLike
+    ) -> NDArray[np.float64]:
+        at_L = np.asarray(aim_LT)[:, 0]
+        rows = [fit.tables.get(at, fit.p_LT)[level] for level, at in enumerate(at_L)]
+        return np.stack(rows)[:, columns]
+
+    computed = certify_module.p_value_table
+    certify_module.p_value_table = look_up
+    try:
+        yield
+    finally:
+        certify_module.p_value_table = computed
+
+
+def _as_replay(source: Source, losses: Losses) -> Replay:
+    n = losses.n_units
+    weight_T = losses.total_weight_T / n
+    return Replay(
+        losses=losses,
+        answered_T=weight_T,
+        right_T=weight_T - losses.total_loss_T / n,
+        tokens_T=source.tokens_T,
+        full_tokens=float(source.tokens_T[0]),
+        full_right=0.0,
+        n_problems=n,
+        n_draws=n,
+    )
