@@ -70,8 +70,9 @@ RLCM   := $(BIN)/rlcm
 TRACES := benchmarks/traces
 WORDS   = $(subst -, ,$*)
 SAMPLES := 1 4 8
+RISKS   := selective regret error
 
-embedded: $(SAMPLES:%=$(RUN)/model/certificates/selective-%.json) $(TRACES)/embedded-calibration.parquet $(TRACES)/embedded-study.parquet $(TRACES)/embedded-test.parquet  ## train, calibrate and measure the embedded model anew, into runs/ (three hours on two cores)
+embedded: $(foreach risk,$(RISKS),$(SAMPLES:%=$(RUN)/model/certificates/$(risk)-%.json)) $(TRACES)/embedded-calibration.parquet $(TRACES)/embedded-study.parquet $(TRACES)/embedded-test.parquet  ## train, calibrate and measure the embedded model anew, into runs/ (three hours on two cores)
 
 # SPLIT-COUNT-SEED.jsonl
 $(RUN)/%.jsonl: | $(INSTALLED)
@@ -100,6 +101,13 @@ $(TRACES)/embedded-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/model/probe/prob
 
 $(RUN)/model/certificates/selective-%.json: $(TRACES)/embedded-calibration-8.parquet
 	@$(RLCM) fit $< --n $* --out $@
+
+$(RUN)/model/certificates/regret-%.json: $(TRACES)/embedded-calibration-8.parquet
+	@$(RLCM) fit $< --risk regret --n $* --out $@
+
+# The model is wrong more often than in 20 % of all questions.
+$(RUN)/model/certificates/error-%.json: $(TRACES)/embedded-calibration-8.parquet
+	@$(RLCM) fit $< --risk error --alpha 0.2 --alpha 0.3 --alpha 0.4 --alpha 0.5 --n $* --out $@
 
 clean:  ## remove caches and build output
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
