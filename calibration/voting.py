@@ -30,11 +30,13 @@ class Vote:
         share: the winner's weight over the weight of all samples, those without an answer
             included; 0 if nobody won or all weights are 0.
         tally: weight of each answer class, in the order first seen; without NO_ANSWER.
+        total: weight of all samples.
     """
 
     winner: int | None
     share: float
     tally: dict[int, float]
+    total: float
 
 
 def majority_vote(classes: Sequence[int]) -> Vote:
@@ -75,11 +77,12 @@ def confidence_vote(classes: Sequence[int], confidences: Sequence[float]) -> Vot
             by_class.setdefault(answer_class, []).append(weights[-1])
     # fsum, so that beyond 4096 samples the order still does not matter.
     tally = {answer_class: math.fsum(values) for answer_class, values in by_class.items()}
-    if not tally:
-        return Vote(winner=None, share=0.0, tally={})
-    winner = max(tally, key=tally.__getitem__)
     total = math.fsum(weights)
-    return Vote(winner, share=tally[winner] / total if total > 0 else 0.0, tally=tally)
+    if not tally:
+        return Vote(winner=None, share=0.0, tally={}, total=total)
+    winner = max(tally, key=tally.__getitem__)
+    share = tally[winner] / total if total > 0 else 0.0
+    return Vote(winner, share, tally, total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

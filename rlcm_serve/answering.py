@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rlcm_serve.answers import close_boxed, last_boxed
-from rlcm_serve.core import Budget, Thought, TokenIds
+from rlcm_serve.core import Drawing, Thought, TokenIds
 from rlcm_serve.engine.base import ReasoningEngine
 
 
 class Given(NamedTuple):
-    """Answers to one thought, None where none can be read, and what the first cost in tokens."""
+    """Answers to one thought, None where none can be read, and what the first cost.
+
+    `tokens` were generated, `suffix_tokens` put in to force it.
+    """
 
     answers: tuple[str | None, ...]
     tokens: int
+    suffix_tokens: int
 
 
 async def answer_thought(
-    engine: ReasoningEngine, prompt: TokenIds, thought: Thought, budget: Budget, count: int = 1
+    engine: ReasoningEngine, prompt: TokenIds, thought: Thought, drawing: Drawing, count: int = 1
 ) -> Given:
     """The model's own answer if it wrote one; else `count` answers forced (RLCM App. A).
 
@@ -26,7 +30,7 @@ async def answer_thought(
     """
     own = last_boxed(thought.answer_text or "")
     if own is not None:
-        return Given((own,), thought.answer_tokens)
-    forced = await engine.force_answers(prompt, thought.tokens, budget, count)
+        return Given((own,), thought.answer_tokens, 0)
+    forced = await engine.force_answers(prompt, thought.tokens, drawing, count)
     answers = tuple(close_boxed(completion.text) for completion in forced)
-    return Given(answers, thought.answer_tokens + forced[0].tokens)
+    return Given(answers, thought.answer_tokens + forced[0].tokens, engine.suffix_tokens)

@@ -6,8 +6,10 @@ share in [0, 1].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, Self
 
 from calibration import ExitPolicy, ExitReason
 from rlcm_serve.errors import RequestRefused
@@ -16,6 +18,7 @@ TokenIds = tuple[int, ...]
 
 MAX_SAMPLES = 64
 """The most samples one question may ask for."""
+MAX_TEMPERATURE = 2.0
 
 
 class VoteRule(StrEnum):
@@ -23,6 +26,38 @@ class VoteRule(StrEnum):
 
     CONFIDENCE = "confidence"
     MAJORITY = "majority"
+
+
+class RiskName(StrEnum):
+    """What alpha bounds; `calibration.risks` defines each."""
+
+    SELECTIVE = "selective"
+    ERROR = "error"
+    REGRET = "regret"
+
+
+class OnInfeasible(StrEnum):
+    """What is done where no policy is certified at the alpha asked for."""
+
+    ERROR = "error"
+    FULL_BUDGET = "full_budget"
+    ABSTAIN = "abstain"
+
+
+class Role(StrEnum):
+    """Who says a message of a conversation."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation, or what stands before it all."""
+
+    role: Role
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +74,33 @@ class Budget:
 
     thinking: int
     answer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How one sample is drawn, and how urgently.
+
+    `seed` None draws freely. Among requests that wait, a smaller `priority` goes first: 0 for
+    questions, more for what may wait.
+    """
+
+    budget: Budget
+    sampling: Sampling
+    seed: int | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Tokens a sample has just drawn: how many, and their text if it was asked for.
+
+    The ids that stop a request are not among them. A model's own answer is, and says so where the
+    text was asked for; the token that closes the thinking still belongs to that.
+    """
+
+    tokens: int
+    text: str = ""
+    is_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +122,8 @@ class Thought:
 
     `tokens` are the reasoning tokens kept; `answer_text` is what the model wrote by itself after it
     closed its thinking (None after any other exit) and `answer_tokens` what that cost. `discarded`
-    counts tokens that were generated but kept nowhere.
+    counts tokens that were generated but kept nowhere. `cached_prompt_tokens` of the prompt did not
+    have to be computed.
     """
 
     tokens: TokenIds
@@ -70,6 +133,7 @@ class Thought:
     answer_text: str | None = None
     answer_tokens: int = 0
     discarded: int = 0
+    cached_prompt_tokens: int = 0
 
     @property
     def confidence(self) -> float:
@@ -91,15 +155,32 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample of a question: its thought, its answer if it gives one, and what it cost."""
+    """One sample of a question: its thought, its answer if it gives one, and what it cost.
+
+    `answer_tokens` were generated after the thinking: the model's own answer and the forced one;
+    `suffix_tokens` were put in to force it.
+    """
 
     thought: Thought
     answer: str | None
-    answer_tokens: int  # generated after the thinking: the model's own answer and the forced one
+    answer_tokens: int
+    suffix_tokens: int = 0
 
     @property
     def tokens(self) -> int:
+        """Generated, wherever they are kept."""
         return len(self.thought.tokens) + self.answer_tokens + self.thought.discarded
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledSample:
+    """A sample whose thinking was ended because nothing it could answer would change the outcome.
+
+    `tokens` were generated until then.
+    """
+
+    tokens: int
+    checkpoints: tuple[Checkpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +197,34 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a question costs on average, from a certificate: tokens of all its samples together."""
+
+    tokens: float
+    full_budget_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """One request: a problem, the risk accepted for it, and what it overrides.
 
-    `max_tokens` None means the certified budget; any other value is answered without a guarantee.
+    What is None is as certified; any other value is answered without a guarantee, and so is a
+    problem with anything before it.
+
+    Attributes:
+        problem: what is asked, the last turn of the user.
+        alpha: accepted risk.
+        samples: n, merged by `vote`.
+        vote: how.
+        risk: what alpha bounds.
+        context: a system prompt and earlier turns, if any.
+        max_tokens: thinking budget of one sample, tokens.
+        temperature: of the sampling; 0 is greedy.
+        top_p: of the sampling.
+        seed: of the sampling.
+        on_infeasible: what to do if no policy keeps alpha.
+        timeout: seconds for all of it; None waits.
+        stop_when_decided: end samples that can change nothing any more.
 
     Raises:
         RequestRefused: a value is out of range.
@@ -130,13 +235,21 @@ class Question:
     samples: int = 1
     max_tokens: int | None = None
     vote: VoteRule = VoteRule.CONFIDENCE
+    risk: RiskName = RiskName.SELECTIVE
+    context: tuple[Message, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    on_infeasible: OnInfeasible = OnInfeasible.ERROR
+    timeout: float | None = None
+    stop_when_decided: bool = True
 
     def __post_init__(self) -> None:
         if not self.problem.strip():
             raise RequestRefused("problem", "the problem is blank: state one")
         if not 0 < self.alpha < 1:
             raise RequestRefused(
-                "alpha", f"alpha is {self.alpha}: give a share of wrong answers between 0 and 1"
+                "alpha", f"alpha is {self.alpha}: give an accepted risk between 0 and 1"
             )
         if not 1 <= self.samples <= MAX_SAMPLES:
             raise RequestRefused("n", f"n is {self.samples}: give 1 to {MAX_SAMPLES} samples")
@@ -144,35 +257,90 @@ class Question:
             raise RequestRefused(
                 "max_tokens", f"max_tokens is {self.max_tokens}: give 1 or more, or leave it out"
             )
+        if self.temperature is not None and not 0 <= self.temperature <= MAX_TEMPERATURE:
+            raise RequestRefused(
+                "temperature",
+                f"temperature is {self.temperature}: give 0 (greedy) to {MAX_TEMPERATURE:g}",
+            )
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise RequestRefused("top_p", f"top_p is {self.top_p}: give more than 0, at most 1")
+        if self.timeout is not None and not self.timeout > 0:
+            raise RequestRefused(
+                "timeout_s", f"timeout_s is {self.timeout}: give more than 0 seconds"
+            )
+
+    @classmethod
+    def of_conversation(cls, messages: Sequence[Message], **settings: Any) -> Self:
+        """The question that the last message asks, with all others as its context.
+
+        Raises:
+            RequestRefused: the last message is not the user's, or a value is out of range.
+        """
+        if not messages or messages[-1].role is not Role.USER:
+            raise RequestRefused("messages", "the last message must be the user's: the question")
+        *context, last = messages
+        return cls(problem=last.content, context=tuple(context), **settings)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole conversation."""
+        return (*self.context, Message(Role.USER, self.problem))
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
     """What the caller gets: an answer or an abstention, how it came about, what it promises.
 
-    `confidence` is that of the one sample, or, of several, the answer's share of the vote; None
-    without an answer. `tally` is the weight of each answer, as its first sample wrote it.
+    `samples` has one entry per sample asked for, none if the service abstained without drawing any.
+    `confidence` is that of the one sample, or, of several, the answer's share of the vote among
+    samples that were not cancelled; None without an answer. `tally` is the weight of each answer,
+    as its first sample wrote it. `expectation` is None where no certificate says.
     """
 
     answer: str | None
     confidence: float | None
-    samples: tuple[Sample, ...]
-    policy: ExitPolicy
+    exit: ExitReason | None
+    samples: tuple[Sample | CancelledSample, ...]
+    policy: ExitPolicy | None
     guarantee: Guarantee | None
     no_guarantee_reason: str | None
     tally: dict[str, float] = field(default_factory=dict)
     prompt_tokens: int = 0
+    expectation: Expectation | None = None
 
     @property
     def abstained(self) -> bool:
         return self.answer is None
 
     @property
-    def exit(self) -> ExitReason:
-        """The exit of the sample that carries the answer (of the first, when none does)."""
-        carrying = [s for s in self.samples if s.answer is not None and s.answer == self.answer]
-        return (carrying or list(self.samples))[0].thought.exit
+    def tokens(self) -> int:
+        """Generated, by all samples together."""
+        return sum(sample.tokens for sample in self.samples)
 
     @property
-    def tokens(self) -> int:
-        return sum(sample.tokens for sample in self.samples)
+    def finished(self) -> tuple[Sample, ...]:
+        """The samples that were not cancelled."""
+        return tuple(sample for sample in self.samples if isinstance(sample, Sample))
+
+    @property
+    def cancelled(self) -> tuple[CancelledSample, ...]:
+        """Those that were."""
+        return tuple(sample for sample in self.samples if isinstance(sample, CancelledSample))
+
+    @property
+    def tokens_saved(self) -> float | None:
+        """Against what the full budget costs on average; below 0 for a question that cost more."""
+        if self.expectation is None:
+            return None
+        return self.expectation.full_budget_tokens - self.tokens
+
+    @property
+    def tokens_saved_by_cancelling(self) -> float | None:
+        """An estimate: what the cancelled samples would have cost on average, less what they did.
+
+        0 if they had already cost more.
+        """
+        if self.expectation is None:
+            return None
+        average = self.expectation.tokens / len(self.samples)
+        return sum(max(0.0, average - sample.tokens) for sample in self.cancelled)

@@ -1,14 +1,14 @@
 """Which policy a question runs under, and what may be promised for it.
 
-A guarantee speaks of one procedure: this engine, this many samples, this vote, this budget. A
-question that departs from it is still answered under the policy certified for its alpha, but
-without a guarantee, and the reason says what departed.
+A guarantee speaks of one procedure: this engine, this risk, this many samples, this vote, this
+budget. A question that departs from all that are certified is still answered, under the policy of
+the nearest one, but without a guarantee, and the reason says what departed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Self
@@ -16,18 +16,22 @@ from typing import Self
 from calibration import FULL_BUDGET, ExitPolicy
 from calibration.certificate import Certificate, CertifiedLevel
 from calibration.errors import InfeasibleAlpha
-from calibration.fingerprint import Fingerprint
 from calibration.fwer import Promise
-from rlcm_serve.answers import GRADER
-from rlcm_serve.core import Budget, Guarantee, Question
+from rlcm_serve.certified import ServedProcedure, require_fit
+from rlcm_serve.core import (
+    Budget,
+    Expectation,
+    Guarantee,
+    OnInfeasible,
+    Question,
+    RiskName,
+    Role,
+)
 from rlcm_serve.engine.base import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 
 CERTIFICATE_FOLDER = "certificates"
 """Where a model's folder keeps its certificates, one JSON file each."""
-
-RISK = "selective"
-"""The risk this service keeps: it abstains on a low exit, where other risks make it answer."""
 
 NO_CERTIFICATE = (
     "no certificate is loaded, so nothing is known about the risk: record problems with "
@@ -37,12 +41,17 @@ NO_CERTIFICATE = (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one question is answered under: a guarantee, or the reason why there is none."""
+    """What one question is answered under: a guarantee, or the reason why there is none.
 
-    policy: ExitPolicy
+    `policy` None means an abstention before any token is drawn. `expectation` is of the certified
+    procedure; None for any other.
+    """
+
+    policy: ExitPolicy | None
     budget: Budget
     guarantee: Guarantee | None
     no_guarantee_reason: str | None
+    expectation: Expectation | None = None
 
 
 def find_certificates(model: Path) -> tuple[Path, ...]:
@@ -50,40 +59,22 @@ def find_certificates(model: Path) -> tuple[Path, ...]:
     return tuple(sorted((model / CERTIFICATE_FOLDER).glob("*.json")))
 
 
-def fingerprint_of(
-    identity: EngineIdentity, samples: int = 1, vote: str = "confidence"
-) -> Fingerprint:
-    """What is calibrated when this engine draws `samples` samples and merges them by `vote`."""
-    return Fingerprint(
-        model=identity.model,
-        probe=identity.probe,
-        tokenizer=identity.tokenizer,
-        chat_template=identity.chat_template,
-        temperature=identity.sampling.temperature,
-        top_p=identity.sampling.top_p,
-        checkpoint_interval=identity.checkpoint_interval,
-        max_tokens=identity.budget.thinking,
-        answer_max_tokens=identity.budget.answer,
-        forced_suffix=identity.forced_suffix,
-        grader=GRADER,
-        samples=samples,
-        vote=vote,
-    )
-
-
 class Guarantees:
-    """The certificates of one engine.
+    """The certificates of one engine; never altered, so that a question keeps those it began with.
 
     Raises:
         CertificateMismatch: a certificate was fitted on something else than this engine, or two are
-            for the same procedure, or one bounds another risk; the message names each difference.
+            for the same procedure, or one bounds a risk that the service does not know; the message
+            names each difference.
     """
 
     def __init__(self, identity: EngineIdentity, certificates: Sequence[Certificate] = ()) -> None:
         self.identity = identity
-        self._certified = [(_require_fit(one, identity), one) for one in certificates]
-        for (fitted, one), (other_fitted, other) in combinations(self._certified, 2):
-            if fitted == other_fitted:
+        for certificate in certificates:
+            require_fit(certificate, identity)
+        self._certified = [(ServedProcedure.of_certificate(one), one) for one in certificates]
+        for (procedure, one), (other_procedure, other) in combinations(self._certified, 2):
+            if procedure == other_procedure:
                 raise CertificateMismatch(
                     f"certificates {one.id} and {other.id} are for the same procedure: keep the "
                     "one to serve, or name its file"
@@ -91,7 +82,7 @@ class Guarantees:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Those it holds."""
+        """Those in force."""
         return tuple(certificate for _, certificate in self._certified)
 
     @classmethod
@@ -108,44 +99,58 @@ class Guarantees:
         """The policy for a question's alpha, and the promise it may be given.
 
         Raises:
-            Infeasible: certificates are loaded, but none of the policies keeps this alpha.
+            Infeasible: no certified policy keeps this alpha, and the question asks for an error
+                then.
         """
-        thinking = question.max_tokens or self.identity.budget.thinking
-        budget = Budget(thinking=thinking, answer=self.identity.budget.answer)
-        if not self._certified:
-            return Terms(FULL_BUDGET, budget, None, NO_CERTIFICATE)
-        fitted, certificate = min(self._certified, key=lambda pair: _distance(pair[0], question))
-        level = _level(certificate, question.alpha)
-        if departures := _departures(fitted, question):
+        asked = ServedProcedure.of_question(question, self.identity.budget.thinking)
+        budget = replace(self.identity.budget, thinking=asked.max_tokens)
+        nearest = _nearest(asked, self._certified)
+        if nearest is None:
+            return Terms(FULL_BUDGET, budget, None, self._why_uncertified(question.risk))
+        procedure, certificate = nearest
+        try:
+            level = _level(certificate, question.alpha)
+        except Infeasible as infeasible:
+            return _terms_without_level(question, budget, infeasible)
+        departures = [*_departures(procedure, asked), *_overrides(self.identity, question)]
+        if departures:
             reason = (
                 f"certificate {certificate.id} is for another procedure: {'; '.join(departures)}"
             )
             return Terms(level.policy, budget, None, reason)
-        return Terms(level.policy, budget, _guarantee(certificate, level, question.alpha), None)
+        return Terms(
+            policy=level.policy,
+            budget=budget,
+            guarantee=_guarantee(certificate, level, question.alpha),
+            no_guarantee_reason=None,
+            expectation=Expectation(level.expected_tokens, level.full_budget_tokens),
+        )
+
+    def _why_uncertified(self, risk: RiskName) -> str:
+        if not self._certified:
+            return NO_CERTIFICATE
+        bounded = sorted({procedure.risk for procedure, _ in self._certified})
+        return (
+            f"no certificate bounds the risk '{risk}', so it was answered at the full budget; "
+            f"certified here: {', '.join(bounded)}"
+        )
 
 
-def _require_fit(certificate: Certificate, identity: EngineIdentity) -> Fingerprint:
-    """The fingerprint of a certificate that is of this engine."""
-    if certificate.risk != RISK:
-        raise CertificateMismatch(
-            f"certificate {certificate.id} bounds the risk {certificate.risk!r}: this service "
-            f"keeps {RISK!r}; fit one for that"
-        )
-    fitted = certificate.fingerprint
-    if fitted is None:
-        raise CertificateMismatch(
-            f"certificate {certificate.id} is not servable: its traces carry no fingerprint, so "
-            "nothing says which engine it holds for; record with `rlcm collect` and fit again"
-        )
-    # Samples and vote are the caller's to choose, question by question.
-    served = fingerprint_of(identity, samples=fitted.samples, vote=fitted.vote)
-    if differences := fitted.differences(served):
-        raise CertificateMismatch(
-            f"certificate {certificate.id} was not fitted on this engine (certificate here, engine "
-            f"there): {'; '.join(differences)}. Serve what it was fitted on, record and fit again, "
-            "or start without it"
-        )
-    return fitted
+def _nearest(
+    asked: ServedProcedure, certified: Iterable[tuple[ServedProcedure, Certificate]]
+) -> tuple[ServedProcedure, Certificate] | None:
+    """The certificate of the same risk that is nearest; a smaller n is the safer stand-in."""
+    of_risk = [pair for pair in certified if pair[0].risk == asked.risk]
+    return min(
+        of_risk,
+        key=lambda pair: (
+            pair[0].samples != asked.samples,
+            pair[0].vote != asked.vote,
+            abs(pair[0].max_tokens - asked.max_tokens),
+            pair[0].samples,
+        ),
+        default=None,
+    )
 
 
 def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:
@@ -160,24 +165,53 @@ def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:
         ) from error
 
 
-def _departures(certified: Fingerprint, question: Question) -> list[str]:
-    """What the question asks for that was not certified, both values named."""
-    departures = []
-    if question.samples != certified.samples:
-        departures.append(f"n is {question.samples}, certified is {certified.samples}")
-    # One sample wins any vote.
-    if question.samples > 1 and question.vote != certified.vote:
-        departures.append(f"vote is {question.vote}, certified is {certified.vote}")
-    if question.max_tokens not in (None, certified.max_tokens):
-        departures.append(
-            f"max_tokens is {question.max_tokens}, certified is {certified.max_tokens}"
+def _terms_without_level(question: Question, budget: Budget, infeasible: Infeasible) -> Terms:
+    """What a question has asked for in case that nothing is certified at its alpha.
+
+    Raises:
+        Infeasible: it asked for an error.
+    """
+    if question.on_infeasible is OnInfeasible.ERROR:
+        raise infeasible
+    full = question.on_infeasible is OnInfeasible.FULL_BUDGET
+    done = "answered at the full budget" if full else "not answered"
+    reason = f"{infeasible}; {done}, as on_infeasible asked for"
+    return Terms(FULL_BUDGET if full else None, budget, None, reason)
+
+
+def _departures(certified: ServedProcedure, asked: ServedProcedure) -> list[str]:
+    """Where the procedure is another than the certified one, both values named."""
+    fields = {"n": "samples", "vote": "vote", "max_tokens": "max_tokens"}
+    values = {name: (getattr(asked, at), getattr(certified, at)) for name, at in fields.items()}
+    if asked.samples == 1 or certified.samples == 1:
+        del values["vote"]
+    return [
+        f"{name} is {value}, certified is {fitted}"
+        for name, (value, fitted) in values.items()
+        if value != fitted
+    ]
+
+
+def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
+    """What the question changes of the engine's own settings, and of its prompt."""
+    overrides = [
+        f"{name} is {value:g}, certified is {fitted:g}"
+        for name, value, fitted in (
+            ("temperature", question.temperature, identity.sampling.temperature),
+            ("top_p", question.top_p, identity.sampling.top_p),
         )
-    return departures
-
-
-def _distance(certified: Fingerprint, question: Question) -> tuple[bool, bool, int]:
-    """How far a certificate is from the question; a smaller n is the safer stand-in."""
-    return certified.samples != question.samples, certified.vote != question.vote, certified.samples
+        if value not in (None, fitted)
+    ]
+    if question.seed is not None:
+        overrides.append(
+            f"seed is {question.seed}, certified are free draws (seeds can be fished for)"
+        )
+    roles = {message.role for message in question.context}
+    if Role.SYSTEM in roles:
+        overrides.append("there is a system prompt, certified are questions without one")
+    if roles - {Role.SYSTEM}:
+        overrides.append("the conversation has several turns, certified are single questions")
+    return overrides
 
 
 def _guarantee(certificate: Certificate, level: CertifiedLevel, alpha: float) -> Guarantee:
@@ -192,6 +226,19 @@ def _guarantee(certificate: Certificate, level: CertifiedLevel, alpha: float) ->
     )
 
 
+_AT_MOST = {
+    RiskName.SELECTIVE: (
+        "Among the questions it answers under this policy, the service answers at most {} wrong "
+        "on average"
+    ),
+    RiskName.ERROR: "Of all questions, the service answers at most {} wrong on average",
+    RiskName.REGRET: (
+        "Of all questions, on average at most {} lose by the early stop a right answer that the "
+        "full budget would have given"
+    ),
+}
+
+
 def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
     choice = (
         "whichever alpha is asked for"
@@ -199,8 +246,8 @@ def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
         else "provided that alpha was chosen without looking at outcomes"
     )
     return (
-        f"Among the questions it answers under this policy, the service answers at most "
-        f"{100 * level.alpha:g}% wrong on average, with {100 * (1 - certificate.delta):g}% "
+        f"{_AT_MOST[RiskName(certificate.risk)].format(f'{100 * level.alpha:g}%')}, with "
+        f"{100 * (1 - certificate.delta):g}% "
         f"confidence over the draw of the {certificate.n_problems} calibration problems, {choice}; "
         f"this does not cover: {'; '.join(certificate.does_not_cover)}."
     )

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from calibration import INITIAL_STATE, ExitPolicy, ExitReason, answers_at_end, step
-from calibration.voting import Vote, confidence_vote, is_answered, majority_vote
-from rlcm_serve.answering import answer_thought
+from calibration import ExitPolicy
 from rlcm_serve.answers import AnswerGrader
-from rlcm_serve.core import Checkpoint, Question, Sample, Solution, Thought, TokenIds, VoteRule
+from rlcm_serve.ballot import Ballot
+from rlcm_serve.core import (
+    CancelledSample,
+    Drawing,
+    Question,
+    Sample,
+    Sampling,
+    Solution,
+    TokenIds,
+)
 from rlcm_serve.engine.base import ReasoningEngine
-from rlcm_serve.errors import EngineDead
+from rlcm_serve.errors import OutOfTime
+from rlcm_serve.events import OnEvent, SampleEvent, VoteEvent, tell_nobody
 from rlcm_serve.guarantees import Guarantees, Terms
-
-OnCheckpoint = Callable[[int, Checkpoint], Awaitable[None]]
-"""Told of every reading as it is taken: the number of the sample, from 0, and the reading."""
+from rlcm_serve.sample_run import SampleRun
 
 
-async def _tell_nobody(sample: int, checkpoint: Checkpoint) -> None:
-    pass
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question the engine will take, with the terms it is answered under."""
+
+    question: Question
+    terms: Terms
+    prompt: TokenIds
+    drawing: Drawing
 
 
 class Solver:
@@ -34,113 +46,162 @@ class Solver:
         self.guarantees = guarantees
         self.grader = grader
 
-    async def solve(
-        self, question: Question, on_checkpoint: OnCheckpoint = _tell_nobody
-    ) -> Solution:
+    async def solve(self, question: Question, on_event: OnEvent = tell_nobody) -> Solution:
         """Lets the model think until the policy for the question's alpha ends it, then answers.
 
         Every sample thinks until its exit. After a high exit, or at its end if its confidence
         suffices there, it gives an answer: the model's own, or else a forced one. After a low exit
         it does if the policy says so. The samples' answers are put to the vote, whose winner is
-        given if its share suffices. Cancelling this call aborts all samples inside the engine.
+        given if its share suffices; samples that can no longer change that are ended. Cancelling
+        this call aborts all samples inside the engine.
 
         Raises:
-            Infeasible: no policy keeps the question's alpha; no token was generated.
-            RequestRefused: the problem does not fit into the model's context.
-            EngineDead: the engine is gone.
+            Infeasible, RequestRefused: as `prepare`.
+            EngineDead, OutOfTime: as `run`.
+        """
+        return await self.run(self.prepare(question), on_event)
+
+    def prepare(self, question: Question, priority: int = 0) -> Prepared:
+        """Settles what a question is answered under, before any token is generated.
+
+        Raises:
+            Infeasible: no policy keeps the question's alpha.
+            RequestRefused: it does not fit into the model's context, or the engine cannot honour
+                its sampling.
         """
         terms = self.guarantees.terms_for(question)
-        prompt = self.engine.prompt(question.problem)
-        samples = await self._draw(prompt, terms, question.samples, on_checkpoint)
-        classes = await self.grader.classes_async([sample.answer for sample in samples])
-        vote = _vote(question.vote, classes, samples)
-        answers = _answer_of_each_class(classes, samples)
-        winner = _winner(vote, terms.policy, len(samples))
-        return Solution(
-            answer=None if winner is None else answers[winner],
-            confidence=None if winner is None else _confidence(vote, samples),
-            samples=tuple(samples),
-            policy=terms.policy,
-            guarantee=terms.guarantee,
-            no_guarantee_reason=terms.no_guarantee_reason,
-            tally={answers[number]: weight for number, weight in vote.tally.items()},
-            prompt_tokens=len(prompt),
+        prompt = self.engine.prompt(question.messages)
+        certified = self.engine.identity.sampling
+        drawing = Drawing(
+            budget=terms.budget,
+            sampling=Sampling(
+                temperature=_first(question.temperature, certified.temperature),
+                top_p=_first(question.top_p, certified.top_p),
+            ),
+            seed=question.seed,
+            priority=priority,
         )
+        self.engine.check(prompt, drawing)
+        return Prepared(question, terms, prompt, drawing)
 
-    async def _draw(
-        self, prompt: TokenIds, terms: Terms, count: int, on_checkpoint: OnCheckpoint
-    ) -> list[Sample]:
-        """All samples, drawn at the same time."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                drawing = [
-                    group.create_task(self._sample(number, prompt, terms, on_checkpoint))
-                    for number in range(count)
-                ]
-        except ExceptionGroup as failures:
-            # The first one cancelled the others.
-            raise failures.exceptions[0] from None
-        return [sample.result() for sample in drawing]
+    async def run(
+        self, prepared: Prepared, on_event: OnEvent = tell_nobody, *, text: bool = False
+    ) -> Solution:
+        """Answers a prepared question; `on_event` is told what happens, `text` included if set.
 
-    async def _sample(
-        self, number: int, prompt: TokenIds, terms: Terms, on_checkpoint: OnCheckpoint
-    ) -> Sample:
-        thought = await self._think(number, prompt, terms, on_checkpoint)
-        if not gives_answer(terms.policy, thought):
-            return Sample(thought, answer=None, answer_tokens=thought.answer_tokens)
-        given = await answer_thought(self.engine, prompt, thought, terms.budget)
-        return Sample(thought, given.answers[0], given.tokens)
+        Raises:
+            EngineDead: the engine is gone.
+            OutOfTime: the question's time is up; its samples were aborted.
+        """
+        if prepared.terms.policy is None:
+            return _abstention(prepared)
+        async with in_time(prepared.question.timeout):
+            return await self._answer(prepared, prepared.terms.policy, on_event, text)
 
-    async def _think(
-        self, number: int, prompt: TokenIds, terms: Terms, on_checkpoint: OnCheckpoint
-    ) -> Thought:
-        async with aclosing(self.engine.think(prompt, terms.policy, terms.budget)) as readings:
-            async for reading in readings:
-                if isinstance(reading, Thought):
-                    return reading
-                await on_checkpoint(number, reading)
-        raise EngineDead("the engine ended a sample without its result; restart the service")
+    async def _answer(
+        self, prepared: Prepared, policy: ExitPolicy, on_event: OnEvent, text: bool
+    ) -> Solution:
+        question = prepared.question
+        ballot = Ballot(question.samples, question.vote, policy.lambda_vote, self.grader)
+        samples = [
+            SampleRun(
+                self.engine, number, prepared.prompt, policy, prepared.drawing, on_event, text
+            )
+            for number in range(question.samples)
+        ]
+        results = await _draw(samples, ballot, question.stop_when_decided, on_event)
+        return _solution(prepared, results, ballot)
 
 
-def gives_answer(policy: ExitPolicy, thought: Thought) -> bool:
-    """Whether a sample is answered: after a high exit, a low one if told to, or if c_end >= λa."""
-    if thought.exit is ExitReason.HIGH:
-        return True
-    if thought.exit is ExitReason.LOW:
-        return policy.answer_on_low
-    *checkpoints, end = thought.checkpoints
-    state = INITIAL_STATE
-    for checkpoint in checkpoints:
-        state, _ = step(policy, state, checkpoint.tokens, checkpoint.confidence)
-    return answers_at_end(policy, state, end.confidence)
+@asynccontextmanager
+async def in_time(seconds: float | None) -> AsyncIterator[None]:
+    """Cancels what runs inside after `seconds`; None never does.
+
+    Raises:
+        OutOfTime: it was cancelled.
+    """
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if seconds is None or not limit.expired():
+            raise
+        raise OutOfTime(seconds) from None
 
 
-def _vote(rule: VoteRule, classes: Sequence[int], samples: Sequence[Sample]) -> Vote:
-    if rule is VoteRule.MAJORITY:
-        return majority_vote(classes)
-    return confidence_vote(classes, [_weight(sample) for sample in samples])
+async def _draw(
+    samples: Sequence[SampleRun], ballot: Ballot, stop_when_decided: bool, on_event: OnEvent
+) -> list[Sample | CancelledSample]:
+    """Runs all samples at the same time, until each has ended or the vote is decided."""
+    running = {asyncio.create_task(sample.run()): sample for sample in samples}
+    results: dict[int, Sample | CancelledSample] = {}
+    try:
+        while running:
+            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                sample = running.pop(task)
+                if task.cancelled():
+                    results[sample.number] = sample.cancelled()
+                else:
+                    results[sample.number] = result = task.result()
+                    await ballot.add(sample.number, result)
+                on_event(SampleEvent(sample.number, results[sample.number]))
+            on_event(_vote_event(ballot))
+            if stop_when_decided and ballot.decided:
+                for task, sample in running.items():
+                    if sample.thinking:
+                        task.cancel()
+    finally:
+        # Whatever ended this early, an error or the caller, nothing is left in the engine.
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    return [results[sample.number] for sample in samples]
 
 
-def _weight(sample: Sample) -> float:
-    # A sample whose reading failed is never answered; it has no say.
-    confidence = sample.thought.confidence
-    return 0.0 if math.isnan(confidence) else confidence
+def _vote_event(ballot: Ballot) -> VoteEvent:
+    return VoteEvent(
+        counted=len(ballot.counted),
+        samples=ballot.samples,
+        tally=ballot.tally,
+        leader=ballot.leader,
+        share=ballot.vote.share,
+        decided=ballot.decided,
+    )
 
 
-def _answer_of_each_class(classes: Sequence[int], samples: Sequence[Sample]) -> dict[int, str]:
-    """A class of equal answers goes by the text of its first sample."""
-    answers: dict[int, str] = {}
-    for number, sample in zip(classes, samples, strict=True):
-        if sample.answer is not None:
-            answers.setdefault(number, sample.answer)
-    return answers
+def _solution(
+    prepared: Prepared, samples: Sequence[Sample | CancelledSample], ballot: Ballot
+) -> Solution:
+    answer = ballot.answer
+    carrying = [s for s in ballot.counted if answer is not None and s.answer == answer]
+    return Solution(
+        answer=answer,
+        confidence=None if answer is None else ballot.confidence,
+        exit=(carrying or ballot.counted)[0].thought.exit,
+        samples=tuple(samples),
+        policy=prepared.terms.policy,
+        guarantee=prepared.terms.guarantee,
+        no_guarantee_reason=prepared.terms.no_guarantee_reason,
+        tally=ballot.tally,
+        prompt_tokens=len(prepared.prompt),
+        expectation=prepared.terms.expectation,
+    )
 
 
-def _winner(vote: Vote, policy: ExitPolicy, samples: int) -> int | None:
-    """The class that is given as the answer, if one is."""
-    given = is_answered(samples, vote.winner is not None, vote.share, policy.lambda_vote)
-    return vote.winner if given else None
+def _abstention(prepared: Prepared) -> Solution:
+    """No sample was drawn, so nothing was spent, the prompt not either."""
+    return Solution(
+        answer=None,
+        confidence=None,
+        exit=None,
+        samples=(),
+        policy=None,
+        guarantee=None,
+        no_guarantee_reason=prepared.terms.no_guarantee_reason,
+    )
 
 
-def _confidence(vote: Vote, samples: Sequence[Sample]) -> float:
-    return samples[0].thought.confidence if len(samples) == 1 else vote.share
+def _first(asked: float | None, certified: float) -> float:
+    return certified if asked is None else asked

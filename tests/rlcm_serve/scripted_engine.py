@@ -19,14 +19,25 @@ from calibration import (
 from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel
 from calibration.fingerprint import Fingerprint
 from calibration.fwer import Promise
-from rlcm_serve.core import Budget, Checkpoint, Completion, Sampling, Thought, TokenIds
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.core import (
+    Budget,
+    Checkpoint,
+    Completion,
+    Delta,
+    Drawing,
+    Message,
+    Sampling,
+    Thought,
+    TokenIds,
+)
 from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
 from rlcm_serve.errors import EngineDead, RequestRefused
-from rlcm_serve.guarantees import fingerprint_of
 
 INTERVAL = 16
 BUDGET = 96
-OWN_ANSWER_TOKENS, FORCED_TOKENS = 5, 3
+OWN_ANSWER_TOKENS, FORCED_TOKENS, SUFFIX_TOKENS = 5, 3, 4
+UNLUCKY_SEED = 13
 
 IDENTITY = EngineIdentity(
     model="m0",
@@ -46,6 +57,7 @@ class Script:
 
     `confidences` are read at 16, 32, ... tokens; the last one holds for what follows. `ends_at`
     None means that it runs into the budget. `own` follows the thinking, `forced` the open box.
+    One that `stays` never gets past 16 tokens.
     """
 
     confidences: Sequence[float] = (0.5,)
@@ -53,6 +65,7 @@ class Script:
     ends_at: int | None = 40
     own: str | None = r"It is \boxed{7}."
     forced: str = "7}"
+    stays: bool = False
 
 
 class ScriptedEngine(ReasoningEngine):
@@ -67,7 +80,10 @@ class ScriptedEngine(ReasoningEngine):
         self.all_held = asyncio.Event()
         self.started = asyncio.Event()
         self.stopped = False
+        self.killed = asyncio.Event()
+        self.suffix_tokens = SUFFIX_TOKENS
         self.policies: list[ExitPolicy] = []
+        self.drawings: list[Drawing] = []
         self.thinking = 0
         self.aborted = 0
         self.forced = 0
@@ -76,12 +92,19 @@ class ScriptedEngine(ReasoningEngine):
         """From now on no sample gets past 16 tokens; `all_held` tells when so many wait there."""
         self.held = samples
 
-    async def _wait_if_held(self, checkpoint: Checkpoint) -> None:
+    async def _wait_if_held(self, number: int, checkpoint: Checkpoint) -> None:
         await asyncio.sleep(0)
+        if self.scripts[number].stays and checkpoint.tokens > INTERVAL:
+            await asyncio.Event().wait()
         if self.held and checkpoint.tokens > INTERVAL:
             if self.thinking == self.held:
                 self.all_held.set()
-            await asyncio.Event().wait()
+            await self.killed.wait()
+
+    def kill(self) -> None:
+        """The engine dies; whoever waits for it is told."""
+        self.dead = True
+        self.killed.set()
 
     async def start(self) -> None:
         await self.started.wait()
@@ -94,24 +117,36 @@ class ScriptedEngine(ReasoningEngine):
         if self.dead:
             raise EngineDead("the scripted engine died; restart it")
 
-    def prompt(self, problem: str) -> TokenIds:
-        return tuple(range(len(problem.split())))
+    def prompt(self, messages: Sequence[Message]) -> TokenIds:
+        return tuple(range(sum(len(message.content.split()) for message in messages)))
 
-    async def think(
-        self, prompt: TokenIds, policy: ExitPolicy, budget: Budget
-    ) -> AsyncGenerator[Checkpoint | Thought]:
+    def check(self, prompt: TokenIds, drawing: Drawing) -> None:
         if len(prompt) > 100:
             raise RequestRefused("problem", "the prompt has over 100 tokens: shorten it")
+        if drawing.seed == UNLUCKY_SEED:
+            raise RequestRefused("seed", "seed is 13: this engine is superstitious, leave it out")
+
+    async def think(
+        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
+    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
+        self.check(prompt, drawing)
         number = len(self.policies) % len(self.scripts)
         self.policies.append(policy)
+        self.drawings.append(drawing)
         self.thinking += 1
         finished = False
         try:
-            thought = self._run(number, policy, budget.thinking)
+            thought = self._run(number, policy, drawing.budget.thinking)
+            told = 0
             for checkpoint in thought.checkpoints:
-                await self._wait_if_held(checkpoint)
+                await self._wait_if_held(number, checkpoint)
                 await self.check_health()
+                yield Delta(checkpoint.tokens - told, "hm" if text else "")
+                told = checkpoint.tokens
                 yield checkpoint
+            if thought.answer_text:
+                own = thought.answer_text if text else ""
+                yield Delta(thought.answer_tokens, own, is_answer=text)
             finished = True
             yield thought
         finally:
@@ -127,13 +162,15 @@ class ScriptedEngine(ReasoningEngine):
             checkpoints.append(Checkpoint(tokens, confidence))
             state, exit_ = step(policy, state, tokens, confidence)
             if exit_ is not None:
-                return Thought((number,) * tokens, "hm", exit_, tuple(checkpoints), discarded=1)
+                said = "hm" * len(checkpoints)
+                return Thought((number,) * tokens, said, exit_, tuple(checkpoints), discarded=1)
         checkpoints.append(Checkpoint(length, script.c_end, is_final=True))
+        said = "hm" * len(checkpoints)
         if script.ends_at is None or script.ends_at > budget:
-            return Thought((number,) * length, "hm", ExitReason.BUDGET, tuple(checkpoints))
+            return Thought((number,) * length, said, ExitReason.BUDGET, tuple(checkpoints))
         return Thought(
             tokens=(number,) * length,
-            text="hm",
+            text=said,
             exit=ExitReason.NATURAL,
             checkpoints=tuple(checkpoints),
             answer_text=script.own,
@@ -142,7 +179,7 @@ class ScriptedEngine(ReasoningEngine):
         )
 
     async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, budget: Budget, count: int = 1
+        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
     ) -> tuple[Completion, ...]:
         await self.check_health()
         self.forced += 1
