@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from calibration import ExitPolicy
-from rlcm_serve.core import Budget, Checkpoint, Completion, Sampling, Thought, TokenIds
+from rlcm_serve.core import (
+    Budget,
+    Checkpoint,
+    Completion,
+    Delta,
+    Drawing,
+    Message,
+    Sampling,
+    Thought,
+    TokenIds,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +49,12 @@ class ReasoningEngine(ABC):
     identity: EngineIdentity
     """Known once `start` has returned."""
 
+    suffix_tokens: int
+    """Length of the forced suffix; known once `start` has returned."""
+
     @abstractmethod
     async def start(self) -> None:
-        """Loads the model.
+        """Loads the model; after `stop`, or once the engine has died, it may be called again.
 
         Raises:
             ModelRefused: the model cannot be controlled; the message says why.
@@ -57,28 +70,42 @@ class ReasoningEngine(ABC):
         """Returns if the engine can serve; raises `EngineDead` if it cannot."""
 
     @abstractmethod
-    def prompt(self, problem: str) -> TokenIds:
-        """The tokens of one user turn in the model's chat template, up to where thinking begins."""
+    def prompt(self, messages: Sequence[Message]) -> TokenIds:
+        """The tokens of a conversation in the model's chat template, up to where thinking begins.
+
+        Raises:
+            RequestRefused: the template does not take these turns.
+        """
+
+    @abstractmethod
+    def check(self, prompt: TokenIds, drawing: Drawing) -> None:
+        """Returns if `think` would take this.
+
+        Raises:
+            RequestRefused: prompt and budget do not fit into the model's context, or the engine
+                cannot honour the drawing.
+        """
 
     @abstractmethod
     def think(
-        self, prompt: TokenIds, policy: ExitPolicy, budget: Budget
-    ) -> AsyncGenerator[Checkpoint | Thought]:
+        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
+    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
         """Thinks until the policy, the model or the budget ends it.
 
-        Yields every `Checkpoint` as soon as the caller can have it, the final reading included,
-        then exactly one `Thought` with all of them. Closing the iterator early aborts the
-        generation inside the engine.
+        Yields a `Delta` whenever tokens arrive (with their text if `text` is set) and every
+        `Checkpoint` as soon as the caller can have it, the final reading included; then exactly one
+        `Thought` with all readings. Closing the iterator early aborts the generation inside the
+        engine.
 
         Raises:
-            RequestRefused: prompt and budget do not fit into the model's context.
+            RequestRefused: as `check`.
         """
 
     @abstractmethod
     async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, budget: Budget, count: int = 1
+        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
     ) -> tuple[Completion, ...]:
         r"""Samples `count` answers forced after `thinking` (RLCM App. A).
 
-        Each has at most `budget.answer` tokens. The text begins inside `\boxed{`.
+        Each has at most `drawing.budget.answer` tokens. The text begins inside `\boxed{`.
         """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from rlcm_serve.engine.hooks import check_hooks
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import EngineDead, ModelRefused
@@ -30,6 +31,8 @@ _PROCESSORS = {
     "v1": "rlcm_serve.engine.processor_v1:ExitProcessor",
     "v2": "rlcm_serve.engine.processor_v2:ExitProcessorV2",
 }
+_WHOLE_PROMPT = 8192
+"""The longest context whose prompts are taken in whole on a CPU, tokens."""
 _OURS = ("--model", "--tokenizer", "--hf-overrides", "--additional-config", "--logits-processors")
 
 
@@ -76,13 +79,17 @@ def launch(
     """Starts vLLM with the probed model and the exit processor; blocks until it is up.
 
     Raises:
+        UnsupportedVllm: this vLLM lacks a hook that the service relies on.
         ModelRefused: the arguments, or what they ask for, cannot be had under exit control.
         EngineDead: vLLM could not start.
     """
     with output_to(settings.log):
+        warning = check_hooks(settings.runner)
         from vllm.v1.engine.async_llm import AsyncLLM
 
         arguments = _arguments(settings, files, stop_ids)
+    if warning:
+        on_stage(warning)
     _choose_runner(settings.runner, on_stage)
     with output_to(settings.log):
         try:
@@ -127,6 +134,8 @@ def _arguments(
             "batch-sharded sampling is on: each rank would see the states of all requests and the "
             "logits of its own; drop --enable-batch-sharded-sampling"
         )
+    if _takes_prompts_whole(arguments, files):
+        arguments.enable_chunked_prefill = False
     arguments.disable_log_stats = not settings.log_stats
     arguments.hf_overrides = {"architectures": [PROBED + files.architecture]}
     arguments.additional_config = {
@@ -144,12 +153,28 @@ def _defaults(files: ModelFiles) -> list[str]:
     from vllm.platforms import current_platform
 
     defaults = ["--model", str(files.folder), "--generation-config", "vllm"]
-    defaults += ["--enable-prefix-caching"]
+    defaults += ["--enable-prefix-caching", "--scheduling-policy", "priority"]
     if current_platform.is_cpu():
         defaults += ["--enforce-eager", "--max-num-seqs", "128"]
         if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":
             defaults += ["--dtype", "float32"]
     return defaults
+
+
+def _takes_prompts_whole(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:
+    """Whether prefills are to be left in one piece, which on a CPU is what seeds need.
+
+    Not where the caller has a say on their size, nor where a context is so long that its states in
+    one piece would take memory by gigabytes.
+    """
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        return False
+    if arguments.enable_chunked_prefill is not None or arguments.max_num_batched_tokens is not None:
+        return False
+    context = arguments.max_model_len or files.context
+    return context is not None and 0 < context <= _WHOLE_PROMPT
 
 
 def _refuse_arguments(message: str) -> NoReturn:

@@ -119,6 +119,12 @@ class ModelFiles:
             raise ModelRefused(f"{self.folder}/config.json gives no vocab_size")
         return int(size)
 
+    @property
+    def context(self) -> int | None:
+        """Tokens of the longest sequence, if the configuration says so."""
+        longest = self._setting("max_position_embeddings")
+        return None if longest is None else int(longest)
+
     def _setting(self, name: str) -> Any:
         """Of the language model; one of several modalities keeps it in its `text_config`."""
         return self.config.get(name, self.config.get("text_config", {}).get(name))

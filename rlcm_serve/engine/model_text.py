@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibration import ExitReason
-from rlcm_serve.core import Budget, Thought, TokenIds
+from rlcm_serve.core import Budget, Delta, Message, Thought, TokenIds
+from rlcm_serve.engine.conversation import Conversations
 from rlcm_serve.engine.model_files import ModelFiles, spare_ids, think_end_id
+from rlcm_serve.engine.text_stream import TextStream
 from rlcm_serve.prompts import FORCED_ANSWER, FORCED_SUFFIX
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-_PLACEHOLDER = "RLCM-PROBLEM"
 
 
 class ModelText:
     """A model's tokenizer and chat template, and what this service adds to them.
 
     Raises:
-        ModelRefused: the vocabulary has no two ids to spare.
+        ModelRefused: the vocabulary has no two ids to spare, or there is no chat template.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -31,18 +31,25 @@ class ModelText:
         self.end_ids = frozenset(ends if isinstance(ends, list) else [ends])
         # A model that does not close its thinking has nothing to be closed.
         self.suffix_text = FORCED_SUFFIX if self.think_end is not None else f"\n{FORCED_ANSWER}"
-        self.suffix = self._encode(self.suffix_text)
+        self.suffix: TokenIds = tuple(tokenizer.encode(self.suffix_text, add_special_tokens=False))
+        self._stops = self.end_ids | {self.stop_high, self.stop_low}
+        self._conversations = Conversations(tokenizer)
 
-    def prompt(self, problem: str) -> TokenIds:
-        """One user turn in the chat template, up to where the model begins."""
-        if not any(token in problem for token in self.tokenizer.get_added_vocab()):
-            return self._encode(self._chat(problem))
-        # Text that spells a special token stays text: it must not close the turn or the thinking.
-        before, after = self._chat(_PLACEHOLDER).split(_PLACEHOLDER)
-        content = self.tokenizer.encode(
-            problem, add_special_tokens=False, split_special_tokens=True
-        )
-        return (*self._encode(before), *content, *self._encode(after))
+    def prompt(self, messages: Sequence[Message]) -> TokenIds:
+        """A conversation in the chat template, up to where the model begins.
+
+        Raises:
+            RequestRefused: the template does not take these turns.
+        """
+        return self._conversations.encode(messages)
+
+    def drawn(self, ids: Sequence[int]) -> Sequence[int]:
+        """What of newly generated ids is not the one that stopped their request."""
+        return ids[:-1] if ids and ids[-1] in self._stops else ids
+
+    def stream(self) -> ThoughtStream:
+        """The text of one sample as its tokens arrive."""
+        return ThoughtStream(self.tokenizer, self.think_end)
 
     def answer(self, ids: Sequence[int]) -> str:
         """The text of an answer, without special tokens."""
@@ -85,11 +92,28 @@ class ModelText:
             discarded=discarded,
         )
 
-    def _chat(self, content: str) -> str:
-        text: str = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-        )
-        return text
 
-    def _encode(self, text: str) -> TokenIds:
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+class ThoughtStream:
+    """The text of a thought and then of the model's own answer, without what stands between."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, think_end: int | None) -> None:
+        self._thought = TextStream(tokenizer)
+        self._answer = TextStream(tokenizer, skip_special_tokens=True)
+        self._think_end = think_end
+        self._thinks = True
+
+    def push(self, ids: Sequence[int]) -> list[Delta]:
+        """What these tokens add to the thought, to the answer, or to both."""
+        if not self._thinks:
+            return [Delta(len(ids), self._answer.push(ids), is_answer=True)]
+        if self._think_end is None or self._think_end not in ids:
+            return [Delta(len(ids), self._thought.push(ids))]
+        end = ids.index(self._think_end)
+        self._thinks = False
+        thought = Delta(end + 1, self._thought.push(ids[:end]) + self._thought.flush())
+        return [thought, *(self.push(ids[end + 1 :]) if ids[end + 1 :] else ())]
+
+    def flush(self) -> list[Delta]:
+        """The text of what still waits, once nothing follows."""
+        rest = self._thought.flush() if self._thinks else self._answer.flush()
+        return [Delta(0, rest, is_answer=not self._thinks)] if rest else []

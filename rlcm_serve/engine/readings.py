@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rlcm_serve.core import Checkpoint
+from rlcm_serve.errors import EngineDead
 
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -108,7 +109,7 @@ class Slot:
 
 
 class ReadingsTable:
-    """The front end's table: hands out slots, and waits when all are taken."""
+    """The front end's table: hands out slots, and waits when all are taken, until it is closed."""
 
     def __init__(self, slots: int, capacity: int) -> None:
         folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
@@ -118,20 +119,38 @@ class ReadingsTable:
         os.close(handle)
         self._rows = self.address.map()
         self._tickets = itertools.count(1)
-        self._free: asyncio.Queue[int] = asyncio.Queue()
+        self._closed = False
+        self._free: asyncio.Queue[int | None] = asyncio.Queue()  # None once it is closed
         for slot in range(slots):
             self._free.put_nowait(slot)
 
     async def acquire(self, interval: int) -> Slot:
-        """A free slot, cleared; waits for one if need be."""
+        """A free slot, cleared; waits for one if need be.
+
+        Raises:
+            EngineDead: the table was closed, perhaps while this waited.
+        """
         number = await self._free.get()
+        if number is None:
+            self._free.put_nowait(None)  # for the next one who waits
+            raise EngineDead("the engine died before a sample could begin")
         return Slot(self._rows[number], number, next(self._tickets), interval)
 
     def release(self, slot: Slot) -> None:
         """Takes a slot back; what its request still writes is ignored."""
         self._rows[slot.number]["ticket"] = 0
-        self._free.put_nowait(slot.number)
+        if not self._closed:
+            self._free.put_nowait(slot.number)
 
-    def close(self) -> None:
+    def unlink(self) -> None:
         """Removes the file; maps of it stay valid until their processes end."""
         Path(self.address.path).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Hands out no slot any more; whoever waits for one is told."""
+        self.unlink()
+        if not self._closed:
+            self._closed = True
+            while not self._free.empty():
+                self._free.get_nowait()
+            self._free.put_nowait(None)

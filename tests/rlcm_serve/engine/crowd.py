@@ -13,11 +13,12 @@ import torch
 from transformers import AutoModel
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
-from rlcm_serve.core import Budget, Thought, TokenIds
+from rlcm_serve.core import Budget, Checkpoint, Thought, TokenIds
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.probe import PROBE_FOLDER, Probe
+from tests.rlcm_serve.engine.asking import drawing, user
 from training.tasks.problems import Split, sample_problems
 
 INTERVAL = 16
@@ -39,29 +40,44 @@ def cramped_settings(runner: str = "v1", *vllm_arguments: str) -> EngineSettings
     )
 
 
-def preemptions() -> float:
-    """vLLM's own count."""
+def vllm_says(metric: str) -> float:
+    """One of vLLM's own figures."""
     labels = {"engine": "0", "model_name": str(EMBEDDED_MODEL)}
-    return prometheus_client.REGISTRY.get_sample_value("vllm:num_preemptions_total", labels) or 0.0
+    return prometheus_client.REGISTRY.get_sample_value(f"vllm:{metric}", labels) or 0.0
 
 
-async def crowd(engine: VllmEngine) -> list[tuple[TokenIds, Thought] | None]:
-    """36 requests that join and leave a running batch; None for those that were aborted."""
+def preemptions() -> float:
+    """How many there were since vLLM was started."""
+    return vllm_says("num_preemptions_total")
+
+
+async def crowd(
+    engine: VllmEngine, *, seeds: bool = False
+) -> list[tuple[TokenIds, Thought] | None]:
+    """36 requests that join and leave a running batch; None for those that were aborted.
+
+    A third of them yields to the others; with `seeds`, each has one.
+    """
     rng = random.Random(3)
     questions = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=2)]
 
     async def one(question: str) -> tuple[TokenIds, Thought] | None:
         await asyncio.sleep(rng.random() * 3)
-        prompt = engine.prompt(question)
+        prompt = engine.prompt(user(question))
         policy = rng.choice([FULL_BUDGET, FULL_BUDGET, ExitPolicy(lambda_high=0.97)])
-        budget = Budget(thinking=rng.randint(60, 400), answer=32)
+        how = drawing(
+            engine,
+            Budget(thinking=rng.randint(60, 400), answer=32),
+            seed=rng.randint(0, 99) if seeds else None,
+            priority=rng.choice([0, 0, 1]),
+        )
         abort_after = rng.randint(1, 8) if rng.random() < 0.2 else None
-        async with aclosing(engine.think(prompt, policy, budget)) as events:
+        async with aclosing(engine.think(prompt, policy, how, text=rng.random() < 0.3)) as events:
             seen = 0
             async for event in events:
                 if isinstance(event, Thought):
                     return prompt, event
-                seen += 1
+                seen += isinstance(event, Checkpoint)
                 if seen == abort_after:
                     return None
         raise AssertionError("no thought came")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModel
 
-from calibration import FULL_BUDGET, ExitReason
+from calibration import ExitReason
 from rlcm_serve.answers import close_boxed, last_boxed
-from rlcm_serve.core import Thought
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.probe import PROBE_FOLDER, Probe
+from tests.rlcm_serve.engine.asking import drawing, think, user
 from training.tasks.problems import Split, sample_problems
 
 
@@ -35,14 +34,13 @@ async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
     await engine.start()
     try:
         (problem,) = sample_problems(Split.VALIDATION, 1, seed=5, levels=(1,))
-        prompt = engine.prompt(problem.question)
-        budget = engine.identity.budget
-        async with aclosing(engine.think(prompt, FULL_BUDGET, budget)) as events:
-            *readings, thought = [event async for event in events]
-        (forced,) = await engine.force_answers(prompt, (), budget)
+        prompt = engine.prompt(user(problem.question))
+        told = await think(engine, prompt, text=True)
+        (forced,) = await engine.force_answers(prompt, (), drawing(engine))
     finally:
         engine.stop()
-    assert isinstance(thought, Thought)
+    thought, readings = told.thought, told.checkpoints
+    assert told.text == thought.text
     assert "</think>" not in engine.identity.forced_suffix
     assert close_boxed(forced.text) is not None
 

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 
-import psutil
 import pytest
 
 from calibration import FULL_BUDGET
+from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.errors import EngineDead
+from rlcm_serve.errors import RequestRefused
+from tests.rlcm_serve.engine.asking import drawing, user
 from tests.rlcm_serve.engine.crowd import (
     compare_with_transformers,
     cramped_settings,
     crowd,
     preemptions,
+    vllm_says,
 )
+
+QUESTION = "A dial shows 3. A up 5. What does it show now?"
 
 
 @pytest.fixture(scope="module")
 async def cramped() -> AsyncIterator[VllmEngine]:
-    """An engine of its own, which the last test kills."""
     engine = VllmEngine(cramped_settings())
     await engine.start()
     yield engine
     engine.stop()
 
 
-async def test_readings_match_under_chunks_preemption_and_aborts(cramped: VllmEngine) -> None:
+async def test_readings_match_under_chunks_preemption_priorities_and_aborts(
+    cramped: VllmEngine,
+) -> None:
     runs = await crowd(cramped)
     finished = [run for run in runs if run is not None]
     assert len(finished) < len(runs), "some were to be aborted"
@@ -39,23 +42,23 @@ async def test_readings_match_under_chunks_preemption_and_aborts(cramped: VllmEn
     assert compare_with_transformers(finished, tolerance=1e-4) > 300
 
 
-async def test_a_dead_engine_is_an_error_and_not_a_hang(cramped: VllmEngine) -> None:
-    prompt = cramped.prompt("A dial shows 3. A up 5. What does it show now?")
+async def test_what_is_closed_early_is_gone_from_vllm_itself(cramped: VllmEngine) -> None:
+    prompt, how = cramped.prompt(user(QUESTION)), drawing(cramped)
+    async with AsyncExitStack() as thoughts:
+        for _ in range(8):
+            events = cramped.think(prompt, FULL_BUDGET, how)
+            await thoughts.enter_async_context(aclosing(events))
+            await anext(events)
+        await asyncio.sleep(0)
+        assert vllm_says("num_requests_running") > 0
+    # vLLM hears of the ends before it hears of this, which is over by the next checkpoint.
+    await cramped.force_answers(prompt, (), drawing(cramped, Budget(1, answer=8)))
+    assert vllm_says("num_requests_running") == 0
 
-    async def ask() -> None:
-        while True:  # until the engine is gone
-            async with aclosing(
-                cramped.think(prompt, FULL_BUDGET, cramped.identity.budget)
-            ) as events:
-                async for _ in events:
-                    pass
 
-    asking = [asyncio.create_task(ask()) for _ in range(4)]
-    await asyncio.sleep(0.5)
-    for child in psutil.Process().children(recursive=True):
-        if "EngineCore" in " ".join(child.cmdline()) or "EngineCore" in child.name():
-            os.kill(child.pid, signal.SIGKILL)
-    for result in await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), 60):
-        assert isinstance(result, EngineDead)
-    with pytest.raises(EngineDead):
-        await cramped.check_health()
+async def test_a_seed_is_refused_where_it_would_kill_the_engine(cramped: VllmEngine) -> None:
+    prompt = cramped.prompt(user(QUESTION))
+    with pytest.raises(RequestRefused, match="--no-enable-chunked-prefill") as refusal:
+        cramped.check(prompt, drawing(cramped, seed=1))
+    assert refusal.value.field == "seed"
+    cramped.check(prompt, drawing(cramped, seed=1, sampling=Sampling(0.0, 1.0)))

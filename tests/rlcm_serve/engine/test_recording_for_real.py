@@ -6,10 +6,13 @@ from pathlib import Path
 
 from calibration import FULL_BUDGET, evaluate, read_traces, write_traces
 from rlcm_serve.answers import AnswerGrader
+from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.guarantees import Guarantees, find_certificates, fingerprint_of
-from rlcm_serve.recording import Journal, LabelledProblem, Recorder, record_all, to_rollouts
+from rlcm_serve.guarantees import Guarantees, find_certificates
+from rlcm_serve.journal import RecordingJournal, record_all
+from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording import Recorder, to_rollouts
 from training.tasks.problems import Split, sample_problems
 
 
@@ -18,7 +21,7 @@ async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Pat
         LabelledProblem(p.id, p.question, p.answer)
         for p in sample_problems(Split.VALIDATION, 8, seed=11, levels=(1, 2))
     ]
-    journal = Journal(tmp_path / "journal.jsonl", {})
+    journal = RecordingJournal(tmp_path / "journal.jsonl", {})
     with AnswerGrader() as grader:
         recorder = Recorder(engine, grader)
         first = await record_all(recorder, problems[:5], 1, journal)

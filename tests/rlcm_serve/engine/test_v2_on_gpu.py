@@ -31,8 +31,10 @@ async def on_gpu() -> AsyncIterator[VllmEngine]:
 
 
 async def test_readings_match_under_chunks_preemption_and_aborts(on_gpu: VllmEngine) -> None:
-    assert on_gpu.llm.vllm_config.use_v2_model_runner
-    assert on_gpu.llm.vllm_config.scheduler_config.async_scheduling
+    assert on_gpu.running is not None
+    config = on_gpu.running.llm.vllm_config
+    assert config.use_v2_model_runner
+    assert config.scheduler_config.async_scheduling
     runs = await crowd(on_gpu)
     finished = [run for run in runs if run is not None]
     assert len(finished) < len(runs), "some were to be aborted"
