@@ -2,102 +2,36 @@
 
 Two uses share it: calibration records what each exit would have answered (one forced answer per
 checkpoint), probe training how often a prefix leads to the right one (K forced answers, RLCM
-App. A). What is finished is kept in a journal, so an interrupted run goes on where it stopped.
+App. A). What is finished is kept in a log, so an interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, astuple, dataclass
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, Self
 
 from calibration import FULL_BUDGET, ExitReason
 from calibration.trace_table import Reading, Rollout
 from rlcm_serve.answering import answer_thought
 from rlcm_serve.answers import AnswerGrader
-from rlcm_serve.core import Checkpoint, Thought, TokenIds
+from rlcm_serve.core import Checkpoint, Drawing, Message, Role, Thought, TokenIds
 from rlcm_serve.engine.base import ReasoningEngine
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.labelled_problems import LabelledProblem
 
 CONCURRENCY = 64
 """Rollouts in flight; enough to fill vLLM's batch, few enough to bound what an interrupt loses."""
 
-
-@dataclass(frozen=True, slots=True)
-class LabelledProblem:
-    """A problem and its reference answer; `group` names a template or source it shares."""
-
-    id: str
-    problem: str
-    answer: str
-    group: str | None = None
-
-    @classmethod
-    def from_json(cls, row: Any) -> Self:
-        """The problem of one line; without an id, its text makes one.
-
-        So the same problem has the same id in every file, and `rlcm fit` sees whether two share it.
-
-        Raises:
-            ValueError: there is no text for `problem` or `answer`.
-        """
-        if not isinstance(row, dict):
-            raise ValueError("not a JSON object")
-        text = {key: "" if row.get(key) is None else str(row[key]) for key in ("problem", "answer")}
-        if missing := [key for key, value in text.items() if not value.strip()]:
-            raise ValueError(f"no {' and no '.join(missing)}")
-        id_, group = row.get("id"), row.get("group")
-        return cls(
-            id=_digest(text["problem"]) if id_ is None else str(id_),
-            group=None if group is None else str(group),
-            **text,
-        )
+Key = tuple[str, int]
+"""Which recording: the problem's id, and the rollout's number."""
+OnProgress = Callable[[int, int], None]
 
 
-def read_problems(path: Path) -> list[LabelledProblem]:
-    """Reads JSONL with `problem`, `answer` and, optionally, `id` and `group` in each line.
-
-    Raises:
-        RequestRefused: a line is malformed or an id comes twice; the message names the line.
-    """
-    problems: dict[str, LabelledProblem] = {}
-    with path.open("rb") as file:  # bytes: a text's U+2028 ends no line
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                problem = LabelledProblem.from_json(json.loads(line))
-            except ValueError as error:
-                raise RequestRefused(
-                    "data",
-                    f"{path}, line {number}: {error}; each line is a JSON object with 'problem' "
-                    "and 'answer'",
-                ) from error
-            if problem.id in problems:
-                raise RequestRefused(
-                    "data",
-                    f"{path}, line {number}: {problem.id!r} comes twice; each id, and without ids "
-                    "each problem, may come once",
-                )
-            problems[problem.id] = problem
-    if not problems:
-        raise RequestRefused("data", f"{path} holds no problem")
-    return list(problems.values())
-
-
-def digest_problems(problems: Iterable[LabelledProblem]) -> str:
-    """SHA-256 of problems and answers, shortened to 16 hexadecimal digits."""
-    return _digest(json.dumps([astuple(problem) for problem in problems]))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def tell_nobody(done: int, total: int) -> None:
+    """Progress that nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +62,12 @@ class Recording:
     natural: bool
     readings: tuple[ForcedReading, ...]
 
+    @property
+    def key(self) -> Key:
+        return self.problem_id, self.rollout
+
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for the journal."""
+        """Plain values, for the log."""
         return asdict(self)
 
     @classmethod
@@ -144,14 +82,39 @@ class Recording:
 
 
 class Recorder:
-    """Runs labelled problems through an engine."""
+    """Runs labelled problems through an engine that has started.
 
-    def __init__(self, engine: ReasoningEngine, grader: AnswerGrader, answers: int = 1) -> None:
+    Args:
+        engine: generates.
+        grader: says which answers are right.
+        answers: forced at every checkpoint.
+        priority: of everything it asks of the engine; see `Drawing`.
+    """
+
+    def __init__(
+        self,
+        engine: ReasoningEngine,
+        grader: AnswerGrader,
+        answers: int = 1,
+        priority: int = 0,
+    ) -> None:
         self.engine, self.grader, self.answers = engine, grader, answers
+        self.drawing = Drawing(engine.identity.budget, engine.identity.sampling, priority=priority)
+
+    def check(self, problem: LabelledProblem) -> None:
+        """Returns if the engine would take it.
+
+        Raises:
+            RequestRefused: it does not fit into the model's context; the message names it.
+        """
+        try:
+            self.engine.check(self._prompt(problem), self.drawing)
+        except RequestRefused as error:
+            raise _named(problem, error) from error
 
     async def record(self, problem: LabelledProblem, rollout: int) -> Recording:
         """One rollout at full budget, and `answers` answers forced at every checkpoint of it."""
-        prompt = self.engine.prompt(problem.problem)
+        prompt = self._prompt(problem)
         thought = await self._think(problem, prompt)
         readings = await asyncio.gather(
             *(self._reading(problem, prompt, thought, at) for at in thought.checkpoints)
@@ -166,107 +129,84 @@ class Recorder:
             readings=tuple(readings),
         )
 
+    def _prompt(self, problem: LabelledProblem) -> TokenIds:
+        return self.engine.prompt((Message(Role.USER, problem.problem),))
+
     async def _think(self, problem: LabelledProblem, prompt: TokenIds) -> Thought:
-        budget = self.engine.identity.budget
         try:
-            async with aclosing(self.engine.think(prompt, FULL_BUDGET, budget)) as events:
+            async with aclosing(self.engine.think(prompt, FULL_BUDGET, self.drawing)) as events:
                 async for event in events:
                     if isinstance(event, Thought):
                         return event
         except RequestRefused as error:
-            raise RequestRefused("data", f"problem {problem.id!r}: {error}") from error
+            raise _named(problem, error) from error
         raise RuntimeError("the engine's events ended without a thought")
 
     async def _reading(
         self, problem: LabelledProblem, prompt: TokenIds, thought: Thought, at: Checkpoint
     ) -> ForcedReading:
         stopped = thought if at.is_final else thought.cut(at.tokens)
-        budget = self.engine.identity.budget
-        answers, cost = await answer_thought(self.engine, prompt, stopped, budget, self.answers)
+        given = await answer_thought(self.engine, prompt, stopped, self.drawing, self.answers)
         correct = [
             answer is not None and await self.grader.equal_async(answer, problem.answer)
-            for answer in answers
+            for answer in given.answers
         ]
-        return ForcedReading(at.tokens, at.confidence, answers, tuple(correct), cost)
+        return ForcedReading(at.tokens, at.confidence, given.answers, tuple(correct), given.tokens)
 
 
-class Journal:
-    """An append-only file of finished recordings, for one run's settings.
+def _named(problem: LabelledProblem, error: RequestRefused) -> RequestRefused:
+    return RequestRefused("data", f"problem {problem.id!r}: {error}")
 
-    Raises:
-        RequestRefused: the file was written under other settings.
-    """
 
-    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
-        self.path = path
-        header = json.dumps(settings, sort_keys=True)
-        if path.exists():
-            with path.open() as file:
-                stored = file.readline().rstrip("\n")
-            if stored != header:
-                raise RequestRefused(
-                    "out",
-                    f"{path} was written under other settings: {stored}, not {header}; delete it "
-                    "to begin anew, or use the settings it was begun with",
-                )
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(header + "\n")
+class RecordingLog(Protocol):
+    """Where finished recordings are kept; used by one thread at a time, not the event loop's."""
 
-    def recordings(self) -> Iterator[Recording]:
-        """What is finished. A line cut off by a kill is passed over, and will be recorded again."""
-        with self.path.open() as file:
-            next(file)
-            for line in file:
-                if line.endswith("\n"):
-                    yield Recording.from_json(json.loads(line))
+    def keys(self) -> Collection[Key]:
+        """Which recordings are finished."""
 
     def append(self, recording: Recording) -> None:
-        """Adds one recording, on a line of its own."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(recording.to_json()) + "\n")
-
-    def repair(self) -> None:
-        """Cuts off a last line that was not finished."""
-        os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
+        """Keeps one more: once it returns, a kill does not lose it."""
 
 
-async def record_all(
+async def record_missing(
     recorder: Recorder,
     problems: Sequence[LabelledProblem],
     rollouts: int,
-    journal: Journal,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Recording]:
-    """Records `rollouts` rollouts of every problem that the journal does not hold yet.
+    log: RecordingLog,
+    progress: OnProgress = tell_nobody,
+    concurrency: int = CONCURRENCY,
+) -> None:
+    """Records `rollouts` rollouts of every problem that the log does not hold yet.
 
-    Returns:
-        All recordings, in the order of problems and rollouts.
+    Args:
+        progress: told how many of how many are finished, at the start and after each.
+        concurrency: rollouts in flight.
 
     Raises:
-        EngineDead: the engine died; what was finished is in the journal.
+        EngineDead: the engine died; what was finished is in the log.
         RequestRefused: a problem does not fit into the model's context.
     """
-    journal.repair()
     wanted = {(problem.id, rollout): problem for problem in problems for rollout in range(rollouts)}
-    stored = {(r.problem_id, r.rollout): r for r in journal.recordings()}
-    finished = {key: stored[key] for key in wanted if key in stored}
-    missing = iter([key for key in wanted if key not in finished])
-    progress(len(finished), len(wanted))
+    stored = set(await asyncio.to_thread(log.keys))
+    todo = [key for key in wanted if key not in stored]
+    done, missing, appending = len(wanted) - len(todo), iter(todo), asyncio.Lock()
+    progress(done, len(wanted))
 
     async def work() -> None:
+        nonlocal done
         for key in missing:
-            finished[key] = await recorder.record(wanted[key], rollout=key[1])
-            journal.append(finished[key])
-            progress(len(finished), len(wanted))
+            recording = await recorder.record(wanted[key], rollout=key[1])
+            async with appending:
+                await asyncio.to_thread(log.append, recording)
+            done += 1
+            progress(done, len(wanted))
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(CONCURRENCY):
+            for _ in range(concurrency):
                 group.create_task(work())
     except ExceptionGroup as failures:  # the first one stopped the others
         raise failures.exceptions[0] from None
-    return [finished[key] for key in wanted]
 
 
 def to_rollouts(recordings: Iterable[Recording], grader: AnswerGrader) -> list[Rollout]:

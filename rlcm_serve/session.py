@@ -13,14 +13,9 @@ from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.engine.base import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.recording import (
-    Journal,
-    Recorder,
-    Recording,
-    digest_problems,
-    read_problems,
-    record_all,
-)
+from rlcm_serve.journal import RecordingJournal, record_all
+from rlcm_serve.labelled_problems import digest_problems, read_problems
+from rlcm_serve.recording import Recorder, Recording
 from rlcm_serve.terminal import StageClock, progress_bar
 
 
@@ -61,7 +56,7 @@ async def record_problems(
     problems = read_problems(data)
     async with running_engine(settings, console) as engine:
         made_by = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
-        kept = Journal(
+        kept = RecordingJournal(
             journal,
             {"identity": asdict(made_by), "answers": answers, "data": digest_problems(problems)},
         )

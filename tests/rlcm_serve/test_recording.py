@@ -11,20 +11,12 @@ import pytest
 from calibration import FULL_BUDGET, ExitReason, Traces
 from calibration.voting import NO_ANSWER
 from rlcm_serve.answers import AnswerGrader
-from rlcm_serve.core import Budget, Completion, TokenIds
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.core import Completion, Drawing, Message, Role, TokenIds
 from rlcm_serve.errors import EngineDead, RequestRefused
-from rlcm_serve.guarantees import fingerprint_of
-from rlcm_serve.recording import (
-    ForcedReading,
-    Journal,
-    LabelledProblem,
-    Recorder,
-    Recording,
-    digest_problems,
-    read_problems,
-    record_all,
-    to_rollouts,
-)
+from rlcm_serve.journal import RecordingJournal, record_all
+from rlcm_serve.labelled_problems import LabelledProblem, digest_problems, read_problems
+from rlcm_serve.recording import ForcedReading, Recorder, Recording, to_rollouts
 from tests.rlcm_serve.scripted_engine import (
     BUDGET,
     FORCED_TOKENS,
@@ -60,7 +52,7 @@ class Counting(ScriptedEngine):
         self.prefixes: list[int] = []
 
     async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, budget: Budget, count: int = 1
+        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
     ) -> tuple[Completion, ...]:
         self.prefixes.append(len(thinking))
         return tuple(Completion(f"{number}}}", 10 + number) for number in range(1, count + 1))
@@ -91,7 +83,7 @@ def test_a_natural_end_is_read_at_every_checkpoint_and_has_the_models_own_answer
     costs = [FORCED_TOKENS, FORCED_TOKENS, OWN_ANSWER_TOKENS]
     assert [r.answer_tokens for r in recording.readings] == costs
     assert len(recording.tokens) == 40
-    assert recording.prompt == engine.prompt(PROBLEM.problem)
+    assert recording.prompt == engine.prompt((Message(Role.USER, PROBLEM.problem),))
     assert engine.policies == [FULL_BUDGET]
 
 
@@ -145,26 +137,26 @@ def a_recording(problem: str = "p1", rollout: int = 0, confidence: float = 0.5) 
 
 
 def test_a_recording_survives_the_journal(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "new" / "j.jsonl", SETTINGS)
+    journal = RecordingJournal(tmp_path / "new" / "j.jsonl", SETTINGS)
     recordings = [a_recording(), a_recording("p2"), a_recording("p1", 1)]
     for recording in recordings:
         journal.append(recording)
-    assert list(Journal(journal.path, SETTINGS).recordings()) == recordings
+    assert list(RecordingJournal(journal.path, SETTINGS).recordings()) == recordings
 
 
 def test_readings_without_a_probe_survive_too(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.jsonl", SETTINGS)
+    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     journal.append(a_recording(confidence=math.nan))
     (recording,) = journal.recordings()
     assert all(math.isnan(reading.confidence) for reading in recording.readings)
 
 
 def test_a_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.jsonl", SETTINGS)
+    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     journal.append(a_recording())
     before = journal.path.read_bytes()
     with pytest.raises(RequestRefused, match=r'"answers": 1.*not.*"answers": 4.*delete it'):
-        Journal(journal.path, SETTINGS | {"answers": 4})
+        RecordingJournal(journal.path, SETTINGS | {"answers": 4})
     assert journal.path.read_bytes() == before
 
 
@@ -172,12 +164,13 @@ def test_a_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
 def test_a_line_that_was_cut_off_is_recorded_again(
     grader: AnswerGrader, tmp_path: Path, lost: int
 ) -> None:
-    journal = Journal(tmp_path / "j.jsonl", SETTINGS)
+    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     problems = [replace(PROBLEM, id=f"p{number}") for number in range(3)]
     recorder = Recorder(ScriptedEngine(NATURAL), grader)
     whole = asyncio.run(record_all(recorder, problems, 1, journal))
     content = journal.path.read_bytes()
     journal.path.write_bytes(content[:-lost])
+    journal = RecordingJournal(journal.path, SETTINGS)
     assert len(list(journal.recordings())) == 2
     engine = ScriptedEngine(NATURAL)
     again = asyncio.run(record_all(Recorder(engine, grader), problems, 1, journal))
@@ -187,7 +180,7 @@ def test_a_line_that_was_cut_off_is_recorded_again(
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(grader: AnswerGrader, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.jsonl", SETTINGS)
+    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     problems = [replace(PROBLEM, id=f"p{number}") for number in range(100)]
     with pytest.raises(EngineDead, match="restart"):  # itself, not a group of them
         asyncio.run(record_all(Recorder(Dying(80), grader), problems, 2, journal))
@@ -213,7 +206,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(grader: AnswerGrader, tmp_p
 def test_more_rollouts_are_added_to_a_journal_and_fewer_are_taken_from_it(
     grader: AnswerGrader, tmp_path: Path
 ) -> None:
-    journal = Journal(tmp_path / "j.jsonl", SETTINGS)
+    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     engine = ScriptedEngine(NATURAL)
     seen: list[tuple[int, int]] = []
     for rollouts in (1, 3, 2):
@@ -232,7 +225,7 @@ def test_more_rollouts_are_added_to_a_journal_and_fewer_are_taken_from_it(
 
 
 def test_a_problem_that_does_not_fit_is_named(grader: AnswerGrader, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.jsonl", SETTINGS)
+    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     problems = [PROBLEM, LabelledProblem("long", "up " * 200, "1")]
     with pytest.raises(RequestRefused, match="problem 'long': the prompt has over 100 tokens"):
         asyncio.run(record_all(Recorder(ScriptedEngine(), grader), problems, 1, journal))

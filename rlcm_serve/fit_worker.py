@@ -1,0 +1,87 @@
+"""The process in which certificates are fitted and recomputed, so that serving keeps its pace.
+
+Runs as `python -m rlcm_serve.fit_worker {fit,verify} FOLDER`, with all that goes in and out as
+files of that folder, whose names are below. Ends with `REFUSED` if the numbers do not support what
+is asked, the reason in `ERROR`. It ends at once when its standard input does: with its parent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from calibration import Certificate, certify, read_traces, verify, write_traces
+from calibration.errors import CalibrationError
+from calibration.fingerprint import Fingerprint
+from rlcm_serve.answers import AnswerGrader
+from rlcm_serve.calibration_job import CalibrationRequest
+from rlcm_serve.recording import Recording, to_rollouts
+
+RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
+TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
+DIFFERENCES, ERROR = "differences.json", "error.txt"
+REFUSED = 3
+
+_NICE = 10
+"""Behind everything that serves."""
+
+
+def fit(folder: Path) -> None:
+    """Recordings to traces, and these to a certificate; the traces stay if there can be none."""
+    recordings = (folder / RECORDINGS).read_text("utf-8").splitlines()
+    asked = json.loads((folder / REQUEST).read_text("utf-8"))
+    request = CalibrationRequest.from_json(asked["request"])
+    with AnswerGrader() as grader:
+        rollouts = to_rollouts((Recording.from_json(json.loads(one)) for one in recordings), grader)
+    fingerprint = Fingerprint.from_json(json.loads((folder / FINGERPRINT).read_text("utf-8")))
+    write_traces(folder / TRACES, rollouts, fingerprint)
+    certificate = certify(
+        read_traces(folder / TRACES),
+        risk=request.risk,
+        alphas=request.alphas,
+        delta=request.delta,
+        promise=request.promise,
+        samples=request.samples,
+        vote=request.vote,
+        method=request.method,
+        created=asked["created"],
+    )
+    certificate.save(folder / CERTIFICATE)
+
+
+def recompute(folder: Path) -> None:
+    """What of a certificate does not follow from its traces."""
+    certificate = Certificate.load(folder / CERTIFICATE)
+    differences = verify(certificate, read_traces(folder / TRACES))
+    (folder / DIFFERENCES).write_text(json.dumps(differences), "utf-8")
+
+
+def main() -> int:
+    """Does what `argv` says.
+
+    Returns:
+        The exit status.
+    """
+    command, folder = sys.argv[1], Path(sys.argv[2])
+    os.nice(_NICE)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        {"fit": fit, "verify": recompute}[command](folder)
+    except CalibrationError as error:
+        # The folder's name means nothing to anyone.
+        (folder / ERROR).write_text(str(error).replace(f"{folder}/", ""), "utf-8")
+        return REFUSED
+    return 0
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):  # not sys.stdin, which an exit would wait for
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Fitting and verifying certificates in a process of its own, from the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from calibration import Certificate
+from calibration.errors import CalibrationError
+from calibration.fingerprint import Fingerprint
+from rlcm_serve import fit_worker as files
+from rlcm_serve.calibration_job import CalibrationRequest
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.recording import Recording
+
+_PREFIX = "rlcm-fit-"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What came of recordings: their traces, and a certificate, or why there can be none."""
+
+    traces: bytes
+    certificate: Certificate | None
+    refusal: str | None
+
+
+async def fit(
+    recordings: Iterable[Recording],
+    fingerprint: Fingerprint,
+    request: CalibrationRequest,
+    created: str,
+) -> Fitted:
+    """Fits a certificate as `calibration.certify` does. Cancelling it ends the process.
+
+    Args:
+        recordings: of all problems and rollouts, read in another thread.
+        fingerprint: what they were made with.
+        request: what is fitted.
+        created: ISO date to note in the certificate.
+
+    Raises:
+        CalibrationError: the recordings cannot be replayed.
+        WorkerFailed: the process ended without a result.
+    """
+
+    def write(folder: Path) -> None:
+        with (folder / files.RECORDINGS).open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(one.to_json()) + "\n" for one in recordings)
+        (folder / files.FINGERPRINT).write_text(json.dumps(fingerprint.to_json()), "utf-8")
+        asked = {"request": request.to_json(), "created": created}
+        (folder / files.REQUEST).write_text(json.dumps(asked), "utf-8")
+
+    def read(folder: Path, refusal: str | None) -> Fitted:
+        if not (folder / files.TRACES).exists():
+            raise CalibrationError(refusal or "no traces were written")
+        certificate = None if refusal else Certificate.load(folder / files.CERTIFICATE)
+        return Fitted((folder / files.TRACES).read_bytes(), certificate, refusal)
+
+    with TemporaryDirectory(prefix=_PREFIX) as name:
+        folder = Path(name)
+        await asyncio.to_thread(write, folder)
+        refusal = await _run("fit", folder)
+        return await asyncio.to_thread(read, folder, refusal)
+
+
+async def require_verified(certificate: Certificate, traces: Path) -> None:
+    """Returns if every figure of a certificate follows from these traces.
+
+    Args:
+        certificate: to recompute.
+        traces: absolute path of a Parquet file.
+
+    Raises:
+        RequestRefused: some do not, and the message lists them, or the traces are of another
+            recording.
+        WorkerFailed: the process ended without a result.
+    """
+    with TemporaryDirectory(prefix=_PREFIX) as name:
+        folder = Path(name)
+        await asyncio.to_thread(certificate.save, folder / files.CERTIFICATE)
+        await asyncio.to_thread((folder / files.TRACES).symlink_to, traces)
+        if refusal := await _run("verify", folder):
+            raise RequestRefused("traces", refusal)
+        differences = json.loads((folder / files.DIFFERENCES).read_bytes())
+    if differences:
+        raise RequestRefused(
+            "traces",
+            f"certificate {certificate.id} does not follow from these traces: "
+            f"{'; '.join(differences)}; upload the traces it was fitted on, or fit again",
+        )
+
+
+class WorkerFailed(RuntimeError):
+    """The process that fits ended by a fault or a signal; its own output is in the log."""
+
+
+async def _run(command: str, folder: Path) -> str | None:
+    """Why the worker refused, None if it did not."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", files.__name__, command, str(folder), stdin=PIPE
+    )
+    try:
+        status = await process.wait()
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if status == files.REFUSED:
+        return (folder / files.ERROR).read_text("utf-8")
+    if status != 0:
+        raise WorkerFailed(f"the process that fits certificates ended with status {status}")
+    return None

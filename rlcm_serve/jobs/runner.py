@@ -1,0 +1,216 @@
+"""One calibration job from where it stands to its end: record, fit, put in force."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import UTC, datetime
+
+from calibration import Certificate, CertifiedLevel
+from calibration.errors import CalibrationError
+from rlcm_serve.calibration_job import Calibration, JobState
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.errors import (
+    CertificateMismatch,
+    Conflict,
+    DatabaseRefused,
+    EngineDead,
+    NotReady,
+    RequestRefused,
+    RlcmError,
+)
+from rlcm_serve.in_force import activate
+from rlcm_serve.jobs.fitting import WorkerFailed, fit
+from rlcm_serve.jobs.pace import Pace
+from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording import Recorder, record_missing
+from rlcm_serve.service import Service
+from rlcm_serve.store.calibrations import CalibrationStore
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.recording_rows import RecordingRows
+
+PRIORITY = 1
+"""Behind every question: the engine takes up a job's work when no question waits."""
+READY_POLL = 0.5
+"""Seconds between two looks whether the engine is back."""
+MAX_DEATHS = 3
+"""Deaths of the engine without a rollout finished in between, after which a job is to blame."""
+_LOG_EVERY = 0.1
+
+
+class JobRunner:
+    """Runs jobs, one at a time.
+
+    Args:
+        concurrency: rollouts in flight.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        service: Service,
+        certificates: CertificateStore,
+        concurrency: int,
+    ) -> None:
+        self.jobs = CalibrationStore(database)
+        self.pace = Pace()
+        self.ending = asyncio.Lock()
+        """Held while a certificate is put in its place, which no cancellation interrupts."""
+        self._telling = asyncio.Lock()  # so that lines stand in the order they were told
+        self._database, self._service = database, service
+        self._certificates, self._concurrency = certificates, concurrency
+
+    async def run(self, job: Calibration) -> None:
+        """Takes a job to its end, failure included.
+
+        Raises:
+            DatabaseRefused: the database is out of reach; the job stands where it stood.
+        """
+        self.pace = Pace()
+        try:
+            if job.state is not JobState.FITTING:
+                await self._record(job)
+            await self._fit(job)
+        except DatabaseRefused:
+            raise
+        except (RlcmError, CalibrationError, WorkerFailed) as error:
+            await self._fail(job, error)  # which fails nothing that was cancelled
+
+    async def _record(self, job: Calibration) -> None:
+        begun = job.state is JobState.RECORDING
+        await self._move_on(job, job.state, JobState.RECORDING)
+        await self._tell(job, f"taken up again at {job.done} of {job.total}" if begun else "begun")
+        problems = await asyncio.to_thread(self.jobs.problems, job)
+        rows = RecordingRows(self._database, job, problems)
+        deaths, finished = 0, job.done
+        await self._until_ready()
+        while True:
+            try:
+                await self._record_missing(job, problems, rows)
+                break
+            except (EngineDead, NotReady) as error:
+                done = len(await asyncio.to_thread(rows.keys))
+                deaths, finished = (deaths + 1 if done == finished else 1), done
+                if deaths == MAX_DEATHS:
+                    raise EngineDead(
+                        f"the engine died {deaths} times without finishing a rollout, the last "
+                        f"time so: {error}"
+                    ) from error
+                await self._tell(job, f"waiting for the engine, {done} of {job.total}: {error}")
+                await asyncio.sleep(READY_POLL)
+                await self._until_ready()
+        await self._tell(job, f"{job.total} of {job.total} rollouts recorded")
+        await self._move_on(job, JobState.RECORDING, JobState.FITTING)
+
+    async def _record_missing(
+        self, job: Calibration, problems: list[LabelledProblem], rows: RecordingRows
+    ) -> None:
+        await self._require_same_engine(job)
+        recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
+        await check_problems(recorder, problems)
+        step = math.ceil(job.total * _LOG_EVERY)
+        telling: set[asyncio.Task[None]] = set()
+
+        def progress(done: int, total: int) -> None:
+            self.pace.note(done, total)
+            if done % step == 0 and 0 < done < total:
+                task = asyncio.create_task(self._tell(job, f"{done} of {total} rollouts recorded"))
+                telling.add(task)
+                task.add_done_callback(telling.discard)
+
+        try:
+            await record_missing(
+                recorder, problems, job.request.rollouts, rows, progress, self._concurrency
+            )
+        finally:
+            await asyncio.gather(*telling, return_exceptions=True)
+
+    async def _until_ready(self) -> None:
+        while True:
+            try:
+                return await self._service.check_ready()
+            except (NotReady, EngineDead):
+                await asyncio.sleep(READY_POLL)
+
+    async def _require_same_engine(self, job: Calibration) -> None:
+        """What is recorded so far must be of this very engine and grader, or none of it counts."""
+        here = fingerprint_of(self._service.engine.identity)
+        begun_with = await asyncio.to_thread(self.jobs.made_with, job, here)
+        if differences := begun_with.differences(here):
+            raise CertificateMismatch(
+                "what is recorded was recorded with another engine (then, now): "
+                f"{'; '.join(differences)}. Serve that one again and post the problems anew, or "
+                "post them anew to this one"
+            )
+
+    async def _fit(self, job: Calibration) -> None:
+        await self._tell(job, "fitting")
+        made_with = (await asyncio.to_thread(self.jobs.get, job.id)).fingerprint
+        if made_with is None:
+            raise RuntimeError(f"calibration {job.id} has recordings of nothing")
+        created = datetime.fromtimestamp(job.created, UTC).date().isoformat()
+        fitted = await fit(self.jobs.recordings(job), made_with, job.request, created)
+        await asyncio.to_thread(self.jobs.keep_traces, job, fitted.traces)
+        if fitted.certificate is None:
+            raise RequestRefused("data", f"nothing could be fitted: {fitted.refusal}")
+        if job.request.activate:
+            await self._until_ready()
+        async with self.ending:
+            await self._finish(job, fitted.certificate)
+
+    async def _finish(self, job: Calibration, certificate: Certificate) -> None:
+        """What is done twice here, after a kill in between, is done once."""
+        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}")
+        for line in _verdicts(certificate):
+            await self._tell(job, line)
+        if job.request.activate:
+            await self._activate(job, certificate)
+        await self._move_on(job, JobState.FITTING, JobState.DONE, certificate=certificate.id)
+
+    async def _activate(self, job: Calibration, certificate: Certificate) -> None:
+        if not any(level.certified for level in certificate.levels):
+            await self._tell(job, "not activated: no level is certified")
+            return
+        try:
+            await activate(self._certificates, self._service, certificate.id)
+        except (CertificateMismatch, NotReady, EngineDead) as error:
+            await self._tell(job, f"not activated: {error}")
+        else:
+            await self._tell(job, f"certificate {certificate.id} is in force")
+
+    async def _move_on(
+        self, job: Calibration, before: JobState, after: JobState, **values: str
+    ) -> None:
+        if not await asyncio.to_thread(self.jobs.move, job, (before,), after, **values):
+            raise Conflict(f"calibration {job.id} is not {before} any more")
+
+    async def _fail(self, job: Calibration, error: Exception) -> None:
+        under_way = (JobState.RECORDING, JobState.FITTING)
+        reason = str(error)
+        if await asyncio.to_thread(self.jobs.move, job, under_way, JobState.FAILED, error=reason):
+            await self._tell(job, f"failed: {reason}")
+
+    async def _tell(self, job: Calibration, text: str) -> None:
+        async with self._telling:
+            await asyncio.to_thread(self.jobs.tell, job, text)
+
+
+async def check_problems(recorder: Recorder, problems: list[LabelledProblem]) -> None:
+    """Returns if the engine would take each; other tasks get their turn in between.
+
+    Raises:
+        RequestRefused: one does not fit into the model's context; the message names it.
+    """
+    for problem in problems:
+        recorder.check(problem)
+        await asyncio.sleep(0)
+
+
+def _verdicts(certificate: Certificate) -> list[str]:
+    return [
+        f"alpha {level.alpha:g}: certified"
+        if isinstance(level, CertifiedLevel)
+        else f"alpha {level.alpha:g}: not certified. {level.reason}"
+        for level in certificate.levels
+    ]

@@ -1,0 +1,85 @@
+"""Calibration jobs: what is asked, how far they are, and every recording they made."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    String,
+    Text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from rlcm_serve.store.database import Base
+
+_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by INTEGER alone
+
+
+class CalibrationRow(Base):
+    """One job. `number` says who goes first; times are in seconds since 1970, UTC.
+
+    `asked` is its `CalibrationRequest`, `fingerprint` what its recordings are made with, both as
+    JSON. `traces` are Parquet, once everything is recorded.
+    """
+
+    __tablename__ = "rlcm_calibrations"
+
+    number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(32), unique=True)
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    asked: Mapped[str] = mapped_column(Text)
+    n_problems: Mapped[int]
+    created: Mapped[float]
+    started: Mapped[float | None]
+    finished: Mapped[float | None]
+    fingerprint: Mapped[str | None] = mapped_column(Text)
+    certificate: Mapped[str | None] = mapped_column(String(12))
+    error: Mapped[str | None] = mapped_column(Text)
+
+
+class ProblemRow(Base):
+    """One problem of a job."""
+
+    __tablename__ = "rlcm_calibration_problems"
+
+    job: Mapped[int] = mapped_column(ForeignKey(CalibrationRow.number), primary_key=True)
+    index: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(Text)
+    problem: Mapped[str] = mapped_column(Text)
+    answer: Mapped[str] = mapped_column(Text)
+    group: Mapped[str | None] = mapped_column(Text)
+
+
+class RecordingRow(Base):
+    """One finished rollout of one problem of a job, as JSON. Its key makes a second one fail."""
+
+    __tablename__ = "rlcm_calibration_recordings"
+    __table_args__ = (ForeignKeyConstraint(["job", "problem"], [ProblemRow.job, ProblemRow.index]),)
+
+    job: Mapped[int] = mapped_column(_Number, primary_key=True)
+    problem: Mapped[int] = mapped_column(primary_key=True)
+    rollout: Mapped[int] = mapped_column(primary_key=True)
+    content: Mapped[str] = mapped_column(Text)
+
+
+class TracesRow(Base):
+    """What a job recorded, as `rlcm fit` reads it."""
+
+    __tablename__ = "rlcm_calibration_traces"
+
+    job: Mapped[int] = mapped_column(ForeignKey(CalibrationRow.number), primary_key=True)
+    parquet: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class LogRow(Base):
+    """One line of what a job has to tell; a job keeps its last ones."""
+
+    __tablename__ = "rlcm_calibration_log"
+
+    job: Mapped[int] = mapped_column(ForeignKey(CalibrationRow.number), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    time: Mapped[float]
+    text: Mapped[str] = mapped_column(Text)

@@ -1,0 +1,257 @@
+"""Calibration jobs in the database. A job's state only ever moves on, whoever else moves it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from calibration.fingerprint import Fingerprint
+from rlcm_serve.calibration_job import (
+    UNFINISHED,
+    Calibration,
+    CalibrationRequest,
+    JobState,
+    LogLine,
+)
+from rlcm_serve.errors import Conflict, NotFound
+from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording import Recording
+from rlcm_serve.store.calibration_tables import (
+    CalibrationRow,
+    LogRow,
+    ProblemRow,
+    RecordingRow,
+    TracesRow,
+)
+from rlcm_serve.store.database import Database
+
+LOG_LINES = 200
+"""Lines kept of each job."""
+_BATCH = 100
+"""Recordings fetched at a time."""
+
+
+class CalibrationStore:
+    """All jobs of a database. May be used from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
+        self, id_: str, request: CalibrationRequest, problems: Sequence[LabelledProblem]
+    ) -> Calibration:
+        """Queues a job with these problems."""
+        with self._database.session() as session:
+            row = CalibrationRow(
+                id=id_,
+                state=JobState.QUEUED,
+                asked=request.to_json(),
+                n_problems=len(problems),
+                created=time.time(),
+            )
+            session.add(row)
+            session.flush()
+            session.add_all(
+                ProblemRow(
+                    job=row.number,
+                    index=index,
+                    id=one.id,
+                    problem=one.problem,
+                    answer=one.answer,
+                    group=one.group,
+                )
+                for index, one in enumerate(problems)
+            )
+        return self.get(id_)
+
+    def get(self, id_: str) -> Calibration:
+        """The job of that id, with its log.
+
+        Raises:
+            NotFound: there is none.
+        """
+        with self._database.reading() as session:
+            row = _find(session, id_)
+            (done,) = _done(session, [row.number])
+            lines = session.scalars(
+                select(LogRow).where(LogRow.job == row.number).order_by(LogRow.number)
+            )
+            log = tuple(LogLine(line.time, line.text) for line in lines)
+            return _calibration(row, done, _has_traces(session, row.number), log)
+
+    def all(self, limit: int = 100) -> list[Calibration]:
+        """The latest jobs, the last one first, without their logs."""
+        with self._database.reading() as session:
+            latest = select(CalibrationRow).order_by(CalibrationRow.number.desc()).limit(limit)
+            rows = session.scalars(latest).all()
+            return [
+                _calibration(row, done, _has_traces(session, row.number))
+                for row, done in zip(
+                    rows, _done(session, [row.number for row in rows]), strict=True
+                )
+            ]
+
+    def count(self) -> dict[JobState, int]:
+        """How many jobs are in each state."""
+        with self._database.reading() as session:
+            counted = select(CalibrationRow.state, func.count()).group_by(CalibrationRow.state)
+            found = {JobState(state): number for state, number in session.execute(counted)}
+        return {state: found.get(state, 0) for state in JobState}
+
+    def next_unfinished(self) -> Calibration | None:
+        """The job whose turn it is."""
+        with self._database.reading() as session:
+            id_ = session.scalar(
+                select(CalibrationRow.id)
+                .where(CalibrationRow.state.in_(UNFINISHED))
+                .order_by(CalibrationRow.number)
+                .limit(1)
+            )
+        return None if id_ is None else self.get(id_)
+
+    def problems(self, job: Calibration) -> list[LabelledProblem]:
+        """Its problems, in the order given; none once it was cancelled."""
+        with self._database.reading() as session:
+            rows = session.scalars(
+                select(ProblemRow).where(ProblemRow.job == job.number).order_by(ProblemRow.index)
+            )
+            return [LabelledProblem(row.id, row.problem, row.answer, row.group) for row in rows]
+
+    def recordings(self, job: Calibration) -> Iterator[Recording]:
+        """What is recorded, by problem and rollout; not all of it is in memory at a time."""
+        with self._database.reading() as session:
+            contents = session.scalars(
+                select(RecordingRow.content)
+                .where(RecordingRow.job == job.number)
+                .order_by(RecordingRow.problem, RecordingRow.rollout)
+                .execution_options(yield_per=_BATCH)
+            )
+            for content in contents:
+                yield Recording.from_json(json.loads(content))
+
+    def made_with(self, job: Calibration, fingerprint: Fingerprint) -> Fingerprint:
+        """What the job's recordings are made with: this, unless something was noted before."""
+        with self._database.session() as session:
+            row = _find(session, job.id)
+            if row.fingerprint is None:
+                row.fingerprint = json.dumps(fingerprint.to_json())
+            return Fingerprint.from_json(json.loads(row.fingerprint))
+
+    def move(
+        self, job: Calibration, before: Collection[JobState], after: JobState, **values: Any
+    ) -> bool:
+        """Moves a job on, along with other values; False, and nothing done, if it stood elsewhere.
+
+        `started` and `finished` are noted as it passes them.
+        """
+        with self._database.session() as session:
+            now = time.time()
+            if after is JobState.RECORDING:
+                values["started"] = func.coalesce(CalibrationRow.started, now)
+            if after.ended:
+                values["finished"] = now
+            found = session.execute(
+                update(CalibrationRow)
+                .where(CalibrationRow.number == job.number, CalibrationRow.state.in_(before))
+                .values(state=after, **values)
+                .returning(CalibrationRow.number)
+            )
+            return found.scalar() is not None
+
+    def cancel(self, id_: str) -> None:
+        """Ends a job before its time; its problems and recordings are deleted.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: it has ended already.
+        """
+        job = self.get(id_)
+        if not self.move(job, UNFINISHED, JobState.CANCELLED):
+            state = self.get(id_).state
+            raise Conflict(
+                f"calibration {id_} is {state}: only one that has not ended is cancelled"
+            )
+        with self._database.session() as session:
+            for table in (RecordingRow, ProblemRow):
+                session.execute(delete(table).where(table.job == job.number))
+        self.tell(job, "cancelled")
+
+    def tell(self, job: Calibration, text: str) -> None:
+        """Adds a line to its log, and drops the oldest beyond `LOG_LINES`."""
+        with self._database.session() as session:
+            last = session.scalar(select(func.max(LogRow.number)).where(LogRow.job == job.number))
+            number = (last or 0) + 1
+            session.add(LogRow(job=job.number, number=number, time=time.time(), text=text))
+            too_old = LogRow.number <= number - LOG_LINES
+            session.execute(delete(LogRow).where(LogRow.job == job.number, too_old))
+
+    def keep_traces(self, job: Calibration, parquet: bytes) -> None:
+        """Keeps what was recorded as traces, in the place of any from an earlier attempt."""
+        with self._database.session() as session:
+            session.merge(TracesRow(job=job.number, parquet=parquet))
+
+    def traces(self, id_: str) -> bytes:
+        """What a job recorded, as Parquet.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: it has not recorded everything yet, or never will.
+        """
+        with self._database.reading() as session:
+            row = _find(session, id_)
+            found = session.get(TracesRow, row.number)
+            if found is None:
+                raise Conflict(
+                    f"calibration {id_} is {row.state} and has no traces: they come when "
+                    "everything is recorded"
+                )
+            return found.parquet
+
+
+def _find(session: Session, id_: str) -> CalibrationRow:
+    row = session.scalar(select(CalibrationRow).where(CalibrationRow.id == id_))
+    if row is None:
+        raise NotFound(f"there is no calibration {id_!r}: GET /calibrations lists those there are")
+    return row
+
+
+def _done(session: Session, jobs: Sequence[int]) -> list[int]:
+    counted = (
+        select(RecordingRow.job, func.count())
+        .where(RecordingRow.job.in_(jobs))
+        .group_by(RecordingRow.job)
+    )
+    found = {row[0]: row[1] for row in session.execute(counted)}
+    return [found.get(job, 0) for job in jobs]
+
+
+def _has_traces(session: Session, job: int) -> bool:
+    return session.scalar(select(TracesRow.job).where(TracesRow.job == job)) is not None
+
+
+def _calibration(
+    row: CalibrationRow, done: int, has_traces: bool, log: Sequence[LogLine] = ()
+) -> Calibration:
+    return Calibration(
+        id=row.id,
+        number=row.number,
+        state=JobState(row.state),
+        request=CalibrationRequest.from_json(row.asked),
+        n_problems=row.n_problems,
+        done=done,
+        fingerprint=None
+        if row.fingerprint is None
+        else Fingerprint.from_json(json.loads(row.fingerprint)),
+        created=row.created,
+        started=row.started,
+        finished=row.finished,
+        certificate=row.certificate,
+        error=row.error,
+        has_traces=has_traces,
+        log=log,
+    )

@@ -1,0 +1,37 @@
+"""The certificates that were uploaded, fitted or decided upon."""
+
+from __future__ import annotations
+
+from sqlalchemy import Index, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from rlcm_serve.store.database import Base
+
+STORED, ACTIVE, WITHDRAWN = "stored", "active", "withdrawn"
+"""Kept only; served under; taken out of service, even where its file lies in the model's folder."""
+
+
+class StoredCertificate(Base):
+    """One certificate, and what was decided about it.
+
+    `slot` names the engine and the procedure that it is for; of these, one is active at most.
+    `added` is in seconds since 1970, UTC.
+    """
+
+    __tablename__ = "rlcm_certificates"
+    __table_args__ = (
+        Index(
+            "rlcm_one_active_certificate",
+            "slot",
+            unique=True,
+            sqlite_where=text(f"state = '{ACTIVE}'"),
+            postgresql_where=text(f"state = '{ACTIVE}'"),
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(String(12), primary_key=True)
+    content: Mapped[str] = mapped_column(Text)
+    origin: Mapped[str] = mapped_column(Text)
+    added: Mapped[float]
+    slot: Mapped[str] = mapped_column(String(64))
+    state: Mapped[str] = mapped_column(String(16))

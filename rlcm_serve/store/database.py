@@ -1,0 +1,190 @@
+"""The database: a connection with the settings this service relies on, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from rlcm_serve.errors import DatabaseRefused
+
+SCHEMA_VERSION = 1
+"""Raised whenever a table changes; another version is refused, never altered."""
+BUSY_TIMEOUT = 30.0
+"""Seconds that one writer waits for another."""
+_CREATION_LOCK = 0x726C636D
+"""What processes that start at the same time wait for in PostgreSQL ("rlcm")."""
+_PRAGMAS = (
+    "journal_mode = WAL",  # readers do not wait for the writer, and a kill loses no commit
+    "synchronous = FULL",
+    f"busy_timeout = {BUSY_TIMEOUT * 1000:.0f}",
+    "foreign_keys = ON",
+)
+
+
+class Base(DeclarativeBase):
+    """Base of all tables."""
+
+
+class SchemaVersion(Base):
+    """The one row that says what the tables look like."""
+
+    __tablename__ = "rlcm_schema"
+
+    version: Mapped[int] = mapped_column(primary_key=True)
+
+
+class Database:
+    """The tables at a URL, made if they are not there. Safe to use from several threads.
+
+    Args:
+        url: `sqlite:///FILE`, whose folder is made, or `postgresql://...`.
+
+    Raises:
+        DatabaseRefused: the URL is of another kind, cannot be opened, or holds the tables of
+            another version.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = _parse(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        if self.is_sqlite:
+            self._make_folder()
+        self._engine = _open_sqlite(self.url) if self.is_sqlite else _open_postgres(self.url)
+        self._reading = self._engine.execution_options(rlcm_reads_only=True)
+        try:
+            self._create()
+        except DBAPIError as error:
+            self.close()
+            raise self._unusable(error.orig) from error
+        except DatabaseRefused:
+            self.close()
+            raise
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """One transaction that may write: committed at the end, undone by an exception.
+
+        In SQLite it holds the one right to write from its first statement on, so it is kept short.
+        What it loaded stays readable afterwards.
+
+        Raises:
+            DatabaseRefused: the database cannot be reached, is full, or was busy for too long.
+        """
+        with self._transaction(self._engine) as session:
+            yield session
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """One transaction that only reads; it waits for no writer and holds none up."""
+        with self._transaction(self._reading) as session:
+            yield session
+
+    @contextmanager
+    def _transaction(self, engine: Engine) -> Iterator[Session]:
+        try:
+            with Session(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+        except (OperationalError, InterfaceError) as error:  # not of what was asked
+            raise self._unusable(error.orig) from error
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._engine.dispose()
+
+    def _make_folder(self) -> None:
+        try:
+            folder = Path(str(self.url.database)).parent
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, why: object) -> DatabaseRefused:
+        return DatabaseRefused(
+            f"the database {self} cannot be used: {str(why).strip()}; check its address, and that "
+            "this user may create tables there"
+        )
+
+    def _create(self) -> None:
+        _import_tables()
+        with self._engine.begin() as connection:
+            if not self.is_sqlite:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})"))
+            Base.metadata.create_all(connection, [_table(SchemaVersion)])
+            self._check_version(connection)
+            Base.metadata.create_all(connection)
+
+    def _check_version(self, connection: Connection) -> None:
+        stored = connection.scalars(select(SchemaVersion.version)).all()
+        if not stored:
+            connection.execute(_table(SchemaVersion).insert().values(version=SCHEMA_VERSION))
+        elif stored != [SCHEMA_VERSION]:
+            raise DatabaseRefused(
+                f"the database {self} has tables of version {max(stored)}, and this rlcm-serve "
+                f"knows version {SCHEMA_VERSION}: use the rlcm-serve that made it, or another "
+                "database"
+            )
+
+
+def _import_tables() -> None:
+    """Has every table stand in `Base.metadata`; their modules import `Base` from this one."""
+    from rlcm_serve.store import calibration_tables, certificate_table, key_table  # noqa: F401
+
+
+def _table(mapped: type[Base]) -> Any:
+    return mapped.__table__
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise DatabaseRefused(f"the database URL cannot be read: {error}") from error
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise DatabaseRefused(
+            f"the database is {backend!r}: give sqlite:///FILE or postgresql://USER@HOST/NAME"
+        )
+    if parsed.database in (None, "", ":memory:"):
+        raise DatabaseRefused("a database in memory outlives nothing: give sqlite:///FILE")
+    return parsed
+
+
+def _open_sqlite(url: URL) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # transactions begin where `begin` says
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that turns from reading to writing halfway may fail without waiting.
+        reads = connection.get_execution_options().get("rlcm_reads_only", False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _open_postgres(url: URL) -> Engine:
+    # A connection that the server closed meanwhile is replaced, not handed out.
+    return create_engine(url, pool_pre_ping=True)

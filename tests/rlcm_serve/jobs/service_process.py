@@ -1,0 +1,29 @@
+"""A service that works off calibration jobs until there is none left: DATABASE_URL DIARY."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.service import Service
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from tests.rlcm_serve.jobs.problem_engine import ProblemEngine
+
+
+async def main(url: str, diary: Path) -> None:
+    database = Database(url)
+    store = CertificateStore(database)
+    service = Service(ProblemEngine(diary=diary), load=store.load)
+    await service.start()
+    jobs = CalibrationJobs(database, service, store, concurrency=4)
+    async with jobs.running():
+        for job in await jobs.all():
+            async for _ in jobs.watch(job.id):
+                pass
+    service.stop()
+    database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,301 @@
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
+from rlcm_serve.calibration_job import Calibration, CalibrationRequest, JobState
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.core import Question, VoteRule
+from rlcm_serve.errors import Conflict, NotFound, RequestRefused
+from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.service import Service
+from rlcm_serve.store.calibrations import CalibrationStore
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from rlcm_serve.supervision import Supervision
+from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
+from tests.rlcm_serve.scripted_engine import IDENTITY
+
+REQUEST = CalibrationRequest(alphas=(0.2,))
+PROBLEMS = problems(40)
+
+
+class Running:
+    """A service with its jobs, on an engine that is ready."""
+
+    def __init__(self, database: Database, engine: ProblemEngine) -> None:
+        self.engine = engine
+        self.store = CertificateStore(database)
+        at_once = Supervision(every=0.01, first_wait=0.01, longest_wait=0.01)
+        self.service = Service(engine, load=self.store.load, supervision=at_once)
+        self.jobs = CalibrationJobs(database, self.service, self.store, concurrency=4)
+
+    async def ended(self, job: Calibration) -> Calibration:
+        """The job once it has ended."""
+        async with asyncio.timeout(60):
+            return [seen async for seen in self.jobs.watch(job.id)][-1]
+
+    async def run(
+        self, request: CalibrationRequest = REQUEST, asked: Sequence[LabelledProblem] = PROBLEMS
+    ) -> Calibration:
+        return await self.ended(await self.jobs.submit(request, list(asked)))
+
+
+@asynccontextmanager
+async def running(
+    database: Database, engine: ProblemEngine | None = None
+) -> AsyncIterator[Running]:
+    running = Running(database, engine or ProblemEngine())
+    await running.service.start()
+    try:
+        async with running.jobs.running():
+            yield running
+    finally:
+        running.service.stop()
+
+
+def told(job: Calibration) -> str:
+    return "\n".join(line.text for line in job.log)
+
+
+async def test_a_job_ends_with_a_certificate_of_its_recordings(
+    database: Database, tmp_path: Path
+) -> None:
+    async with running(database) as here:
+        job = await here.run()
+        assert (job.state, job.done, job.total, job.error) == (JobState.DONE, 40, 40, None)
+        assert job.started is not None
+        assert job.finished is not None
+        assert job.created <= job.started <= job.finished
+        kept = here.store.kept(str(job.certificate), IDENTITY)
+        assert (kept.origin, kept.active) == (f"job {job.id}", False)
+        (level,) = kept.certificate.levels
+        assert isinstance(level, CertifiedLevel)
+        (tmp_path / "t.parquet").write_bytes(await here.jobs.traces(job.id))
+        assert verify(kept.certificate, read_traces(tmp_path / "t.parquet")) == []
+        assert sorted(here.engine.begun) == list(range(40))
+        assert {drawing.priority for drawing in here.engine.drawings} == {1}
+        assert here.service.guarantees.certificates == (), "nobody asked to activate it"
+    expected = ["begun", *[f"{n} of 40 rollouts recorded" for n in range(4, 41, 4)]]
+    assert [line.text for line in job.log] == [*expected, "fitting", "alpha 0.2: certified"]
+
+
+async def test_an_activated_result_answers_from_then_on(database: Database) -> None:
+    async with running(database) as here:
+        question = Question("Problem 0", alpha=0.2)
+        before = await here.service.solver.solve(question)
+        assert "no certificate is loaded" in (before.no_guarantee_reason or "")
+        job = await here.run(replace(REQUEST, activate=True))
+        after = await here.service.solver.solve(question)
+        assert after.guarantee is not None
+        assert after.guarantee.certificate == job.certificate
+        assert f"certificate {job.certificate} is in force" in told(job)
+    async with running(database) as again:
+        (served,) = again.service.guarantees.certificates
+        assert served.id == job.certificate, "after a restart too"
+
+
+async def test_procedures_of_several_samples_are_certified_too(database: Database) -> None:
+    request = replace(REQUEST, samples=2, rollouts=4, vote=VoteRule.MAJORITY)
+    async with running(database) as here:
+        job = await here.run(request)
+        made = here.store.get(str(job.certificate))
+    assert job.total == 160
+    assert made.fingerprint == fingerprint_of(IDENTITY, samples=2, vote="majority")
+    assert (made.n_problems, made.n_rollouts) == (40, 160)
+
+
+async def test_jobs_run_one_after_another(database: Database) -> None:
+    async with running(database) as here:
+        first, second = [await here.jobs.submit(REQUEST, PROBLEMS[:20]) for _ in range(2)]
+        assert (await here.ended(second)).state is JobState.DONE
+        assert (await here.jobs.get(first.id)).state is JobState.DONE
+        assert sorted(here.engine.begun[:20]) == sorted(here.engine.begun[20:]) == list(range(20))
+        assert [job.id for job in await here.jobs.all()] == [second.id, first.id]
+        assert here.jobs.count()[JobState.DONE] == 2
+
+
+async def test_where_nothing_can_be_certified_the_job_is_done_and_says_why(
+    database: Database,
+) -> None:
+    async with running(database, ProblemEngine(replace(WRONG, confidences=(0.97,)))) as here:
+        job = await here.run(replace(REQUEST, activate=True))
+        assert (job.state, job.error) == (JobState.DONE, None)
+        (level,) = here.store.get(str(job.certificate)).levels
+        assert isinstance(level, InfeasibleLevel)
+        assert f"alpha 0.2: not certified. {level.reason}" in told(job)
+        assert "not activated: no level is certified" in told(job)
+        assert here.service.guarantees.certificates == ()
+
+
+async def test_what_cannot_be_recorded_is_refused_when_it_is_posted(database: Database) -> None:
+    too_long = LabelledProblem("long", "Long 7", "7")
+    async with running(database) as here:
+        with pytest.raises(RequestRefused, match="problem 'long': the prompt has over 100 tokens"):
+            await here.jobs.submit(REQUEST, [*PROBLEMS, too_long])
+        with pytest.raises(RequestRefused, match="5 problems or groups"):
+            await here.jobs.submit(REQUEST, PROBLEMS[:5])
+        assert await here.jobs.all() == []
+        assert here.engine.begun == []
+
+
+async def test_before_the_engine_is_ready_a_job_waits_and_is_checked_then(
+    database: Database,
+) -> None:
+    here = Running(database, ProblemEngine())
+    async with here.jobs.running():
+        bad = await here.jobs.submit(REQUEST, [*PROBLEMS, LabelledProblem("long", "Long 7", "7")])
+        good = await here.jobs.submit(REQUEST, PROBLEMS)
+        assert here.engine.begun == []
+        await here.service.start()
+        failed = await here.ended(bad)
+        assert failed.state is JobState.FAILED
+        assert failed.error == ("problem 'long': the prompt has over 100 tokens: shorten it")
+        assert (await here.ended(good)).state is JobState.DONE
+    here.service.stop()
+
+
+async def test_a_job_goes_on_where_a_stopped_service_left_it(database: Database) -> None:
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+    assert CalibrationStore(database).get(job.id).state is JobState.RECORDING
+    async with running(database) as again:
+        ended = await again.ended(job)
+    assert ended.state is JobState.DONE
+    assert "taken up again at 0 of 40" in told(ended)
+
+
+async def test_a_fit_that_was_stopped_is_made_again(database: Database) -> None:
+    async with running(database) as here:
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        async for seen in here.jobs.watch(job.id):
+            if seen.state is JobState.FITTING:
+                break
+    async with running(database) as again:
+        ended = await again.ended(job)
+        assert ended.state is JobState.DONE
+        assert again.engine.begun == [], "nothing is recorded again"
+
+
+async def test_recordings_of_another_engine_are_not_mixed_with_these(database: Database) -> None:
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+    engine = ProblemEngine()
+    engine.identity = replace(IDENTITY, probe="p1")
+    async with running(database, engine) as there:
+        ended = await there.ended(job)
+        assert engine.begun == []
+    assert ended.state is JobState.FAILED
+    assert "another engine (then, now): probe: 'p0' here, 'p1' there" in (ended.error or "")
+    assert f"failed: {ended.error}" in told(ended)
+
+
+class Dying(ProblemEngine):
+    """Dies at each of these numbers of begun thoughts, and can be started again."""
+
+    def __init__(self, *deaths: int) -> None:
+        super().__init__()
+        self.deaths = list(deaths)
+
+    async def start(self) -> None:
+        self.dead = False
+
+    async def check_health(self) -> None:
+        if self.deaths and len(self.begun) >= self.deaths[0]:
+            self.deaths.pop(0)
+            self.dead = True
+        await super().check_health()
+
+
+async def test_a_job_waits_until_a_dead_engine_is_back(database: Database) -> None:
+    async with running(database, Dying(10, 30)) as here:
+        job = await here.run()
+        assert job.state is JobState.DONE
+        assert told(job).count("waiting for the engine") == 2
+        assert here.service.restarts == 2
+        assert {*here.engine.begun} == set(range(40))
+        assert len(here.engine.begun) <= 40 + 2 * 4, "only what was in flight is lost"
+
+
+class Cursed(ProblemEngine):
+    """Dies of every thought."""
+
+    async def start(self) -> None:
+        self.dead = False
+
+    def _note(self, number: int) -> None:
+        super()._note(number)
+        self.dead = True
+
+
+async def test_a_job_that_kills_every_engine_is_given_up(database: Database) -> None:
+    async with running(database, Cursed()) as here:
+        job = await here.run()
+        assert job.state is JobState.FAILED
+        assert "the engine died 3 times without finishing a rollout" in (job.error or "")
+
+
+async def test_a_running_job_is_cancelled_and_the_next_one_runs(database: Database) -> None:
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+        waiting = await here.jobs.submit(REQUEST, PROBLEMS)
+        cancelled = await here.jobs.cancel(job.id)
+        assert (cancelled.state, cancelled.done) == (JobState.CANCELLED, 0)
+        here.engine.held = 0
+        assert (await here.ended(waiting)).state is JobState.DONE
+        assert here.engine.thinking == 0
+        with pytest.raises(Conflict, match="is cancelled"):
+            await here.jobs.cancel(job.id)
+        with pytest.raises(Conflict, match="is done"):
+            await here.jobs.cancel(waiting.id)
+
+
+async def test_a_waiting_job_is_cancelled_before_it_begins(database: Database) -> None:
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        waiting = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+        assert (await here.jobs.cancel(waiting.id)).state is JobState.CANCELLED
+        assert (await here.jobs.get(job.id)).state is JobState.RECORDING
+
+
+async def test_a_fit_is_cancelled(database: Database) -> None:
+    async with running(database) as here:
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        async for seen in here.jobs.watch(job.id):
+            if seen.state is JobState.FITTING:
+                break
+        assert (await here.jobs.cancel(job.id)).state is JobState.CANCELLED
+        assert here.store.all(IDENTITY) == []
+
+
+async def test_only_what_is_recording_has_time_left(database: Database) -> None:
+    async with running(database) as here:
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        assert here.jobs.seconds_left(job) is None
+        seen = [
+            here.jobs.seconds_left(one)
+            async for one in here.jobs.watch(job.id)
+            if one.state is JobState.RECORDING and 0 < one.done < 40
+        ]
+        assert all(left is not None and left >= 0 for left in seen)
+        assert here.jobs.seconds_left(await here.jobs.get(job.id)) is None
+
+
+async def test_unknown_jobs_are_not_found(database: Database) -> None:
+    async with running(database) as here:
+        for attempt in (here.jobs.get, here.jobs.cancel, here.jobs.traces):
+            with pytest.raises(NotFound, match="no calibration 'nobody'"):
+                await attempt("nobody")

@@ -1,0 +1,102 @@
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from calibration import CertifiedLevel, read_traces, verify
+from calibration.errors import CalibrationError
+from rlcm_serve.answers import AnswerGrader
+from rlcm_serve.calibration_job import CalibrationRequest
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.jobs.fitting import Fitted, fit, require_verified
+from rlcm_serve.recording import Recorder, Recording
+from tests.rlcm_serve.jobs.problem_engine import ProblemEngine, problems
+from tests.rlcm_serve.scripted_engine import IDENTITY
+
+REQUEST = CalibrationRequest(alphas=(0.2,))
+
+
+@pytest.fixture(scope="module")
+def recordings() -> list[Recording]:
+    async def record() -> list[Recording]:
+        with AnswerGrader() as grader:
+            recorder = Recorder(ProblemEngine(), grader)
+            return [await recorder.record(problem, 0) for problem in problems(40)]
+
+    return asyncio.run(record())
+
+
+def fitted(recordings: list[Recording], request: CalibrationRequest = REQUEST) -> Fitted:
+    return asyncio.run(fit(iter(recordings), fingerprint_of(IDENTITY), request, "2026-01-12"))
+
+
+def test_a_fit_is_that_of_the_command_line(recordings: list[Recording], tmp_path: Path) -> None:
+    result = fitted(recordings)
+    (tmp_path / "t.parquet").write_bytes(result.traces)
+    traces = read_traces(tmp_path / "t.parquet")
+    assert (traces.n_problems, traces.fingerprint) == (40, fingerprint_of(IDENTITY))
+    assert result.certificate is not None
+    assert (result.certificate.created, result.refusal) == ("2026-01-12", None)
+    (level,) = result.certificate.levels
+    assert isinstance(level, CertifiedLevel)
+    assert (level.share_answered, level.risk) == (0.8, 0.0)
+    assert verify(result.certificate, traces) == []
+
+
+def test_traces_stay_where_nothing_can_be_fitted(
+    recordings: list[Recording], tmp_path: Path
+) -> None:
+    result = fitted(recordings[:5])
+    assert result.certificate is None
+    assert "5 problems or groups to test on" in (result.refusal or "")
+    (tmp_path / "t.parquet").write_bytes(result.traces)
+    assert read_traces(tmp_path / "t.parquet").n_problems == 5
+
+
+def test_recordings_that_cannot_be_replayed_are_refused(recordings: list[Recording]) -> None:
+    readings = recordings[0].readings
+    unread = replace(recordings[0], readings=(replace(readings[0], confidence=float("nan")),))
+    with pytest.raises(CalibrationError, match="confidence is nan") as refused:
+        fitted([unread, *recordings[1:]])
+    assert "/tmp" not in str(refused.value)
+
+
+def test_a_certificate_must_follow_from_its_traces(
+    recordings: list[Recording], tmp_path: Path
+) -> None:
+    result = fitted(recordings)
+    assert result.certificate is not None
+    (tmp_path / "t.parquet").write_bytes(result.traces)
+    asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
+    (level,) = result.certificate.levels
+    flattering = replace(level, expected_tokens=1.0)
+    forged = replace(result.certificate, levels=(flattering,))
+    with pytest.raises(RequestRefused, match=r"expected_tokens is 1\.0 in the certificate, 28\.0"):
+        asyncio.run(require_verified(forged, tmp_path / "t.parquet"))
+    (tmp_path / "t.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(RequestRefused, match=r"traces\.parquet is not Parquet") as refused:
+        asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
+    assert str(tmp_path) not in str(refused.value)
+
+
+def test_a_cancelled_fit_ends_its_process(recordings: list[Recording]) -> None:
+    def children() -> set[str]:
+        tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+        return {pid for task in tasks for pid in (task / "children").read_text().split()}
+
+    async def run() -> None:
+        before = children()
+        work = asyncio.create_task(
+            fit(iter(recordings), fingerprint_of(IDENTITY), REQUEST, "2026-01-12")
+        )
+        while not children() - before:  # noqa: ASYNC110, nobody tells of a process
+            await asyncio.sleep(0.001)
+        work.cancel()
+        await asyncio.wait({work})
+        assert work.cancelled()
+        assert children() == before
+
+    asyncio.run(run())

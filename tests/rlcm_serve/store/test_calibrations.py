@@ -1,0 +1,165 @@
+from dataclasses import replace
+
+import pytest
+
+from calibration import Method, Promise
+from rlcm_serve.calibration_job import Calibration, CalibrationRequest, JobState
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.core import RiskName, VoteRule
+from rlcm_serve.errors import Conflict, NotFound
+from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording import ForcedReading, Recording
+from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.recording_rows import RecordingRows
+from tests.rlcm_serve.scripted_engine import IDENTITY
+
+REQUEST = CalibrationRequest(
+    risk=RiskName.ERROR,
+    alphas=(0.1, 1 / 3),
+    delta=0.05,
+    promise=Promise.POINTWISE,
+    samples=4,
+    vote=VoteRule.MAJORITY,
+    rollouts=8,
+    method=Method.HOLM,
+    activate=True,
+)
+PROBLEMS = [
+    LabelledProblem("z", "What is “π”? 😀", r"\pi", group="g"),
+    LabelledProblem("a", "x?", "1"),
+]
+
+
+def a_recording(problem: str, rollout: int, answer: str = "1") -> Recording:
+    reading = ForcedReading(20, float("nan"), (answer, None), (True, False), 5)
+    return Recording(problem, rollout, None, (1, 2), (3,) * 20, True, (reading,))
+
+
+def slim(recording: Recording) -> Recording:
+    return replace(recording, prompt=(), tokens=())
+
+
+def recording_job(jobs: CalibrationStore, id_: str = "cal_1") -> Calibration:
+    job = jobs.create(id_, REQUEST, PROBLEMS)
+    assert jobs.move(job, (JobState.QUEUED,), JobState.RECORDING)
+    return jobs.get(id_)
+
+
+def test_a_job_is_kept_as_it_was_asked_for(database: Database) -> None:
+    job = CalibrationStore(database).create("cal_1", REQUEST, PROBLEMS)
+    jobs = CalibrationStore(database)
+    assert jobs.get("cal_1") == job
+    assert job.request == REQUEST
+    assert (job.state, job.done, job.total) == (JobState.QUEUED, 0, 16)
+    assert (job.started, job.finished, job.fingerprint, job.log) == (None, None, None, ())
+    assert jobs.problems(job) == PROBLEMS, "in the order they came"
+
+
+def test_jobs_wait_in_the_order_they_came(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    made = [jobs.create(f"cal_{number}", REQUEST, PROBLEMS) for number in range(3)]
+    assert [job.id for job in jobs.all()] == ["cal_2", "cal_1", "cal_0"]
+    assert [job.id for job in jobs.all(limit=1)] == ["cal_2"]
+    assert jobs.next_unfinished() == made[0]
+    jobs.move(made[0], (JobState.QUEUED,), JobState.FAILED, error="no luck")
+    assert jobs.next_unfinished() == made[1]
+    jobs.move(made[1], (JobState.QUEUED,), JobState.FITTING)
+    assert jobs.next_unfinished() == jobs.get("cal_1"), "what has begun goes on first"
+    counts = jobs.count()
+    assert (counts[JobState.QUEUED], counts[JobState.FITTING], counts[JobState.FAILED]) == (1, 1, 1)
+    assert sum(counts.values()) == 3
+
+
+def test_a_state_is_left_once(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job = jobs.create("cal_1", REQUEST, PROBLEMS)
+    assert jobs.move(job, (JobState.QUEUED,), JobState.RECORDING)
+    first = jobs.get("cal_1")
+    assert first.started is not None
+    assert not jobs.move(job, (JobState.QUEUED,), JobState.FAILED, error="too late")
+    assert jobs.get("cal_1") == first
+    assert jobs.move(job, (JobState.RECORDING,), JobState.RECORDING)
+    assert jobs.get("cal_1").started == first.started, "when it began stays"
+    assert jobs.move(job, (JobState.RECORDING,), JobState.DONE, certificate="cb069fe743c9")
+    done = jobs.get("cal_1")
+    assert (done.certificate, done.error, done.finished is None) == ("cb069fe743c9", None, False)
+
+
+def test_each_recording_counts_once(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job = recording_job(jobs)
+    rows = RecordingRows(database, job, PROBLEMS)
+    made = [a_recording("a", 1), a_recording("z", 3), a_recording("a", 0)]
+    for recording in made:
+        rows.append(recording)
+    rows.append(a_recording("a", 1, answer="came second"))
+    assert rows.keys() == {("a", 1), ("z", 3), ("a", 0)}
+    assert jobs.get("cal_1").done == 3
+    expected = [made[1], made[2], made[0]]  # by problem as posted, and rollout
+    assert [repr(one) for one in jobs.recordings(job)] == [repr(slim(one)) for one in expected]
+
+
+def test_jobs_do_not_mix(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    first, second = recording_job(jobs, "cal_1"), recording_job(jobs, "cal_2")
+    RecordingRows(database, first, PROBLEMS).append(a_recording("a", 0))
+    assert RecordingRows(database, second, PROBLEMS).keys() == set()
+    assert [job.done for job in jobs.all()] == [0, 1]
+
+
+def test_the_first_engine_counts(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job = recording_job(jobs)
+    first, second = fingerprint_of(IDENTITY), fingerprint_of(replace(IDENTITY, model="m1"))
+    assert jobs.made_with(job, first) == first
+    assert jobs.made_with(job, second) == first
+    assert jobs.get("cal_1").fingerprint == first
+
+
+def test_cancelling_deletes_what_was_recorded_and_nothing_comes_after(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job, other = recording_job(jobs, "cal_1"), recording_job(jobs, "cal_2")
+    rows = RecordingRows(database, job, PROBLEMS)
+    rows.append(a_recording("a", 0))
+    RecordingRows(database, other, PROBLEMS).append(a_recording("z", 0))
+    jobs.cancel("cal_1")
+    cancelled = jobs.get("cal_1")
+    assert (cancelled.state, cancelled.done) == (JobState.CANCELLED, 0)
+    assert [line.text for line in cancelled.log] == ["cancelled"]
+    assert jobs.problems(job) == []
+    with pytest.raises(Conflict, match="is cancelled: it records nothing more"):
+        rows.append(a_recording("a", 1))
+    assert jobs.get("cal_2").done == 1
+    with pytest.raises(Conflict, match="cal_1 is cancelled: only one that has not ended"):
+        jobs.cancel("cal_1")
+
+
+def test_a_log_keeps_its_last_lines(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job = recording_job(jobs)
+    for number in range(LOG_LINES + 7):
+        jobs.tell(job, f"line {number}")
+    log = jobs.get("cal_1").log
+    assert [line.text for line in log] == [f"line {n}" for n in range(7, LOG_LINES + 7)]
+    assert [line.time for line in log] == sorted(line.time for line in log)
+    assert jobs.all()[0].log == (), "not where jobs are listed"
+
+
+def test_traces_are_kept_whole_and_the_last_ones_count(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job = recording_job(jobs)
+    with pytest.raises(Conflict, match="is recording and has no traces"):
+        jobs.traces("cal_1")
+    for parquet in (b"first", bytes(range(256)) * 1000):
+        jobs.keep_traces(job, parquet)
+        assert jobs.traces("cal_1") == parquet
+    assert jobs.get("cal_1").has_traces
+    assert jobs.all()[0].has_traces
+
+
+def test_unknown_jobs_are_not_found(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    for attempt in (jobs.get, jobs.traces, jobs.cancel):
+        with pytest.raises(NotFound, match="no calibration 'nobody'"):
+            attempt("nobody")

@@ -1,0 +1,180 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from calibration import FULL_BUDGET, Certificate, ExitPolicy, Procedure
+from calibration.errors import CertificateError
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+
+OTHER_ENGINE = replace(IDENTITY, model="m1")
+EARLY = ExitPolicy(lambda_high=0.9)
+
+
+def of_one(alpha: float = 0.1) -> Certificate:
+    return certificate({alpha: EARLY})
+
+
+def of_four(alpha: float = 0.1) -> Certificate:
+    made = certificate({alpha: EARLY}, fingerprint=fingerprint_of(IDENTITY, samples=4))
+    return replace(made, procedure=Procedure(samples=4))
+
+
+def saved(made: Certificate, folder: Path, name: str = "one.json") -> Path:
+    made.save(folder / name)
+    return folder / name
+
+
+def in_force(store: CertificateStore) -> set[str]:
+    return {kept.certificate.id for kept in store.all(IDENTITY) if kept.active}
+
+
+def test_files_are_in_force_from_the_start(database: Database, tmp_path: Path) -> None:
+    store, made = CertificateStore(database), of_one()
+    guarantees = store.load(IDENTITY, [saved(made, tmp_path)])
+    assert guarantees.certificates == (made,)
+    (kept,) = store.all(IDENTITY)
+    assert (kept.origin, kept.added, kept.active, kept.misfit) == (
+        "file one.json",
+        None,
+        True,
+        None,
+    )
+    assert store.get(made.id) == made
+
+
+def test_a_file_that_does_not_fit_stops_the_start(database: Database, tmp_path: Path) -> None:
+    store = CertificateStore(database)
+    with pytest.raises(CertificateMismatch, match="model: 'm0' here, 'm1' there"):
+        store.load(OTHER_ENGINE, [saved(of_one(), tmp_path)])
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}")
+    with pytest.raises(CertificateError, match=r"broken\.json: not a certificate"):
+        store.load(IDENTITY, [broken])
+
+
+def test_what_is_added_is_kept_and_not_in_force(database: Database) -> None:
+    store, made = CertificateStore(database), of_one()
+    store.add(made, "upload")
+    store.add(made, "a second time")
+    assert store.load(IDENTITY, []).certificates == ()
+    (kept,) = CertificateStore(database).all(IDENTITY)
+    assert kept.certificate == made
+    assert (kept.origin, kept.active) == ("upload", False)
+    assert kept.added is not None
+
+
+def test_an_activated_certificate_takes_the_place_of_the_file_and_outlives_a_restart(
+    database: Database, tmp_path: Path
+) -> None:
+    file, better, four = saved(of_one(), tmp_path), of_one(0.05), of_four()
+    store = CertificateStore(database)
+    store.load(IDENTITY, [file])
+    store.add(better, "upload")
+    store.add(four, "upload")
+    assert store.activate(better.id, IDENTITY).certificates == (better,)
+    assert {*store.activate(four.id, IDENTITY).certificates} == {better, four}
+    again = CertificateStore(database)
+    assert {*again.load(IDENTITY, [file]).certificates} == {better, four}
+    assert in_force(again) == {better.id, four.id}
+
+
+def test_activating_one_ends_the_other_of_its_procedure(database: Database) -> None:
+    store, first, second = CertificateStore(database), of_one(0.1), of_one(0.2)
+    for made in (first, second):
+        store.add(made, "upload")
+    for made in (first, second, second, first):
+        assert store.activate(made.id, IDENTITY).certificates == (made,)
+        assert in_force(store) == {made.id}
+
+
+def test_after_a_deactivation_the_file_is_served_again(database: Database, tmp_path: Path) -> None:
+    store, made = CertificateStore(database), of_one(0.05)
+    file = saved(of_one(), tmp_path)
+    store.load(IDENTITY, [file])
+    store.add(made, "upload")
+    store.activate(made.id, IDENTITY)
+    assert store.deactivate(made.id, IDENTITY).certificates == (of_one(),)
+    with pytest.raises(Conflict, match="not in force"):
+        store.deactivate(made.id, IDENTITY)
+
+
+def test_a_file_can_be_taken_out_of_force_and_put_back(database: Database, tmp_path: Path) -> None:
+    store, made = CertificateStore(database), of_one()
+    file = saved(made, tmp_path)
+    store.load(IDENTITY, [file])
+    assert store.deactivate(made.id, IDENTITY).certificates == ()
+    again = CertificateStore(database)
+    assert again.load(IDENTITY, [file]).certificates == ()
+    assert again.activate(made.id, IDENTITY).certificates == (made,)
+    assert again.load(IDENTITY, [file]).certificates == (made,)
+
+
+def test_a_file_that_was_uploaded_before_is_in_force(database: Database, tmp_path: Path) -> None:
+    store, made = CertificateStore(database), of_one()
+    store.add(made, "upload")
+    assert store.load(IDENTITY, [saved(made, tmp_path)]).certificates == (made,)
+
+
+def test_two_files_of_one_procedure_are_refused_unless_one_was_activated(
+    database: Database, tmp_path: Path
+) -> None:
+    store = CertificateStore(database)
+    files = [saved(of_one(0.1), tmp_path, "a.json"), saved(of_one(0.2), tmp_path, "b.json")]
+    with pytest.raises(CertificateMismatch, match="for the same procedure"):
+        store.load(IDENTITY, files)
+    store.add(of_one(0.3), "upload")
+    store.activate(of_one(0.3).id, IDENTITY)
+    assert store.load(IDENTITY, files).certificates == (of_one(0.3),)
+    with pytest.raises(CertificateMismatch, match="for the same procedure"):
+        store.deactivate(of_one(0.3).id, IDENTITY)
+    assert in_force(store) == {of_one(0.3).id}, "what fails changes nothing"
+
+
+def test_each_engine_has_its_own_activated_certificates(database: Database) -> None:
+    here = of_one()
+    there = certificate({0.1: EARLY}, fingerprint=fingerprint_of(OTHER_ENGINE))
+    store = CertificateStore(database)
+    for made, identity in ((here, IDENTITY), (there, OTHER_ENGINE)):
+        store.add(made, "upload")
+        assert store.activate(made.id, identity).certificates == (made,)
+    assert store.load(IDENTITY, []).certificates == (here,)
+    assert store.load(OTHER_ENGINE, []).certificates == (there,)
+    misfits = {kept.certificate.id: kept.misfit for kept in store.all(IDENTITY)}
+    assert misfits[here.id] is None
+    assert "model: 'm1' here, 'm0' there" in (misfits[there.id] or "")
+    assert {kept.misfit for kept in store.all(None)} == {None}
+    with pytest.raises(CertificateMismatch, match="model"):
+        store.activate(there.id, IDENTITY)
+    assert in_force(store) == {here.id}
+
+
+def test_what_no_engine_can_be_held_to_is_refused(database: Database) -> None:
+    store = CertificateStore(database)
+    with pytest.raises(CertificateMismatch, match="not servable"):
+        store.add(certificate({0.1: FULL_BUDGET}, fingerprint=None), "upload")
+
+
+def test_unknown_certificates_are_not_found(database: Database) -> None:
+    store = CertificateStore(database)
+    for attempt in (
+        lambda: store.get("nobody"),
+        lambda: store.kept("nobody", IDENTITY),
+        lambda: store.activate("nobody", IDENTITY),
+        lambda: store.deactivate("nobody", IDENTITY),
+    ):
+        with pytest.raises(NotFound, match="no certificate 'nobody'"):
+            attempt()
+
+
+def test_what_is_kept_is_the_certificate_to_the_last_digit(database: Database) -> None:
+    made = certificate({1 / 3: replace(EARLY, lambda_answer=0.1 + 0.2)})
+    store = CertificateStore(database)
+    store.add(made, "upload: “naïve” 😀")
+    assert json.dumps(store.get(made.id).to_json()) == json.dumps(made.to_json())
+    assert store.kept(made.id, None).origin == "upload: “naïve” 😀"
