@@ -23,11 +23,18 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_show_locals=False,
     )
-    own: list[Callable[..., None]] = [commands.serve, commands.solve, commands.collect]
+    own: list[Callable[..., None]] = [
+        commands.serve,
+        commands.config,
+        commands.solve,
+        commands.collect,
+        commands.aggregate,
+    ]
     own += [calibration.fit, calibration.verify, calibration.replay]
     own += [calibration.plan, calibration.report]
     for command in own:
         app.command()(command)
+    app.add_typer(commands.keys)
     for entry in sorted(entry_points(group="rlcm.commands"), key=lambda entry: entry.name):
         loaded: typer.Typer | Callable[..., None] = entry.load()
         if isinstance(loaded, typer.Typer):

@@ -1,0 +1,127 @@
+"""`rlcm keys`: who may use a service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rlcm_serve.commands.settings_options import ConfigOption, settings_for_keys
+
+if TYPE_CHECKING:
+    from rlcm_serve.access.keys import KeyRecord, Keys
+
+keys = typer.Typer(
+    name="keys", help="API keys of a service: make, list, revoke.", no_args_is_help=True
+)
+StateOption = Annotated[
+    Path | None, typer.Option("--state", help="The service's state folder, if it has its own.")
+]
+DatabaseOption = Annotated[
+    str | None, typer.Option("--database", help="The service's database URL, if it has its own.")
+]
+
+
+@keys.command()
+def new(
+    name: Annotated[str, typer.Option(help="Whose key it is.")],
+    scope: Annotated[
+        list[str], typer.Option(help="solve, or admin, which includes it; may be repeated.")
+    ],
+    max_n: Annotated[int | None, typer.Option(help="Most samples of one question.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Largest thinking budget of one sample, tokens.")
+    ] = None,
+    max_body_bytes: Annotated[int | None, typer.Option(help="Largest body, bytes.")] = None,
+    timeout_s: Annotated[float | None, typer.Option(help="Most time for one question, s.")] = None,
+    max_running: Annotated[
+        int | None, typer.Option(help="Most questions under way at a time.")
+    ] = None,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Make a key and print it, once: only its digest is kept."""
+    from rlcm_serve.access.caller import Limits, scopes_of
+
+    limits = Limits(max_n, max_tokens, max_body_bytes, timeout_s, max_running)
+    with _opened(config, state, database) as opened:
+        text, record = opened.create(name, scopes_of(scope), limits)
+    typer.echo(text)
+    Console(stderr=True).print(
+        f"Key {record.id} of {record.name!r}. It cannot be shown again: keep it now. Requests "
+        "carry it as `Authorization: Bearer KEY`.",
+        markup=False,
+        highlight=False,
+    )
+
+
+@keys.command(name="list")
+def list_keys(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """List all keys, without what is secret in them."""
+    with _opened(config, state, database) as opened:
+        records = [_as_json(record) for record in opened.all()]
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+        return
+    table = Table("id", "name", "scopes", "limits", "created", "last used", "revoked", box=None)
+    for record in records:
+        limits = ", ".join(f"{name} {value:.12g}" for name, value in record["limits"].items())
+        table.add_row(
+            record["id"],
+            record["name"],
+            " ".join(record["scopes"]),
+            limits,
+            *(record[moment] or "" for moment in ("created", "last_used", "revoked")),
+        )
+    Console().print(table)
+
+
+@keys.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="Its id, as `rlcm keys list` shows it.")],
+    config: ConfigOption = None,
+    state: StateOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Make a key good for nothing. A running service notices within seconds."""
+    with _opened(config, state, database) as opened:
+        record = opened.revoke(key_id)
+    Console().print(f"key {record.id} of {record.name!r} is revoked", highlight=False, markup=False)
+
+
+@contextmanager
+def _opened(config: Path | None, state: Path | None, database: str | None) -> Iterator[Keys]:
+    from rlcm_serve.access.keys import Keys
+    from rlcm_serve.store.database import Database
+
+    opened = Database(settings_for_keys(config, state, database).settings.database_url)
+    try:
+        yield Keys(opened)
+    finally:
+        opened.close()
+
+
+def _as_json(record: KeyRecord) -> dict[str, Any]:
+    limits = {name: value for name, value in asdict(record.limits).items() if value is not None}
+    return {
+        "id": record.id,
+        "name": record.name,
+        "scopes": sorted(record.scopes),
+        "limits": limits,
+        "created": record.created.isoformat(timespec="seconds"),
+        "last_used": record.last_used.isoformat() if record.last_used else None,
+        "revoked": record.revoked.isoformat(timespec="seconds") if record.revoked else None,
+    }

@@ -1,0 +1,53 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rlcm_serve.engine.launch import EngineSettings
+
+ModelOption = Annotated[str, typer.Option("--model", help="Model folder, hub id, or 'embedded'.")]
+CertificateOption = Annotated[
+    list[Path] | None,
+    typer.Option("--certificate", help="Certificate file; by default those in the model's folder."),
+]
+NoCertificateOption = Annotated[
+    bool, typer.Option("--no-certificate", help="Serve without a guarantee.")
+]
+IntervalOption = Annotated[
+    int | None,
+    typer.Option("--interval", min=1, help="N, tokens between two readings of confidence."),
+]
+MaxTokensOption = Annotated[
+    int | None, typer.Option("--max-tokens", min=1, help="Thinking budget of one sample, tokens.")
+]
+LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for what vLLM prints.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show what vLLM prints.")]
+VllmArguments = Annotated[
+    list[str] | None, typer.Argument(help="After `--`: vLLM's engine arguments, passed through.")
+]
+
+
+def engine_settings(
+    model: str,
+    interval: int | None,
+    max_tokens: int | None,
+    engine_log: Path | None,
+    verbose: bool,
+    vllm_arguments: list[str] | None,
+) -> EngineSettings:
+    """The engine that the options ask for."""
+    from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.terminal import default_engine_log
+
+    return EngineSettings(
+        model=model,
+        interval=interval,
+        max_tokens=max_tokens,
+        vllm_arguments=tuple(vllm_arguments or ()),
+        log=None if verbose else engine_log or default_engine_log(),
+    )

@@ -1,0 +1,164 @@
+"""`rlcm solve`: answers without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+
+from rlcm_serve.commands.options import (
+    CertificateOption,
+    LogOption,
+    ModelOption,
+    NoCertificateOption,
+    VerboseOption,
+    engine_settings,
+)
+from rlcm_serve.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from rlcm_serve.core import Question, Solution
+    from rlcm_serve.service import Service
+
+Result = TypeVar("Result")
+
+_PLACEHOLDER = "a problem of the file"
+
+
+def solve(
+    problem: Annotated[str | None, typer.Argument(help="The question.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="JSONL of questions: problem, and optionally id and answer (the truth)."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSONL for the answers to --file; FILE.answers.jsonl.")
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="Accepted risk.")] = 0.1,
+    n: Annotated[int, typer.Option(help="Samples, merged by voting.")] = 1,
+    risk: Annotated[str, typer.Option(help="selective, error or regret.")] = "selective",
+    vote: Annotated[str, typer.Option(help="confidence or majority.")] = "confidence",
+    on_infeasible: Annotated[
+        str, typer.Option(help="If alpha cannot be kept: error, full_budget or abstain.")
+    ] = "error",
+    model: ModelOption = "embedded",
+    certificate: CertificateOption = None,
+    no_certificate: NoCertificateOption = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what /solve would return.")
+    ] = False,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Answer one question, or a file of them, without a server. An interrupted file goes on."""
+    from rlcm_serve.server import build_service
+    from rlcm_serve.terminal import StageClock
+
+    if (problem is None) == (file is None):
+        raise RequestRefused("problem", "give a question or --file, one of the two")
+    question = _question(problem or _PLACEHOLDER, alpha, n, risk, vote, on_infeasible)
+    console = Console(stderr=True)
+    settings = engine_settings(model, None, None, engine_log, verbose, None)
+    service = build_service(settings, [] if no_certificate else certificate, StageClock(console))
+    if file is not None:
+        _solve_file(service, file, out or file.with_suffix(".answers.jsonl"), question, console)
+    else:
+        _solve_one(service, question, as_json)
+
+
+def _question(
+    problem: str, alpha: float, n: int, risk: str, vote: str, on_infeasible: str
+) -> Question:
+    from rlcm_serve.core import OnInfeasible, Question, RiskName, VoteRule
+
+    kinds = {"risk": RiskName, "vote": VoteRule, "on_infeasible": OnInfeasible}
+    given = {"risk": risk, "vote": vote, "on_infeasible": on_infeasible}
+    for name, kind in kinds.items():
+        if given[name] not in list(kind):
+            known = ", ".join(kind)
+            raise RequestRefused(name, f"{name} is {given[name]!r}: give one of {known}")
+    return Question(
+        problem=problem,
+        alpha=alpha,
+        samples=n,
+        risk=RiskName(risk),
+        vote=VoteRule(vote),
+        on_infeasible=OnInfeasible(on_infeasible),
+    )
+
+
+def _run(service: Service, work: Callable[[Service], Awaitable[Result]]) -> Result:
+    """What `work` returns with a service that has started; it is stopped afterwards."""
+
+    async def run() -> Result:
+        try:
+            await service.start()
+            return await work(service)
+        finally:
+            service.stop()
+
+    return asyncio.run(run())
+
+
+def _solve_one(service: Service, question: Question, as_json: bool) -> None:
+    async def work(service: Service) -> Solution:
+        return await service.solver.solve(question)
+
+    solution = _run(service, work)
+    if as_json:
+        typer.echo(json.dumps(_described(solution), indent=2))
+        return
+    console = Console()
+    said = solution.answer if solution.answer is not None else "no answer (abstained)"
+    console.print(said, markup=False, highlight=False)
+    promise = solution.guarantee.statement if solution.guarantee else solution.no_guarantee_reason
+    exit_ = f"{solution.exit or 'no'} exit, {solution.tokens} tokens"
+    console.print(f"{exit_}. {promise}", markup=False, highlight=False)
+
+
+def _solve_file(
+    service: Service, file: Path, out: Path, question: Question, console: Console
+) -> None:
+    from rlcm_serve.batch import digest_questions, read_questions, solve_all, summary
+    from rlcm_serve.journal import Journal
+    from rlcm_serve.terminal import progress_bar
+
+    asked = read_questions(file)
+    kept = out.with_suffix(".journal.jsonl")
+
+    async def work(service: Service) -> list[dict[str, Any]]:
+        made_by = asdict(service.engine.identity)
+        certificates = [one.id for one in service.guarantees.certificates]
+        how = {"engine": made_by, "certificates": certificates, "question": asdict(question)}
+        journal = Journal(kept, how | {"file": digest_questions(asked)})
+        with progress_bar(console) as progress:
+            bar = progress.add_task("answering", total=None)
+            return await solve_all(
+                service.solver,
+                asked,
+                question,
+                journal,
+                _described,
+                lambda done, total: progress.update(bar, completed=done, total=total),
+            )
+
+    rows = _run(service, work)
+    unfinished = out.with_suffix(".unfinished")
+    unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    unfinished.replace(out)
+    kept.unlink()
+    Console().print(f"{summary(rows)}: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _described(solution: Solution) -> dict[str, Any]:
+    """As `/solve` would return it."""
+    from rlcm_serve.api.wire.solution import SolveResponse
+
+    described: dict[str, Any] = json.loads(SolveResponse.from_solution(solution).model_dump_json())
+    return described

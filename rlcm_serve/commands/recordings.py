@@ -1,0 +1,51 @@
+"""`rlcm collect`: recordings of labelled problems, for `rlcm fit`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rlcm_serve.commands.options import (
+    IntervalOption,
+    LogOption,
+    MaxTokensOption,
+    ModelOption,
+    VerboseOption,
+    VllmArguments,
+    engine_settings,
+)
+
+
+def collect(
+    data: Annotated[Path, typer.Option(help="JSONL of labelled problems.")],
+    out: Annotated[Path, typer.Option(help="Parquet file for the traces.")],
+    model: ModelOption = "embedded",
+    rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 1,
+    interval: IntervalOption = None,
+    max_tokens: MaxTokensOption = None,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+    vllm_arguments: VllmArguments = None,
+) -> None:
+    """Record labelled problems at full budget, for `rlcm fit`. An interrupted run goes on."""
+    from calibration import write_traces
+    from rlcm_serve.answers import AnswerGrader
+    from rlcm_serve.certified import fingerprint_of
+    from rlcm_serve.core import VoteRule
+    from rlcm_serve.recording import to_rollouts
+    from rlcm_serve.session import record_problems
+
+    settings = engine_settings(model, interval, max_tokens, engine_log, verbose, vllm_arguments)
+    journal = out.with_suffix(".journal.jsonl")
+    identity, recordings = asyncio.run(
+        record_problems(settings, data, journal, rollouts, 1, Console(stderr=True))
+    )
+    with AnswerGrader() as grader:
+        recorded = to_rollouts(recordings, grader)
+    write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
+    journal.unlink()
+    Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)

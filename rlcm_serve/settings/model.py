@@ -1,0 +1,286 @@
+"""Every setting of the service: its type, its default, what it means."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, ByteSize, Field, model_validator
+from pydantic_core import PydanticCustomError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from rlcm_serve.core import MAX_SAMPLES, MAX_TEMPERATURE
+from rlcm_serve.terminal import default_engine_log, state_folder
+
+if TYPE_CHECKING:
+    from rlcm_serve.engine.launch import EngineSettings
+
+PREFIX = "RLCM_"
+"""Of the environment's variables."""
+
+
+def split_list(value: Any) -> Any:
+    """A text is a list with commas; in a variable of the environment nothing else is possible."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def split_words(value: Any) -> Any:
+    """A text is words, as a shell reads them."""
+    return shlex.split(value) if isinstance(value, str) else value
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def at_home(value: Any) -> Any:
+    """A leading ~ is the user's folder, also where no shell has seen it."""
+    if isinstance(value, str | Path) and str(value).startswith("~"):
+        return type(value)(Path(value).expanduser())
+    return value
+
+
+Listed = BeforeValidator(split_list)
+Location = Annotated[Path, BeforeValidator(at_home)]
+Tokens = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1)]
+Size = Annotated[ByteSize, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+def _setting(default: Any, group: str, says: str, **others: Any) -> Any:
+    """A field: its default, where it is listed, what it means.
+
+    `example` stands in listings where there is no default, `flag` where the flag is not the name.
+    """
+    extra: dict[str, Any] = {"group": group}
+    extra |= {name: others.pop(name) for name in ("example", "flag") if name in others}
+    return Field(default, description=says, json_schema_extra=extra, **others)
+
+
+class Settings(BaseSettings):
+    """What the service does and for whom. Counts are in tokens, times in seconds, sizes in bytes.
+
+    Made directly it reads neither the environment nor a file; `load_settings` does.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, allow_inf_nan=False
+    )
+
+    model: Annotated[str, BeforeValidator(at_home)] = _setting(
+        "embedded", "Model", "Model folder, hub id, or 'embedded'."
+    )
+    certificates: Annotated[list[Location] | None, NoDecode, Listed] = _setting(
+        None,
+        "Model",
+        "Certificate files; those in the model's folder if not given.",
+        flag="--certificate",
+        example=["certificate.json"],
+    )
+    no_certificate: bool = _setting(False, "Model", "Serve without a guarantee.")
+    interval: Tokens | None = _setting(
+        None,
+        "Model",
+        "N, tokens between two readings of confidence; the probe's if not given.",
+        example=32,
+    )
+    max_tokens: Tokens | None = _setting(
+        None,
+        "Model",
+        "Thinking budget of one sample, tokens; the model's own if not given.",
+        example=2048,
+    )
+    answer_max_tokens: Tokens | None = _setting(
+        None,
+        "Model",
+        "The most one answer may cost, tokens; the model's own if not given.",
+        example=64,
+    )
+    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] | None = _setting(
+        None,
+        "Model",
+        "Sampling temperature; the model's own if not given.",
+        example=0.6,
+    )
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = _setting(
+        None,
+        "Model",
+        "Share of probability that is sampled from; the model's own if not given.",
+        example=0.95,
+    )
+    default_alpha: Annotated[float, Field(gt=0, lt=1)] = _setting(
+        0.1, "Model", "Accepted risk of chat completions that name none."
+    )
+    vllm_arguments: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_words)] = _setting(
+        (), "Model", "vLLM's engine arguments, passed through.", flag="--"
+    )
+    engine_log: Location | None = _setting(
+        None,
+        "Model",
+        "File for what vLLM prints; one in the user's cache folder if not given.",
+        example="engine.log",
+    )
+    verbose: bool = _setting(False, "Model", "Show what vLLM prints, and write no file.")
+
+    host: Annotated[str, Field(min_length=1)] = _setting(
+        "127.0.0.1", "Network", "Address to listen on."
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = _setting(
+        8000, "Network", "Port to listen on; 0 takes a free one."
+    )
+    auth: Annotated[Literal["auto", "on", "off"], BeforeValidator(_lower)] = _setting(
+        "auto", "Network", "Ask for API keys: on, off (only on loopback), or auto: off on loopback."
+    )
+    cors_origins: Annotated[list[str], NoDecode, Listed] = _setting(
+        [], "Network", "Origins whose pages may call the service.", flag="--cors-origin"
+    )
+    metrics_open: bool = _setting(False, "Network", "Serve /metrics without a key.")
+
+    max_running: Count = _setting(64, "Limits", "Questions answered at a time; further ones wait.")
+    max_waiting: Annotated[int, Field(ge=0)] = _setting(
+        256, "Limits", "Questions that may wait; further ones get 429 and a Retry-After."
+    )
+    max_n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = _setting(
+        MAX_SAMPLES, "Limits", "The most samples one question may ask for."
+    )
+    max_thinking_tokens: Tokens | None = _setting(
+        None,
+        "Limits",
+        "The largest max_tokens a question may ask for; any if not given.",
+        example=8192,
+    )
+    max_body_bytes: Size = _setting(ByteSize(2**20), "Limits", "The largest request body.")
+    max_upload_bytes: Size = _setting(
+        ByteSize(2**30),
+        "Limits",
+        "The largest body sent to /aggregate, /calibrations and /certificates.",
+    )
+    timeout_s: Seconds = _setting(
+        300.0, "Limits", "Time a question has unless it asks for less, and the most it may ask for."
+    )
+    heartbeat_s: Seconds = _setting(15.0, "Limits", "Pause after which a stream sends a comment.")
+    drain_s: Annotated[float, Field(ge=0)] = _setting(
+        30.0, "Limits", "Time that running requests get once the service is told to stop."
+    )
+    cancel_decided: bool = _setting(
+        True, "Limits", "End samples that can change nothing about the answer any more."
+    )
+
+    state: Location = Field(
+        default_factory=state_folder,
+        description="Folder for what must outlive the process.",
+        json_schema_extra={"group": "State", "example": "/var/lib/rlcm-serve"},
+    )
+    database: str | None = _setting(
+        None,
+        "State",
+        "Database URL, sqlite:///FILE or postgresql://...; rlcm.db in `state` if not given.",
+        repr=False,
+        example="postgresql://rlcm@localhost/rlcm",
+    )
+    job_concurrency: Count = _setting(
+        8, "State", "Problems that a calibration job records at a time."
+    )
+
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = (
+        _setting("info", "Logs", "The least important messages that are logged.")
+    )
+    log_format: Annotated[Literal["auto", "json", "console"], BeforeValidator(_lower)] = _setting(
+        "auto", "Logs", "json, console, or auto: console on a terminal, else json."
+    )
+    log_prompts: bool = _setting(False, "Logs", "Log questions and answers too.")
+    otlp_endpoint: str | None = _setting(
+        None,
+        "Logs",
+        "Where traces are sent: the URL of an OTLP/HTTP receiver. None are made if not given.",
+        example="http://localhost:4318",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed: `load_settings` merges the others, and remembers which was which."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.no_certificate and self.certificates:
+            _refuse("no_certificate is on, yet certificates are given: drop one of the two")
+        if self.auth == "off" and not self.is_loopback:
+            _refuse(
+                f"auth is off, but host is {self.host!r}, which others can reach: listen on "
+                "127.0.0.1, or set auth to on and make keys with `rlcm keys new`"
+            )
+        for origin in self.cors_origins:
+            _check_origin(origin)
+        if self.otlp_endpoint and urlsplit(self.otlp_endpoint).scheme not in ("http", "https"):
+            _refuse(
+                f"otlp_endpoint is {self.otlp_endpoint!r}: give a URL such as http://localhost:4318"
+            )
+        return self
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:  # a name: it may stand for any address
+            return False
+
+    @property
+    def keys_needed(self) -> bool:
+        """Whether a request must carry an API key."""
+        return self.auth == "on" or (self.auth == "auto" and not self.is_loopback)
+
+    @property
+    def database_url(self) -> str:
+        """Where the database is."""
+        return self.database or f"sqlite:///{self.state.absolute() / 'rlcm.db'}"
+
+    def engine(self) -> EngineSettings:
+        """The part that is the engine's."""
+        from rlcm_serve.engine.launch import EngineSettings
+
+        return EngineSettings(
+            model=self.model,
+            interval=self.interval,
+            max_tokens=self.max_tokens,
+            answer_max_tokens=self.answer_max_tokens,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            log=None if self.verbose else self.engine_log or default_engine_log(),
+            vllm_arguments=self.vllm_arguments,
+        )
+
+
+def _check_origin(origin: str) -> None:
+    parts = urlsplit(origin)
+    is_origin = parts.scheme in ("http", "https") and parts.netloc
+    if origin != "*" and (not is_origin or parts.path or parts.query or parts.fragment):
+        _refuse(
+            f"cors_origins has {origin!r}: give scheme, host and port alone, such as "
+            "https://app.example.com, or * for any"
+        )
+
+
+def _refuse(why: str) -> NoReturn:
+    raise PydanticCustomError("settings", "{why}", {"why": why})

@@ -1,0 +1,101 @@
+"""How a setting is named and shown wherever people meet it: flags, variables, listings, docs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcm_serve.settings.model import PREFIX, Settings
+
+_PASSWORD = re.compile(r"(://[^/:@]*:).+(@)|([?&]password=)[^&]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One setting as it is documented; `default` and `example` are values of TOML.
+
+    Those without a fixed default have an example.
+    """
+
+    name: str
+    group: str
+    flag: str
+    variable: str
+    default: str | None
+    example: str | None
+    description: str
+
+
+def described() -> Iterator[Described]:
+    """All settings, group by group."""
+    for name, field in Settings.model_fields.items():
+        extra = _extra(name)
+        yield Described(
+            name=name,
+            group=extra["group"],
+            flag=flag_of(name),
+            variable=variable_of(name),
+            default=None if field.default_factory else to_toml(field.default),
+            example=to_toml(extra.get("example")),
+            description=field.description or "",
+        )
+
+
+def flag_of(name: str) -> str:
+    """The option of `rlcm serve`."""
+    return _extra(name).get("flag") or f"--{name.replace('_', '-')}"
+
+
+def variable_of(name: str) -> str:
+    """The variable of the environment."""
+    return PREFIX + name.upper()
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value without what is secret in it: passwords in URLs."""
+    if name in ("database", "otlp_endpoint") and isinstance(value, str):
+        return _PASSWORD.sub(lambda found: _masked(*found.groups()), value)
+    return value
+
+
+def to_json(name: str, value: Any) -> Any:
+    """The value as JSON has it, without what is secret in it."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [to_json(name, part) for part in value]
+    return shown(name, value)
+
+
+def to_toml(value: Any) -> str | None:
+    """The value as TOML has it; None, which TOML cannot say, is left out."""
+    return None if value is None else json.dumps(to_json("", value))
+
+
+def template() -> str:
+    """A settings file with every setting commented out, at its default."""
+    lines = ["# Settings of rlcm-serve. Flags and RLCM_* variables go before what is set here."]
+    group = None
+    for setting in described():
+        if setting.group != group:
+            group = setting.group
+            lines += ["", f"# {group}"]
+        lines += [
+            "",
+            f"# {setting.description}",
+            f"# {setting.name} = {setting.default or setting.example}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _masked(account: str | None, at: str | None, parameter: str | None) -> str:
+    return f"{account}***{at}" if account else f"{parameter}***"
+
+
+def _extra(name: str) -> dict[str, Any]:
+    extra = Settings.model_fields[name].json_schema_extra
+    return extra if isinstance(extra, dict) else {}

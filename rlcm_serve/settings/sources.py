@@ -1,0 +1,130 @@
+"""Where settings come from: flags, then `RLCM_*`, then a TOML file, then defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import EnvSettingsSource
+
+from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.settings.model import PREFIX, Settings, at_home, split_list
+from rlcm_serve.settings.reference import flag_of, shown, variable_of
+
+CONFIG_VARIABLE = "RLCM_CONFIG"
+"""Names the settings file; the one variable that is no setting."""
+DEFAULT_CONFIG = Path("rlcm.toml")
+"""Read if it is there and no other is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and for each the place it was taken from.
+
+    A source is "flag", the name of a variable, the path of the file, or "default".
+    """
+
+    settings: Settings
+    sources: dict[str, str]
+
+
+def load_settings(flags: Mapping[str, object], config: Path | None = None) -> Loaded:
+    """The settings in force.
+
+    Args:
+        flags: by name of the setting; None means not given.
+        config: the TOML file; else the one `RLCM_CONFIG` names, else ./rlcm.toml if it is there.
+
+    Raises:
+        SettingsRefused: a name is unknown, a value cannot be, or the file cannot be read.
+    """
+    file = _find_config(config)
+    values: dict[str, Any] = {}
+    sources = dict.fromkeys(Settings.model_fields, "default")
+    layers: list[tuple[dict[str, object], Callable[[str], str]]] = [
+        (_read_config(file) if file else {}, lambda name: str(file)),
+        (_read_environment(), variable_of),
+        ({name: value for name, value in flags.items() if value is not None}, lambda name: "flag"),
+    ]
+    for found, source in layers:  # a later one wins
+        values |= found
+        sources |= {name: source(name) for name in found}
+    try:
+        return Loaded(Settings(**values), sources)
+    except ValidationError as error:
+        raise SettingsRefused(_explain(error, sources)) from None
+
+
+def _find_config(given: Path | None) -> Path | None:
+    named = given or os.environ.get(CONFIG_VARIABLE) or None
+    if named is None:
+        return DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None
+    file = Path(named).expanduser()
+    if not file.is_file():
+        source = "--config" if given else CONFIG_VARIABLE
+        raise SettingsRefused(f"no settings file {str(file)!r} ({source}): give one that exists")
+    return file
+
+
+def _read_environment() -> dict[str, object]:
+    known = [*map(variable_of, Settings.model_fields), CONFIG_VARIABLE]
+    for variable in os.environ:
+        upper = variable.upper()
+        if upper.startswith(PREFIX) and variable not in known:
+            raise SettingsRefused(
+                f"the environment has {variable}, which is no setting{_nearest(upper, known)}"
+            )
+    return EnvSettingsSource(Settings)()
+
+
+def _read_config(file: Path) -> dict[str, object]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsRefused(f"{file} is not TOML: {error}") from error
+    for name in values:
+        if name not in Settings.model_fields:
+            nearest = _nearest(name, list(Settings.model_fields))
+            raise SettingsRefused(f"{file} has {name!r}, which is no setting{nearest}")
+    return {name: _beside(file.parent, name, value) for name, value in values.items()}
+
+
+def _beside(folder: Path, name: str, value: Any) -> Any:
+    """A path in a settings file is seen from that file's folder."""
+    if name in ("state", "engine_log") and isinstance(value, str):
+        return folder / at_home(value)
+    if name == "certificates":
+        listed = split_list(value)
+        if isinstance(listed, list) and all(isinstance(part, str) for part in listed):
+            return [folder / at_home(part) for part in listed]
+    if name == "model" and isinstance(value, str) and value.startswith("."):
+        return str(folder / value)
+    return value
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f": did you mean {near[0]}?" if near else ": `rlcm config --toml` lists them all"
+
+
+def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
+    """Each wrong value with the place it came from, in one line."""
+    return "; ".join(_explain_one(found, sources) for found in error.errors())
+
+
+def _explain_one(found: Mapping[str, Any], sources: Mapping[str, str]) -> str:
+    message = found["msg"]
+    if not found["loc"]:
+        return str(message)
+    name = str(found["loc"][0])
+    if name not in Settings.model_fields:
+        return f"{name!r} is no setting{_nearest(name, list(Settings.model_fields))}"
+    source = flag_of(name) if sources[name] == "flag" else sources[name]
+    value = shown(name, found["input"])
+    return f"{name} is {value!r} ({source}): {message[0].lower()}{message[1:]}"
