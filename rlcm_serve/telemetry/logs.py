@@ -1,0 +1,151 @@
+"""Logs: one line per thing that happened, on stderr, as JSON or for people to read.
+
+A line never contains a prompt, an answer or a key: nothing here is given one, keys are recognised
+by their form and cut, and what `keep_private` was told is cut from messages and tracebacks, into
+which an error may have carried it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+FORMATS = ("json", "console")
+_KEY = re.compile(r"\brlcm_([A-Za-z0-9]+)_[A-Za-z0-9_-]{32,}")
+_OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_ADDED_BY_OTHERS = {"color_message", "vllm_process_name"}
+"""What uvicorn and vLLM put on records for formatters of their own."""
+_SHORTEST_PRIVATE = 8
+"""A shorter text stands in any log line by chance, and cutting it would ruin them all."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request, for all lines that are written while it is served.
+
+    `fields` go on its access line; the texts in `private` on none.
+    """
+
+    request_id: str
+    trace_id: str | None = None
+    fields: dict[str, object] = field(default_factory=dict)
+    private: list[str] = field(default_factory=list)
+
+
+current: ContextVar[Exchange | None] = ContextVar("rlcm_exchange", default=None)
+"""The request that is being served, in this task and in those it starts."""
+
+
+def tell(**fields: object) -> None:
+    """Puts fields on the access line of the request being served, if one is."""
+    if (exchange := current.get()) is not None:
+        exchange.fields.update(fields)
+
+
+def keep_private(*texts: str) -> None:
+    """Keeps texts out of every line of the request being served, if one is."""
+    if (exchange := current.get()) is not None:
+        exchange.private.extend(text for text in texts if len(text) >= _SHORTEST_PRIVATE)
+
+
+class _Formatter(logging.Formatter, ABC):
+    """Collects a line's fields, and cuts from it what is private."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _KEY.sub(r"rlcm_\1_***", self._line(record, self._fields(record)))
+
+    @abstractmethod
+    def _line(self, record: logging.LogRecord, fields: dict[str, object]) -> str: ...
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, object]:
+        """What is said beyond the message: whose request it was, extra fields, the traceback."""
+        fields: dict[str, object] = {}
+        if (exchange := current.get()) is not None:
+            fields["request_id"] = exchange.request_id
+            if exchange.trace_id is not None:
+                fields["trace_id"] = exchange.trace_id
+        not_fields = _OWN_FIELDS | _ADDED_BY_OTHERS
+        fields |= {name: value for name, value in vars(record).items() if name not in not_fields}
+        if record.exc_info:
+            fields["exception"] = _without_private(self.formatException(record.exc_info))
+        return fields
+
+
+class JsonFormatter(_Formatter):
+    """One JSON object per line: time (UTC), level, logger, message, request_id, further fields."""
+
+    def _line(self, record: logging.LogRecord, fields: dict[str, object]) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        said = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _without_private(record.getMessage()),
+        }
+        # Twice: what every line has comes first, and no further field takes its place.
+        return json.dumps({**said, **_plain(fields), **said}, default=str)
+
+
+class ConsoleFormatter(_Formatter):
+    """Local time, level, message, and further fields as `name=value`; a traceback follows."""
+
+    def _line(self, record: logging.LogRecord, fields: dict[str, object]) -> str:
+        time = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")
+        message = _without_private(record.getMessage()).replace("\n", "\\n")
+        traceback = fields.pop("exception", "")
+        said = [
+            f"{name}={json.dumps(_plain(value), default=str)}" for name, value in fields.items()
+        ]
+        line = " ".join([time[11:23], record.levelname.lower().ljust(7), message, *said])
+        return f"{line}\n{traceback}".rstrip()
+
+
+def configure(level: str = "info", form: str = "json", stream: TextIO | None = None) -> None:
+    """Has all loggers of this process write to `stream`, uvicorn's own among them.
+
+    uvicorn must be told `log_config=None`, or it undoes this. Its access log is silenced, because
+    the service writes its own. Of other libraries only warnings and errors are let through.
+
+    Args:
+        level: from which on this service's lines are written: debug, info, warning or error.
+        form: one of `FORMATS`.
+        stream: where to; None is stderr.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    for name in ("rlcm_serve", "uvicorn", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers = []
+        logger.propagate = True
+        logger.setLevel(level.upper())
+    logging.getLogger("uvicorn.access").disabled = True
+
+
+def _plain(value: Any) -> Any:
+    """The value without what JSON has no word for: NaN and the infinities become their names."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _without_private(text: str) -> str:
+    exchange = current.get()
+    for private in () if exchange is None else exchange.private:
+        # Errors often quote what they complain of.
+        for written in (private, repr(private)[1:-1]):
+            text = text.replace(written, "[private]")
+    return text

@@ -1,0 +1,172 @@
+"""Spans as OpenTelemetry records them. Imported only where traces are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Self
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from rlcm_serve.core import CancelledSample, Question, Sample, Solution
+from rlcm_serve.events import CheckpointEvent, Event, ExitEvent, SampleEvent, TokenEvent, VoteEvent
+from rlcm_serve.telemetry.tracing import QuestionSpan, RequestSpan, Tracing
+
+TRACES_PATH = "/v1/traces"
+"""Where an OTLP/HTTP receiver takes spans."""
+PATIENCE = 5.0
+"""Seconds that one delivery to the collector may take."""
+SERVER_ERROR = 500
+
+
+class SpanTracing(Tracing):
+    """Records spans with a provider of its own, which nobody else in the process sees."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("rlcm_serve", version("rlcm-serve"))
+        self._propagator = TraceContextTextMapPropagator()
+
+    @classmethod
+    def to(cls, endpoint: str) -> Self:
+        """Sends to the OTLP/HTTP receiver at this URL, in batches and from a thread.
+
+        A URL without a path gets the standard one. `OTEL_RESOURCE_ATTRIBUTES`,
+        `OTEL_TRACES_SAMPLER` and the limits of OpenTelemetry's own environment variables hold.
+        """
+        url = endpoint if urlsplit(endpoint).path.strip("/") else endpoint.rstrip("/") + TRACES_PATH
+        named = {"service.name": "rlcm-serve", "service.version": version("rlcm-serve")}
+        provider = TracerProvider(resource=Resource.create(named))
+        exporter = OTLPSpanExporter(url, timeout=PATIENCE)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        return cls(provider)
+
+    @contextmanager
+    def request(self, headers: Mapping[str, str]) -> Iterator[RequestSpan]:
+        """A span of kind server, current for as long as the context lasts."""
+        with self._tracer.start_as_current_span(
+            "request",
+            context=self._propagator.extract(headers),
+            kind=SpanKind.SERVER,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            yield _RequestSpan(span)
+
+    @contextmanager
+    def question(self, question: Question) -> Iterator[QuestionSpan]:
+        """A span `solve`, with children `sample` and, of these, `forced answer`."""
+        # Not made current: a stream is told of in one task and may be closed in another.
+        recorded = _QuestionSpan(self._tracer, question)
+        try:
+            yield recorded
+        except (asyncio.CancelledError, GeneratorExit):
+            recorded.span.set_attribute("rlcm.cancelled", True)
+            raise
+        except BaseException as error:
+            # Only the name: a message may quote the prompt.
+            recorded.span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            raise
+        finally:
+            recorded.end()
+
+    def close(self) -> None:
+        """Sends the last batch, and no more after that."""
+        self._provider.shutdown()
+
+
+class _RequestSpan(RequestSpan):
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self.trace_id = f"{span.get_span_context().trace_id:032x}"
+
+    def ended(self, method: str, route: str, status: int) -> None:
+        self._span.update_name(f"{method} {route}")
+        self._span.set_attribute("http.request.method", method)
+        self._span.set_attribute("http.route", route)
+        self._span.set_attribute("http.response.status_code", status)
+        if status >= SERVER_ERROR:
+            self._span.set_status(Status(StatusCode.ERROR))
+
+
+class _QuestionSpan(QuestionSpan):
+    """Turns what the solver tells into spans and their events.
+
+    All samples are drawn at once, so each one's span begins with the question's.
+    """
+
+    def __init__(self, tracer: Tracer, question: Question) -> None:
+        self._tracer = tracer
+        self._began = time.time_ns()
+        self._samples: dict[int, Span] = {}
+        self._exits: dict[int, int] = {}
+        asked: dict[str, str | int | float] = {
+            "rlcm.alpha": question.alpha,
+            "rlcm.risk": str(question.risk),
+            "rlcm.samples": question.samples,
+            "rlcm.vote": str(question.vote),
+        }
+        self.span = tracer.start_span("solve", start_time=self._began, attributes=asked)
+
+    def on_event(self, event: Event) -> None:
+        match event:
+            case TokenEvent():
+                pass
+            case CheckpointEvent(sample, checkpoint):
+                read = {"tokens": checkpoint.tokens, "confidence": checkpoint.confidence}
+                self._sample(sample).add_event("checkpoint", read)
+            case ExitEvent(sample, reason, tokens, confidence):
+                self._exits[sample] = time.time_ns()
+                span = self._sample(sample)
+                span.set_attribute("rlcm.exit", str(reason))
+                span.set_attribute("rlcm.reasoning_tokens", tokens)
+                span.set_attribute("rlcm.confidence", confidence)
+            case SampleEvent(sample, result):
+                self._ended(sample, result)
+            case VoteEvent():
+                counted = {"counted": event.counted, "share": event.share}
+                self.span.add_event("vote", {**counted, "decided": event.decided})
+
+    def solved(self, solution: Solution) -> None:
+        promised = solution.guarantee
+        self.span.set_attribute("rlcm.answered", not solution.abstained)
+        self.span.set_attribute(
+            "rlcm.certificate", "" if promised is None else promised.certificate
+        )
+        self.span.set_attribute("gen_ai.usage.input_tokens", solution.prompt_tokens)
+        self.span.set_attribute("gen_ai.usage.output_tokens", solution.tokens)
+
+    def end(self) -> None:
+        """Ends all that has not ended yet."""
+        for span in self._samples.values():
+            span.end()
+        self.span.end()
+
+    def _sample(self, number: int) -> Span:
+        if number not in self._samples:
+            self._samples[number] = self._child(self.span, "sample", self._began)
+            self._samples[number].set_attribute("rlcm.sample", number)
+        return self._samples[number]
+
+    def _ended(self, number: int, result: Sample | CancelledSample) -> None:
+        span = self._sample(number)
+        span.set_attribute("rlcm.tokens", result.tokens)
+        if isinstance(result, CancelledSample):
+            span.set_attribute("rlcm.cancelled", True)
+        elif result.suffix_tokens and number in self._exits:
+            self._child(span, "forced answer", self._exits[number]).end()
+        span.end()
+        del self._samples[number]
+
+    def _child(self, parent: Span, name: str, began: int) -> Span:
+        within = set_span_in_context(parent)
+        return self._tracer.start_span(name, context=within, start_time=began)

@@ -1,0 +1,114 @@
+"""The state of the service at the moment Prometheus asks for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client import Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from rlcm_serve.calibration_job import JobState
+from rlcm_serve.errors import RlcmError
+
+if TYPE_CHECKING:
+    from rlcm_serve.admission import Admission
+    from rlcm_serve.service import Service
+
+logger = logging.getLogger(__name__)
+
+
+class StateCollector(Collector):
+    """Reads what it has been given; what it has not is left out.
+
+    Attributes:
+        admission: of whose queue it tells.
+        service: of whose engine and certificates.
+        jobs: how many calibration jobs there are, by state; may take its time.
+    """
+
+    def __init__(self) -> None:
+        self.admission: Admission | None = None
+        self.service: Service | None = None
+        self.jobs: Callable[[], Mapping[JobState, int]] | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        if self.admission is not None:
+            yield from _queue(self.admission)
+        if self.service is not None:
+            yield from _engine(self.service)
+            yield from _certificates(self.service)
+        if self.jobs is not None:
+            try:
+                yield _jobs(self.jobs())
+            except Exception:
+                # The rest of the page matters most when something is broken.
+                logger.exception("the jobs could not be counted")
+
+
+def _queue(admission: Admission) -> Iterator[Metric]:
+    gauges = {
+        "rlcm_queue_running": ("Questions being answered now.", admission.running),
+        "rlcm_queue_running_limit": ("The most answered at a time.", admission.max_running),
+        "rlcm_queue_waiting": ("Questions that wait for a place.", admission.waiting),
+        "rlcm_queue_waiting_limit": (
+            "The most that may wait; any more are refused with 429.",
+            admission.max_waiting,
+        ),
+        "rlcm_queue_drain_per_second": (
+            "Questions finished per second while all places were taken, over 60 s of such time; "
+            "Retry-After follows from it. 0 while unknown.",
+            admission.drain_rate or 0.0,
+        ),
+    }
+    for name, (text, value) in gauges.items():
+        yield GaugeMetricFamily(name, text, value=value)
+
+
+def _engine(service: Service) -> Iterator[Metric]:
+    try:
+        up = service.solver is not None
+    except RlcmError:
+        up = False
+    yield GaugeMetricFamily(
+        "rlcm_engine_up", "1 if the engine can answer questions, 0 while it starts or is gone.", up
+    )
+    restarts = "How often the engine was started again after it died."
+    yield CounterMetricFamily("rlcm_engine_restarts", restarts, value=service.restarts)
+
+
+def _certificates(service: Service) -> Iterator[Metric]:
+    try:
+        certificates = service.guarantees.certificates
+    except RlcmError:
+        certificates = ()
+    yield GaugeMetricFamily(
+        "rlcm_certificates",
+        "Certificates in force; with none, nothing is promised.",
+        value=len(certificates),
+    )
+    levels = GaugeMetricFamily(
+        "rlcm_certified_level_info",
+        "1 for each level that a certificate in force has certified.",
+        labels=("certificate", "risk", "samples", "vote", "max_tokens", "delta", "alpha"),
+    )
+    for certificate in certificates:
+        fitted = certificate.fingerprint
+        if fitted is None:
+            continue
+        procedure = (str(fitted.samples), fitted.vote, str(fitted.max_tokens))
+        for level in certificate.levels:
+            if level.certified:
+                bounds = (f"{certificate.delta:g}", f"{level.alpha:g}")
+                levels.add_metric((certificate.id, certificate.risk, *procedure, *bounds), 1)
+    yield levels
+
+
+def _jobs(counts: Mapping[JobState, int]) -> Metric:
+    jobs = GaugeMetricFamily("rlcm_jobs", "Calibration jobs by state.", labels=("state",))
+    for state in JobState:
+        jobs.add_metric((state.value,), counts.get(state, 0))
+    return jobs

@@ -1,0 +1,219 @@
+"""What can be checked of deploy/ on a machine without Docker, Prometheus and Grafana."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from calibration import ExitPolicy
+from rlcm_serve.admission import Admission
+from rlcm_serve.calibration_job import JobState
+from rlcm_serve.service import Service
+from rlcm_serve.settings import Settings
+from rlcm_serve.telemetry.metrics import Metrics
+from rlcm_serve.telemetry.request_metrics import ServedRequest
+from tests.rlcm_serve.scripted_engine import ScriptedEngine, certificate
+from tests.rlcm_serve.telemetry.solutions import QUESTION, solution
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana/dashboards/rlcm-serve.json").read_text(encoding="utf-8"))
+
+OF_PROMETHEUS = {"job", "instance"}
+"""Labels that Prometheus adds to every series."""
+METRIC = re.compile(r"\b(?:rlcm|process)_[a-z0-9_]+|\bup\b")
+SELECTOR = re.compile(r"\b((?:rlcm|process)_[a-z0-9_]+|up)\{([^}]*)\}")
+GROUPING = re.compile(r"\bby \(([^)]*)\)")
+
+
+def parsed(name: str) -> Any:
+    return yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
+
+
+COMPOSE = parsed("compose.yaml")
+RULES = [rule for group in parsed("prometheus/alerts.yml")["groups"] for rule in group["rules"]]
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Every PromQL expression, with where it stands."""
+    for rule in RULES:
+        yield rule["alert"], rule["expr"]
+    for panel in PANELS:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+    for annotation in DASHBOARD["annotations"]["list"]:
+        yield annotation["name"], annotation["expr"]
+
+
+@pytest.fixture(scope="module")
+async def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The labels of every series the service exports once everything has happened."""
+    file = tmp_path_factory.mktemp("deploy") / "one.json"
+    certificate({0.1: ExitPolicy()}).save(file)
+    engine, metrics = ScriptedEngine(), Metrics()
+    engine.started.set()
+    service = Service(engine, [file])
+    metrics.watch(admission=Admission(1, 1), service=service, jobs=lambda: {JobState.DONE: 1})
+    metrics.requests.ended(ServedRequest("/solve", "POST", 200, 1.0, 0.5, client_gone=True))
+    metrics.solved(QUESTION, solution(), 1.0)
+    metrics.failed("internal")
+    await service.start()
+    page = metrics.page()[0].decode()
+    service.stop()
+    labels: dict[str, set[str]] = {"up": set()}
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    return labels
+
+
+@pytest.mark.parametrize(("place", "expression"), expressions())
+async def test_what_is_asked_for_is_exported(
+    exported: dict[str, set[str]], place: str, expression: str
+) -> None:
+    names = set(METRIC.findall(expression))
+    assert names, "an expression without a metric"
+    assert names <= set(exported), place
+    for name, matchers in SELECTOR.findall(expression):
+        for matcher in matchers.split(", "):
+            label = re.match(r"(\w+)(?:=|!=|=~|!~)\"[^\"]*\"$", matcher)
+            assert label is not None, matcher
+            assert label[1] in exported[name] | OF_PROMETHEUS, matcher
+    known = {"le"}.union(OF_PROMETHEUS, *(exported[name] for name in names))
+    for grouped in GROUPING.findall(expression):
+        assert set(grouped.split(", ")) <= known, grouped
+
+
+@pytest.mark.parametrize(("place", "expression"), expressions())
+def test_expressions_are_well_formed_as_far_as_brackets_tell(place: str, expression: str) -> None:
+    unquoted = re.sub(r'"[^"]*"', '""', expression)
+    open_brackets: list[str] = []
+    for character in unquoted:
+        if character in "([{":
+            open_brackets.append({"(": ")", "[": "]", "{": "}"}[character])
+        elif character in ")]}":
+            assert open_brackets, place
+            assert open_brackets.pop() == character, place
+    assert not open_brackets, place
+
+
+@pytest.mark.parametrize(("place", "expression"), expressions())
+def test_histograms_are_asked_for_what_came_within_a_time(place: str, expression: str) -> None:
+    for name in set(METRIC.findall(expression)):
+        if name.endswith(("_bucket", "_sum", "_count")):
+            over_time = rf"(?:rate|increase)\({name}(?:{{[^}}]*}})?\["
+            assert re.search(over_time, expression), place
+    if "histogram_quantile" in expression:
+        assert "by (le)" in expression, place
+
+
+def test_every_family_of_the_service_has_a_panel(exported: dict[str, set[str]]) -> None:
+    shown = {name for _, expression in expressions() for name in METRIC.findall(expression)}
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
+    families_shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
+    assert {name for name in families if name.startswith("rlcm_")} <= families_shown
+
+
+def test_panels_are_named_and_do_not_overlap() -> None:
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    titles = [panel["title"] for panel in PANELS]
+    assert all(titles)
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_panels_and_provisioning_mean_the_same_data_source() -> None:
+    (source,) = parsed("grafana/provisioning/datasources/prometheus.yml")["datasources"]
+    used = {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]} | {
+        panel["datasource"]["uid"] for panel in PANELS
+    }
+    assert used == {source["uid"]}
+    assert source["url"] == "http://prometheus:9090"
+
+
+def test_alerts_say_how_bad_it_is_and_what_it_means() -> None:
+    names = [rule["alert"] for rule in RULES]
+    assert len(set(names)) == len(names)
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"]["summary"].endswith(".")
+
+
+def test_prometheus_reads_the_rules_and_scrapes_the_service() -> None:
+    config = parsed("prometheus/prometheus.yml")
+    assert [DEPLOY / "prometheus" / name for name in config["rule_files"]] == [
+        DEPLOY / "prometheus/alerts.yml"
+    ]
+    (scrape,) = config["scrape_configs"]
+    assert scrape["job_name"] == "rlcm-serve"
+    ((target,),) = [found["targets"] for found in scrape["static_configs"]]
+    service, port = target.split(":")
+    assert COMPOSE["services"][service]["environment"]["RLCM_PORT"] == port
+
+
+def test_what_is_mounted_exists_and_every_volume_is_declared() -> None:
+    named = set()
+    for service in COMPOSE["services"].values():
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            if source.startswith("."):
+                assert (DEPLOY / source).exists(), source
+                assert volume.endswith(":ro"), volume
+            else:
+                named.add(source)
+    assert named == set(COMPOSE["volumes"])
+
+
+def test_the_dashboards_folder_is_the_one_grafana_reads() -> None:
+    (provider,) = parsed("grafana/provisioning/dashboards/rlcm-serve.yml")["providers"]
+    grafana = COMPOSE["services"]["grafana"]
+    mounts = {inside: source for source, inside, *_ in (v.split(":") for v in grafana["volumes"])}
+    assert mounts[provider["options"]["path"]] == "./grafana/dashboards"
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (DEPLOY / "grafana/dashboards" / Path(home).name).exists()
+
+
+def test_images_are_pinned_and_ports_are_on_loopback() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert "build" in service or re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name
+
+
+def test_the_image_is_built_from_a_target_of_the_dockerfile() -> None:
+    build = COMPOSE["services"]["rlcm"]["build"]
+    dockerfile = (DEPLOY / build["context"] / "Dockerfile").read_text(encoding="utf-8")
+    assert f" AS {build['target']}\n" in dockerfile
+    for argument in build["args"]:
+        assert f"ARG {argument}=" in dockerfile
+    user = re.search(r"useradd --create-home --uid \d+ (\w+)", dockerfile)
+    assert user is not None
+    # A named volume takes over the owner of the folder it first lies on.
+    assert f"home:/home/{user[1]}" in COMPOSE["services"]["rlcm"]["volumes"]
+
+
+def test_the_service_is_given_settings_that_it_knows() -> None:
+    given = COMPOSE["services"]["rlcm"]["environment"]
+    names = {name.removeprefix("RLCM_").lower() for name in given}
+    assert names <= set(Settings.model_fields)
+    settings = Settings(host=given["RLCM_HOST"], port=int(given["RLCM_PORT"]))
+    assert settings.keys_needed
+    grace = int(COMPOSE["services"]["rlcm"]["stop_grace_period"].removesuffix("s"))
+    assert grace > settings.drain_s

@@ -1,0 +1,69 @@
+"""Solutions, made by hand, of a question with several samples."""
+
+from calibration import FULL_BUDGET, ExitReason
+from rlcm_serve.core import (
+    CancelledSample,
+    Checkpoint,
+    Expectation,
+    Guarantee,
+    Question,
+    Sample,
+    Solution,
+    Thought,
+)
+
+PROBLEM = "How many apples has Ann?"
+QUESTION = Question(PROBLEM, alpha=0.1, samples=3)
+
+PROMISED = Guarantee(
+    risk="selective",
+    alpha_requested=0.1,
+    alpha_certified=0.1,
+    delta=0.1,
+    promise="simultaneous",
+    certificate="c0",
+    statement="It is right.",
+)
+
+
+def sample(
+    exit_: ExitReason = ExitReason.HIGH, confidence: float = 0.9, *, cached: int = 16
+) -> Sample:
+    """Thinks for 40 tokens, discards 1, is forced by 4 to answer in 3."""
+    readings = (Checkpoint(32, 0.5), Checkpoint(40, confidence, is_final=True))
+    thought = Thought(
+        tokens=(1,) * 40,
+        text="hm",
+        exit=exit_,
+        checkpoints=readings,
+        discarded=1,
+        cached_prompt_tokens=cached,
+    )
+    return Sample(thought, answer="7 apples", answer_tokens=3, suffix_tokens=4)
+
+
+def solution(
+    *samples: Sample | CancelledSample,
+    answer: str | None = "7 apples",
+    confidence: float | None = 0.72,
+    guarantee: Guarantee | None = PROMISED,
+    expected: float | None = 400.0,
+) -> Solution:
+    """An answer of these samples, or of three: high, natural and cancelled after 20 tokens."""
+    drawn = samples or (
+        sample(),
+        sample(ExitReason.NATURAL, 0.62, cached=32),
+        CancelledSample(tokens=20),
+    )
+    return Solution(
+        answer=answer,
+        confidence=confidence if answer is not None else None,
+        exit=ExitReason.HIGH,
+        samples=drawn,
+        policy=FULL_BUDGET,
+        guarantee=guarantee,
+        no_guarantee_reason=None if guarantee else "no certificate is loaded",
+        tally={"7 apples": 1.4},
+        prompt_tokens=50,
+        expectation=None if expected is None else Expectation(expected / 2, expected),
+    )
