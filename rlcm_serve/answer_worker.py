@@ -12,6 +12,8 @@ import os
 import resource
 import signal
 import sys
+from functools import lru_cache
+from typing import Any
 
 from math_verify import parse, verify
 
@@ -19,9 +21,16 @@ MEMORY_LIMIT = 4 * 2**30
 """Bytes of address space; an answer such as `2^{10^{12}}` would take all there is."""
 
 
+@lru_cache(maxsize=4096)
+def read(answer: str) -> list[Any]:
+    """What math-verify reads. Parsing is the slow part, and an answer is compared with many."""
+    expressions: list[Any] = parse(f"\\boxed{{{answer}}}", parsing_timeout=None)
+    return expressions
+
+
 def equal(answer: str, other: str) -> bool:
     """Whether two answers have the same value, in either direction: `verify` is not symmetric."""
-    first, second = (parse(f"\\boxed{{{text}}}", parsing_timeout=None) for text in (answer, other))
+    first, second = read(answer), read(other)
     return bool(
         verify(first, second, timeout_seconds=None) or verify(second, first, timeout_seconds=None)
     )

@@ -15,24 +15,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
-from itertools import combinations
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from calibration.voting import NO_ANSWER
+from rlcm_serve.plain_answers import Text, equal_at_sight, open_pairs, tidy
 
 GRADER = f"math-verify {version('math-verify')}"
 """Name and version of the grader, as in a certificate's fingerprint."""
 
 _BOX = "\\boxed{"
 _BOX_OR_BRACE = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
-_INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
-_WORD = re.compile(r"[A-Za-z]{4,}")
 _READY = "ready\n"
 _WORKER = Path(__file__).with_name("answer_worker.py")
 
@@ -79,14 +77,15 @@ class AnswerGrader:
 
     math-verify's own time limit needs the main thread, and some answers (`9^{9^{9^9}}`) would keep
     it busy for ever. So it runs in a worker with its limit off. A comparison that takes too long
-    ends the worker and counts as not equal; the next one gets a new worker. Identical texts, plain
-    integers and plain words need no worker at all. Results are remembered.
+    ends the worker and counts as not equal; the next one gets a new worker. Identical texts and
+    plain answers (`plain_answers`) need no worker at all. Results are remembered.
 
     May be used from any thread; the `_async` forms never block the event loop.
 
     Args:
         time_limit: seconds for one comparison.
-        grouping_limit: seconds for one call of `classes`; pairs not compared by then are not equal.
+        grouping_limit: seconds for one call of `classes` or `matches`; pairs not compared by then
+            are not equal.
     """
 
     def __init__(self, time_limit: float = 5.0, grouping_limit: float = 20.0) -> None:
@@ -94,6 +93,7 @@ class AnswerGrader:
         self.grouping_limit = grouping_limit
         self._process: subprocess.Popen[str] | None = None
         self._ready = False
+        self._abandoned = False
         self._lock = threading.Lock()
         self._compared = lru_cache(maxsize=100_000)(self._compare)
 
@@ -109,6 +109,15 @@ class AnswerGrader:
             self._process.kill()  # before the lock: it ends a comparison that holds it
         with self._lock:
             self._reap()
+
+    def abandon(self) -> None:
+        """Ends the worker for good: a comparison under way, and any later one, is an error.
+
+        Waits for nothing; `close` still has to follow.
+        """
+        self._abandoned = True
+        if (process := self._process) is not None:
+            process.kill()
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +136,7 @@ class AnswerGrader:
         `2/4` equals `\frac12` and `0.5`, and `7\text{ cm}` equals `7`. Not transitive: `50\%`
         equals `50` and `0.5`.
         """
-        known = _equal_at_sight(answer, other)
+        known = equal_at_sight(answer, other)
         return self._compared(*sorted((answer, other))) if known is None else known
 
     def classes(self, answers: Sequence[str | None]) -> list[int]:
@@ -136,26 +145,46 @@ class AnswerGrader:
         Answers are in one class if a chain of equal ones joins them, so who is together does not
         depend on the order in which they came.
         """
+        # Sorted, so that a time limit cuts the same pairs whatever the order.
+        present = sorted({answer for answer in answers if answer is not None})
+        text_of = {answer: Text.read(answer) for answer in present}
+        groups = _Groups(text.key for text in text_of.values())
         deadline = time.monotonic() + self.grouping_limit
+        for text, other in open_pairs(text_of.values()):
+            if groups.of(text.key) == groups.of(other.key):
+                continue
+            if time.monotonic() > deadline:
+                _log.warning("grouping took over %g s: the rest stay apart", self.grouping_limit)
+                break
+            if self.equal(text.form, other.form):
+                groups.join(text.key, other.key)
+        number: dict[str, int] = {}
+        return [
+            NO_ANSWER
+            if answer is None
+            else number.setdefault(groups.of(text_of[answer].key), len(number))
+            for answer in answers
+        ]
 
-        def equal_in_time(answer: str, other: str) -> bool:
-            known = _equal_at_sight(answer, other)
-            if known is None and time.monotonic() > deadline:
-                _log.warning("grouping took over %g s: two answers stay apart", self.grouping_limit)
-                return False
-            return self.equal(answer, other) if known is None else known
-
-        return _group(answers, equal_in_time)
+    def matches(self, answers: Sequence[str], reference: str) -> list[bool]:
+        """Whether each answer equals the reference; those not compared in time do not."""
+        deadline = time.monotonic() + self.grouping_limit
+        verdicts = []
+        for answer in answers:
+            known = equal_at_sight(answer, reference)
+            in_time = known is not None or time.monotonic() <= deadline
+            verdicts.append(in_time and self.equal(answer, reference))
+        return verdicts
 
     async def equal_async(self, answer: str, other: str) -> bool:
         """As `equal`, off the event loop."""
-        known = _equal_at_sight(answer, other)
+        known = equal_at_sight(answer, other)
         return await asyncio.to_thread(self.equal, answer, other) if known is None else known
 
     async def classes_async(self, answers: Sequence[str | None]) -> list[int]:
         """As `classes`, off the event loop."""
-        texts = {answer for answer in answers if answer is not None}
-        if all(_equal_at_sight(*pair) is not None for pair in combinations(texts, 2)):
+        texts = [Text.read(answer) for answer in {*answers} if answer is not None]
+        if not any(open_pairs(texts)):
             return self.classes(answers)
         return await asyncio.to_thread(self.classes, answers)
 
@@ -163,11 +192,12 @@ class AnswerGrader:
         """One comparison in the worker.
 
         Raises:
-            RuntimeError: math-verify does not load.
+            RuntimeError: math-verify does not load, or the grader has been abandoned.
         """
         with self._lock:
             if self._process is None:
                 self._process = self._spawn()
+            self._check()  # only now: before, `abandon` may have found no worker to end
             stdin, stdout = _pipes(self._process)
             if not self._ready:
                 self._ready = stdout.readline() == _READY
@@ -175,19 +205,24 @@ class AnswerGrader:
                     status = self._reap()
                     raise RuntimeError(f"the grader's worker ended ({status}) before it was ready")
             try:
-                stdin.write(json.dumps([_tidy(answer), _tidy(other)]) + "\n")
+                stdin.write(json.dumps([tidy(answer), tidy(other)]) + "\n")
                 stdin.flush()
                 reply = stdout.readline()
             except BrokenPipeError:
                 reply = ""
             if not reply:
                 status = self._reap()
+                self._check()
         if reply:
             return bool(json.loads(reply))
         slow = status == -signal.SIGALRM
         why = f"over {self.time_limit:g} s" if slow else f"its worker ended with status {status}"
         _log.warning("comparing %.80r with %.80r: %s; taken as not equal", answer, other, why)
         return False
+
+    def _check(self) -> None:
+        if self._abandoned:
+            raise RuntimeError("the grader has been abandoned: nobody waits for its verdicts")
 
     def _spawn(self) -> subprocess.Popen[str]:
         # A script, not a module: what lies in the working directory cannot stand in for it (-P). A
@@ -218,43 +253,19 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
     return process.stdin, process.stdout
 
 
-def _tidy(answer: str) -> str:
-    # math-verify cannot read `7.`
-    return answer.strip().rstrip(".,;").rstrip() or answer
+class _Groups:
+    """Union-find over keys."""
 
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._parent = {key: key for key in keys}
 
-def _equal_at_sight(answer: str, other: str) -> bool | None:
-    """Whether two answers are equal, where that takes no mathematics; None where it does."""
-    if _tidy(answer) == _tidy(other):
-        return True
-    value, other_value = _plain_value(_tidy(answer)), _plain_value(_tidy(other))
-    return None if value is None or other_value is None else value == other_value
+    def of(self, key: str) -> str:
+        """The key that stands for the group."""
+        parent = self._parent
+        while parent[key] != key:
+            parent[key] = key = parent[parent[key]]
+        return key
 
-
-def _plain_value(answer: str) -> int | str | None:
-    if _INTEGER.fullmatch(answer):
-        return int(answer)
-    if _WORD.fullmatch(answer):
-        # math-verify reads a word as the product of its letters, in which their order is free.
-        return answer.casefold()
-    return None
-
-
-def _group(answers: Sequence[str | None], equal: Callable[[str, str], bool]) -> list[int]:
-    """Union-find over the distinct answers, sorted so that a time limit cuts the same pairs."""
-    texts = sorted({answer for answer in answers if answer is not None})
-    parent = {text: text for text in texts}
-
-    def root(text: str) -> str:
-        while parent[text] != text:
-            text = parent[text]
-        return text
-
-    for text, other in combinations(texts, 2):
-        if root(text) != root(other) and equal(text, other):
-            parent[root(other)] = root(text)
-    number: dict[str, int] = {}
-    return [
-        NO_ANSWER if answer is None else number.setdefault(root(answer), len(number))
-        for answer in answers
-    ]
+    def join(self, key: str, other: str) -> None:
+        """Makes one group of two."""
+        self._parent[self.of(other)] = self.of(key)

@@ -175,7 +175,7 @@ def test_a_hard_comparison_is_tried_once() -> None:
 
 def test_a_grouping_has_a_time_limit_too() -> None:
     grader = AnswerGrader(grouping_limit=-1.0)
-    assert grader.classes(["2/4", "0.5", "7", "7.0", "07"]) == [0, 1, 2, 3, 2]
+    assert grader.classes(["2/4", "0.5", "7", "14/2", "07"]) == [0, 1, 2, 3, 2]
 
 
 def test_a_closed_grader_starts_again_when_asked() -> None:

@@ -1,0 +1,126 @@
+"""Many rollouts in, one answer for each problem out.
+
+Rows whose problems are grouped stream through: a problem's result comes once its rows have ended.
+Rows in any order are held, beyond `memory` on disk, and voted on problem by problem after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from rlcm_serve.aggregation.graders import Graders
+from rlcm_serve.aggregation.results import Summary, Totals
+from rlcm_serve.aggregation.rollouts import LINES, Places, check_rollouts
+from rlcm_serve.aggregation.rules import VoteOptions
+from rlcm_serve.aggregation.runs import Runs
+from rlcm_serve.aggregation.spill import BatchFile, Partitions, ResultRuns
+from rlcm_serve.aggregation.votes import take_votes
+
+MEMORY = 64 * 2**20
+"""Bytes of rows that are held in memory; to vote on them takes a few times as much."""
+
+
+class Aggregation:
+    """The votes on one set of rollouts. Use it as a context manager, and from one thread.
+
+    Args:
+        options: the rule, and whether the rows are grouped.
+        places: what rows are called in errors.
+        memory: bytes of rows to hold before they go to disk.
+        graders: compare what takes mathematics; closed with the aggregation. Whoever abandons them
+            abandons it.
+    """
+
+    def __init__(
+        self,
+        options: VoteOptions,
+        *,
+        places: Places = LINES,
+        memory: int = MEMORY,
+        graders: Graders | None = None,
+    ) -> None:
+        self._options = options
+        self._places = places
+        self._memory = memory
+        self._graders = graders or Graders()
+        self._totals = Totals()
+        self._runs = Runs(places)
+        self._held: list[pa.RecordBatch] = []
+        self._file: BatchFile | None = None
+        self._partitions: Partitions | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes temporary files, ends the graders."""
+        self._graders.close()
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def summary(self) -> Summary:
+        """Of the results given out so far."""
+        return self._totals.summary
+
+    def add(self, rollouts: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes rows; gives the results that are final by now, if rows are grouped.
+
+        Raises:
+            RequestRefused: a row that cannot be counted, or that is not where it was said to be.
+            RuntimeError: answers could not be compared.
+            OSError: no room for temporary files.
+        """
+        check_rollouts(rollouts, self._places, weighs=self._options.weighs)
+        if self._options.grouped:
+            yield from map(self._vote, self._runs.add(rollouts))
+            return
+        self._held.append(rollouts)
+        if sum(batch.nbytes for batch in self._held) > self._memory:
+            self._spill()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The results that are left, by the first row of their problem; raises as `add`."""
+        if self._options.grouped:
+            yield from map(self._vote, self._runs.finish())
+        elif self._partitions is not None:
+            self._spill()
+            yield from self._vote_from_disk(self._partitions)
+        elif self._held:
+            rows = pa.concat_batches(self._held)
+            self._held = []
+            if len(rows):
+                yield self._vote(rows)
+
+    def _vote(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        self._graders.check()
+        results = take_votes(rows, self._options, self._graders, self._places)
+        self._totals.add(results)
+        return results
+
+    def _spill(self) -> None:
+        if self._partitions is None:
+            self._file = BatchFile()
+            self._partitions = Partitions(self._file)
+        if self._held:
+            self._partitions.add(pa.concat_batches(self._held))
+            self._held = []
+
+    def _vote_from_disk(self, partitions: Partitions) -> Iterator[pa.RecordBatch]:
+        with BatchFile() as file:
+            runs = ResultRuns(file)
+            for rows in partitions.leaves(self._memory):
+                runs.add(self._vote(rows))
+            yield from runs.merged()

@@ -1,0 +1,157 @@
+"""From rows to ballots: what was said about a problem, how often, with how much weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rlcm_serve.aggregation.rollouts import MOST_ROLLOUTS, Places, column, too_many, without_answer
+from rlcm_serve.aggregation.rules import Rule, VoteOptions, kept
+from rlcm_serve.aggregation.texts import Texts
+
+UNIT = 2**40
+"""A weight of 1. As in `calibration.voting`: sums do not depend on the order."""
+UNKNOWN = -1
+"""The reference of a problem that has none."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ballots:
+    """What was said about some problems (P): a ballot (B) for each text of each problem.
+
+    Attributes:
+        problem_P: their ids, in the order in which they first appear.
+        row_P: number of the row where each first appears.
+        reference_P: text of the true answer, or UNKNOWN.
+        texts: answers and references.
+        problem_B: ascending.
+        text_B: `len(texts.text_T)` stands for no answer.
+        rollouts_B: how many gave this answer.
+        votes_B: how many of those take part in the vote.
+        weight_B: theirs together, in units of 2**-40.
+    """
+
+    problem_P: pa.LargeStringArray
+    row_P: Integers
+    reference_P: Integers
+    texts: Texts
+    problem_B: Integers
+    text_B: Integers
+    rollouts_B: Integers
+    votes_B: Integers
+    weight_B: Integers
+
+    @property
+    def answered_B(self) -> NDArray[np.bool_]:
+        """Which ballots hold an answer."""
+        return self.text_B < len(self.texts.text_T)
+
+    def per_problem(self, value_B: Integers) -> Integers:
+        """Sums over each problem's ballots (P); every problem has one at least."""
+        starts = np.flatnonzero(np.diff(self.problem_B, prepend=-1))
+        return np.add.reduceat(value_B, starts)
+
+
+def count_ballots(rollouts: pa.RecordBatch, options: VoteOptions, places: Places) -> Ballots:
+    """The ballots of all rows.
+
+    Args:
+        rollouts: some rows, with all those of each problem among them.
+
+    Raises:
+        RequestRefused: two references for one problem, or too many rollouts of it.
+    """
+    problems = rollouts["problem_id"].dictionary_encode()
+    problem_R = problems.indices.to_numpy().astype(np.int64)
+    _check_size(problems, problem_R)
+    texts, text_R, reference_R = _read_texts(rollouts)
+    first_P = np.empty(len(problems.dictionary), dtype=np.int64)
+    first_P[problem_R[::-1]] = np.arange(len(problem_R))[::-1]
+    reference_P = _references(rollouts, problem_R, reference_R, len(first_P), places)
+    votes_R, weight_R = _weigh(rollouts, problem_R, text_R < len(texts.text_T), options)
+    # A radix of one more than there are texts, for no answer.
+    ballot_R = problem_R * (len(texts.text_T) + 1) + text_R
+    order = np.argsort(ballot_R)
+    sorted_R = ballot_R[order]
+    starts = np.flatnonzero(np.diff(sorted_R, prepend=-1))
+    problem_B, text_B = np.divmod(sorted_R[starts], len(texts.text_T) + 1)
+    return Ballots(
+        problem_P=problems.dictionary,
+        row_P=column(rollouts, "row")[first_P].astype(np.int64),
+        reference_P=reference_P,
+        texts=texts,
+        problem_B=problem_B,
+        text_B=text_B,
+        rollouts_B=np.diff(starts, append=len(sorted_R)),
+        votes_B=np.add.reduceat(votes_R[order], starts),
+        weight_B=np.add.reduceat(weight_R[order], starts),
+    )
+
+
+def _check_size(problems: pa.DictionaryArray, problem_R: Integers) -> None:
+    rollouts_P = np.bincount(problem_R)
+    largest = int(rollouts_P.argmax())
+    if rollouts_P[largest] > MOST_ROLLOUTS:
+        raise too_many(problems.dictionary[largest].as_py(), int(rollouts_P[largest]))
+
+
+def _read_texts(rollouts: pa.RecordBatch) -> tuple[Texts, Integers, Integers]:
+    """The distinct texts, and the number of each row's answer and reference."""
+    answer_R, reference_R = without_answer(rollouts["answer"]), rollouts["reference"]
+    encoded = pa.concat_arrays([answer_R, reference_R]).dictionary_encode()
+    texts = Texts.read(encoded.dictionary)
+    number = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy().astype(np.int64)
+    return texts, number[: len(answer_R)], number[len(answer_R) :]
+
+
+def _references(
+    rollouts: pa.RecordBatch,
+    problem_R: Integers,
+    reference_R: Integers,
+    problems: int,
+    places: Places,
+) -> Integers:
+    """The text of each problem's reference (P): that of any row that has one."""
+    reference_P = np.full(problems, UNKNOWN)
+    known = rollouts["reference"].is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(known)
+    reference_P[problem_R[rows[::-1]]] = reference_R[rows[::-1]]
+    others = rows[reference_R[rows] != reference_P[problem_R[rows]]]
+    if others.size:
+        at = int(others[0])
+        problem, reference = (rollouts[name][at].as_py() for name in ("problem_id", "reference"))
+        raise places.refused(
+            rollouts["row"][at].as_py(),
+            "reference",
+            f"reference is {reference!r}, but another row of problem {problem!r} has another one: "
+            "give a problem one reference",
+        )
+    return reference_P
+
+
+def _weigh(
+    rollouts: pa.RecordBatch,
+    problem_R: Integers,
+    answered_R: NDArray[np.bool_],
+    options: VoteOptions,
+) -> tuple[Integers, Integers]:
+    """Whether each row takes part in the vote (1 or 0), and its weight in units of 2**-40."""
+    if not options.weighs:
+        return np.ones(len(problem_R), dtype=np.int64), np.full(len(problem_R), UNIT)
+    confidence_R = column(rollouts, "confidence")
+    weight_R = np.rint(confidence_R * UNIT).astype(np.int64)
+    if options.rule is Rule.CONFIDENCE:
+        return np.ones(len(problem_R), dtype=np.int64), weight_R
+    votes_R = np.zeros(len(problem_R), dtype=np.int64)
+    rows = np.flatnonzero(answered_R)
+    rows = rows[np.lexsort((confidence_R[rows], problem_R[rows]))]
+    starts = np.flatnonzero(np.diff(problem_R[rows], prepend=-1))
+    sizes = np.diff(starts, append=len(rows))
+    least = starts + sizes - kept(sizes, options.share)
+    votes_R[rows] = confidence_R[rows] >= np.repeat(confidence_R[rows[least]], sizes)
+    return votes_R, weight_R * votes_R

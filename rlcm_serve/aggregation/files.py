@@ -1,0 +1,135 @@
+"""Aggregation from file to file: JSON lines and Parquet."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from rlcm_serve.aggregation.aggregation import MEMORY, Aggregation
+from rlcm_serve.aggregation.decoding import RolloutDecoder
+from rlcm_serve.aggregation.parquet import ParquetResults, read_parquet
+from rlcm_serve.aggregation.results import Summary, to_json_lines
+from rlcm_serve.aggregation.rollouts import LINES, ROWS
+from rlcm_serve.aggregation.rules import VoteOptions
+from rlcm_serve.errors import Conflict, RequestRefused
+
+PIPE = Path("-")
+"""Standard input or output, in JSON lines."""
+_BLOCK = 4 * 2**20
+_LINES = (".jsonl", ".ndjson")
+
+OnProgress = Callable[[int, int | None], None]
+"""Told of the bytes or rows read so far, and of how many there are, if that is known."""
+
+
+def aggregate_file(
+    source: Path,
+    out: Path,
+    options: VoteOptions,
+    *,
+    ignore_extra: bool = False,
+    memory: int = MEMORY,
+    on_progress: OnProgress = lambda done, total: None,
+) -> Summary:
+    """Votes on the rollouts of a file; the results are written as a whole or not at all.
+
+    Args:
+        source: JSON lines or Parquet, by its suffix; or PIPE.
+        out: likewise, for the results.
+        ignore_extra: whether further fields or columns are passed over; else they are an error.
+        memory: bytes of rows to hold before they go to disk.
+
+    Raises:
+        RequestRefused: a row or a file that cannot be read.
+        Conflict: another run is writing `out`.
+        OSError: a file that cannot be opened or written.
+    """
+    from_parquet, to_parquet = _is_parquet(source, "file"), _is_parquet(out, "out")
+    read = read_parquet if from_parquet else _read_lines
+    places = ROWS if from_parquet else LINES
+    with (
+        Aggregation(options, places=places, memory=memory) as aggregation,
+        written_whole(out) as file,
+        ParquetResults(file) if to_parquet else nullcontext(_LineResults(file)) as results,
+    ):
+        for rollouts in read(source, ignore_extra=ignore_extra, on_progress=on_progress):
+            for found in aggregation.add(rollouts):
+                results.write(found)
+        for found in aggregation.finish():
+            results.write(found)
+    return aggregation.summary
+
+
+@contextmanager
+def written_whole(out: Path) -> Iterator[BinaryIO]:
+    """A file that gets the name `out` once it is whole; for PIPE, standard output.
+
+    What a killed run leaves behind, `.OUT.partial`, is taken over by the next one.
+
+    Raises:
+        Conflict: another run is writing it.
+    """
+    if out == PIPE:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    partial = out.with_name(f".{out.name}.partial")
+    with partial.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(
+                f"another run is writing {out}: wait for it, or write to another file"
+            ) from error
+        try:
+            file.truncate(0)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            partial.replace(out)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+def _is_parquet(path: Path, field: str) -> bool:
+    if path != PIPE and path.suffix not in (*_LINES, ".parquet"):
+        raise RequestRefused(
+            field,
+            f"{path} is neither JSON lines nor Parquet: name it .jsonl or .parquet, or give -",
+        )
+    return path.suffix == ".parquet"
+
+
+def _read_lines(
+    path: Path, *, ignore_extra: bool, on_progress: OnProgress
+) -> Iterator[pa.RecordBatch]:
+    decoder = RolloutDecoder(ignore_extra=ignore_extra)
+    if path == PIPE:
+        yield from decoder.read_lines(_blocks(sys.stdin.buffer, None, on_progress))
+        return
+    with path.open("rb") as file:
+        yield from decoder.read_lines(_blocks(file, path.stat().st_size, on_progress))
+
+
+def _blocks(file: BinaryIO, total: int | None, on_progress: OnProgress) -> Iterator[bytes]:
+    done = 0
+    while block := file.read(_BLOCK):
+        done += len(block)
+        on_progress(done, total)
+        yield block
+
+
+class _LineResults:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, results: pa.RecordBatch) -> None:
+        self._file.writelines(to_json_lines(results))

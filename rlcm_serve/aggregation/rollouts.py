@@ -1,0 +1,131 @@
+"""Rows: what one rollout of a problem answered, and how confident it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rlcm_serve.errors import RequestRefused
+
+# 64-bit offsets: the texts of a batch may be more than 2 GiB together.
+SCHEMA = pa.schema(
+    [
+        ("problem_id", pa.large_string()),
+        ("answer", pa.large_string()),
+        ("confidence", pa.float64()),
+        ("reference", pa.large_string()),
+        ("row", pa.int64()),
+    ]
+)
+"""Rollouts (R): `answer` is null if there is none, `reference` if it is not known; `row` is the
+number of the row where it came from."""
+
+MOST_ROLLOUTS = 2**20
+"""Of one problem. Weights are multiples of 2**-40, so that sums of as many are exact in 64 bits."""
+
+
+class Places:
+    """What the rows of an input are called in errors.
+
+    Args:
+        pattern: for example "line {}".
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def refused(self, row: int, field: str, message: str) -> RequestRefused:
+        """An error in row number `row`."""
+        place = self._pattern.format(row)
+        name = f"{place}.{field}" if place.endswith("]") else field
+        return RequestRefused(name, f"{place}: {message}")
+
+
+LINES = Places("line {}")
+ROWS = Places("row {}")
+ITEMS = Places("rollouts[{}]")
+
+
+def rollouts_of(
+    problem_ids: Sequence[str],
+    answers: Sequence[str | None],
+    confidences: Sequence[float | None] | None = None,
+    references: Sequence[str | None] | None = None,
+    *,
+    rows: NDArray[np.int64] | None = None,
+) -> pa.RecordBatch:
+    """Rollouts from columns of the same length, not checked yet (`check_rollouts`).
+
+    Args:
+        rows: their numbers; 1, 2, ... if left out.
+    """
+    size = len(problem_ids)
+    columns = [
+        problem_ids,
+        answers,
+        pa.nulls(size) if confidences is None else confidences,
+        pa.nulls(size) if references is None else references,
+        np.arange(1, size + 1) if rows is None else rows,
+    ]
+    arrays = [
+        column.cast(field.type) if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for column, field in zip(columns, SCHEMA, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=SCHEMA)
+
+
+def check_rollouts(rollouts: pa.RecordBatch, places: Places, *, weighs: bool) -> None:
+    """Raises for the first row that cannot be counted.
+
+    Args:
+        weighs: whether each rollout needs a confidence.
+
+    Raises:
+        RequestRefused: an empty problem_id, a confidence outside [0, 1] or, if it is needed, none.
+    """
+    nameless = pc.equal(pc.binary_length(rollouts["problem_id"]), 0)
+    _raise_first(
+        rollouts, nameless, places, "problem_id", "give the problem a name of at least a character"
+    )
+    _raise_first(rollouts, pc.is_null(rollouts["problem_id"]), places, "problem_id", "name it")
+    confidence = rollouts["confidence"]
+    if weighs:
+        remedy = "the vote weighs by it: give a number from 0 to 1, or take vote majority"
+        _raise_first(rollouts, pc.is_null(confidence), places, "confidence", remedy)
+    outside = pc.invert(pc.and_(pc.greater_equal(confidence, 0.0), pc.less_equal(confidence, 1.0)))
+    _raise_first(rollouts, outside, places, "confidence", "give a number from 0 to 1")
+
+
+def _raise_first(
+    rollouts: pa.RecordBatch, bad_R: pa.BooleanArray, places: Places, field: str, remedy: str
+) -> None:
+    if not pc.any(bad_R).as_py():
+        return
+    at = pc.index(bad_R, True).as_py()
+    value, row = rollouts[field][at].as_py(), rollouts["row"][at].as_py()
+    shown = "missing" if value is None else repr(value)
+    raise places.refused(row, field, f"{field} is {shown}: {remedy}")
+
+
+def too_many(problem_id: str, rollouts: int) -> RequestRefused:
+    """The error for a problem with more rollouts than can be counted."""
+    return RequestRefused(
+        "problem_id",
+        f"problem {problem_id!r} has {rollouts} rollouts or more: give at most {MOST_ROLLOUTS}",
+    )
+
+
+def without_answer(answers: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The answers, with null for those of white space alone: they name nothing."""
+    blank = pc.equal(pc.binary_length(pc.utf8_trim_whitespace(answers)), 0)
+    return pc.if_else(blank, pa.scalar(None, answers.type), answers)
+
+
+def column(rollouts: pa.RecordBatch, name: str) -> NDArray[np.float64] | NDArray[np.int64]:
+    """A column of numbers without nulls."""
+    values: NDArray[np.float64] | NDArray[np.int64] = rollouts[name].to_numpy(zero_copy_only=False)
+    return values

@@ -1,0 +1,109 @@
+"""The vote on each problem of a batch: who wins, by how much, and whether that is right."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rlcm_serve.aggregation.ballots import UNIT, UNKNOWN, Ballots, Integers, count_ballots
+from rlcm_serve.aggregation.classes import Classes, find_classes
+from rlcm_serve.aggregation.graders import Graders
+from rlcm_serve.aggregation.results import RESULTS
+from rlcm_serve.aggregation.rollouts import Places
+from rlcm_serve.aggregation.rules import VoteOptions
+
+
+def take_votes(
+    rollouts: pa.RecordBatch, options: VoteOptions, graders: Graders, places: Places
+) -> pa.RecordBatch:
+    """A result for each problem (P), in the order in which they first appear.
+
+    Args:
+        rollouts: some rows, with all those of each problem among them.
+
+    Raises:
+        RequestRefused: two references for one problem, or too many rollouts of it.
+        RuntimeError: answers could not be compared.
+    """
+    ballots = count_ballots(rollouts, options, places)
+    rank_T = ballots.texts.ranks()
+    classes = find_classes(ballots, rank_T, graders)
+    winner_P, most_P, tied_P = _find_winners(ballots, classes, options.seed)
+    won_P = winner_P >= 0
+    rollouts_P = ballots.per_problem(ballots.rollouts_B)
+    total_P = ballots.per_problem(ballots.weight_B)
+    known_P = ballots.reference_P != UNKNOWN
+    right_P = ballots.per_problem(ballots.rollouts_B * classes.correct_B)
+    ballot_P = _at(classes.ballot_C, winner_P)
+    columns = {
+        "problem_id": ballots.problem_P,
+        "answer": ballots.texts.text_T.take(pa.array(_at(ballots.text_B, ballot_P), mask=~won_P)),
+        "confidence": pa.array(
+            np.divide(most_P, total_P, out=np.zeros(len(most_P)), where=won_P & (total_P > 0))
+        ),
+        "tally": _tally(ballots, classes, rank_T),
+        "classes": pa.array(np.bincount(classes.problem_C, minlength=len(won_P))),
+        "rollouts": pa.array(rollouts_P),
+        "kept": pa.array(ballots.per_problem(ballots.votes_B)),
+        "tied": pa.array(tied_P),
+        "correct": pa.array(won_P & classes.correct_B[ballot_P], mask=~known_P),
+        "pass_at_1": pa.array(right_P / rollouts_P, mask=~known_P),
+        "oracle": pa.array(right_P > 0, mask=~known_P),
+        "row": pa.array(ballots.row_P),
+    }
+    return pa.record_batch([columns[name] for name in RESULTS.names], schema=RESULTS)
+
+
+def draw(seed: int, problem_id: str, count: int) -> int:
+    """Which of `count` tied classes wins, uniformly at random.
+
+    It depends on nothing else: not on the order of rows, nor on what other problems there are.
+    """
+    digest = hashlib.blake2b(f"{seed}:{problem_id}".encode(errors="surrogatepass"), digest_size=16)
+    return int.from_bytes(digest.digest(), "big") % count
+
+
+def _find_winners(
+    ballots: Ballots, classes: Classes, seed: int
+) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+    """The class that wins each problem (-1: nobody answered), its weight, and whether it tied."""
+    problems = len(ballots.row_P)
+    winner_P, most_P = np.full(problems, -1), np.zeros(problems, dtype=np.int64)
+    starts = np.flatnonzero(np.diff(classes.problem_C, prepend=-1))
+    if starts.size == 0:
+        return winner_P, most_P, np.zeros(problems, dtype=np.bool_)
+    voted = classes.problem_C[starts]
+    most_P[voted] = np.maximum.reduceat(classes.weight_C, starts)
+    leading = np.flatnonzero(classes.weight_C == most_P[classes.problem_C])
+    # Ordered by their first texts, so that the draw is among the same classes in any order.
+    leading = leading[np.lexsort((classes.first_C[leading], classes.problem_C[leading]))]
+    begins = np.flatnonzero(np.diff(classes.problem_C[leading], prepend=-1))
+    sizes = np.diff(begins, append=len(leading))
+    for at in np.flatnonzero(sizes > 1).tolist():
+        problem_id = ballots.problem_P[int(voted[at])].as_py()
+        begins[at] += draw(seed, problem_id, int(sizes[at]))
+    winner_P[voted] = leading[begins]
+    tied_P = np.zeros(problems, dtype=np.bool_)
+    tied_P[voted] = sizes > 1
+    return winner_P, most_P, tied_P
+
+
+def _tally(ballots: Ballots, classes: Classes, rank_T: Integers) -> pa.MapArray:
+    """The weight of each class of each problem, the heaviest first."""
+    text_C = ballots.text_B[classes.ballot_C]
+    order = np.lexsort((rank_T[text_C], -classes.weight_C, classes.problem_C))
+    sizes = np.bincount(classes.problem_C, minlength=len(ballots.row_P))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return pa.MapArray.from_arrays(
+        pa.array(offsets),
+        ballots.texts.text_T.take(pa.array(text_C[order])),
+        pa.array(classes.weight_C[order] / UNIT),
+    )
+
+
+def _at(values: Integers, places: Integers) -> Integers:
+    """Values at places; anything where the place is -1 or there is nothing."""
+    return values[places] if len(values) else np.zeros(len(places), dtype=np.int64)
