@@ -8,16 +8,28 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
+from rlcm_serve.api.access import AccessMiddleware
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.draining import DrainingMiddleware
+from rlcm_serve.api.middleware import ObservingMiddleware
 from rlcm_serve.api.problems import add_handlers
-from rlcm_serve.api.routes import router
-from rlcm_serve.service import Service
+from rlcm_serve.api.routes import calibrations, certificates, openai, solve, status
+
+DESCRIPTION = """Answers to hard questions at a risk the caller chooses.
+
+A reasoning model thinks inside vLLM; a probe on its hidden state says how likely it has the right
+answer. Thinking stops early when that is high enough, and is given up when it stays low. The two
+thresholds are certified: the risk is at most alpha with probability at least 1 - delta.
+"""
 
 
-def create_app(service: Service, on_failure: Callable[[BaseException], None]) -> FastAPI:
-    """An application that starts `service` in the background, and stops it at its own end.
+def create_app(context: Context, on_failure: Callable[[BaseException], None]) -> FastAPI:
+    """An application that starts the service in the background, and stops it at its own end.
 
     Args:
+        context: what the routes work with.
         on_failure: called if the service cannot start; expected to end the server.
     """
 
@@ -28,24 +40,38 @@ def create_app(service: Service, on_failure: Callable[[BaseException], None]) ->
             if error is not None:
                 on_failure(error)
 
-        starting = asyncio.create_task(service.start())
+        starting = asyncio.create_task(context.service.start())
         starting.add_done_callback(report)
         try:
-            yield
+            async with context.jobs.running():
+                yield
         finally:
             starting.cancel()
             await asyncio.wait({starting})
-            service.stop()
+            context.service.stop()
 
     # No documentation pages: they would load their scripts from elsewhere. /openapi.json stays.
     app = FastAPI(
         title="rlcm-serve",
         version=version("rlcm-serve"),
+        description=DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service = service
-    app.include_router(router)
+    app.state.context = context
+    for area in (solve, openai, certificates, calibrations, status):
+        app.include_router(area.router)
     add_handlers(app)
+    # The last one added sees a request first.
+    app.add_middleware(AccessMiddleware, keys=context.keys, settings=context.settings)
+    app.add_middleware(DrainingMiddleware, draining=context.draining)
+    if context.settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=context.settings.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+        )
+    app.add_middleware(ObservingMiddleware, context=context)
     return app

@@ -1,8 +1,14 @@
-"""Errors as problem details (RFC 9457): what was wrong, with what value, and what to do."""
+"""Errors as problem details (RFC 9457): what was wrong, with what value, and what to do.
+
+Below `/v1/` the same problems come in OpenAI's envelope, which its clients read.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -11,95 +17,164 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
-from rlcm_serve.errors import EngineDead, Infeasible, NotReady, RequestRefused
+from calibration.errors import CalibrationError
+from rlcm_serve.errors import (
+    AccessDenied,
+    BodyTooLarge,
+    CertificateMismatch,
+    Conflict,
+    EngineDead,
+    Infeasible,
+    ModelNotFound,
+    NotFound,
+    NotReady,
+    OutOfTime,
+    Overloaded,
+    RequestRefused,
+    RlcmError,
+)
 
 MEDIA_TYPE = "application/problem+json"
+OPENAI_PREFIX = "/v1/"
 RETRY_AFTER = 5
-"""Seconds until a client may ask again while the service starts."""
+"""Seconds until a client may ask again while the service, or its engine, starts."""
 _LONGEST_VALUE = 80
 
+_log = logging.getLogger(__name__)
 
-def problem(
-    status: int,
-    name: str,
-    detail: str,
-    headers: dict[str, str] | None = None,
-    **members: Any,
-) -> JSONResponse:
+
+@dataclass(frozen=True, slots=True)
+class Problem:
     """A problem document; `name` makes its type, `members` are its further fields."""
-    body = {
-        "type": f"urn:rlcm:problem:{name}",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        **members,
-    }
-    return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
+
+    status: int
+    name: str
+    detail: str
+    members: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """As RFC 9457 has it."""
+        return {
+            "type": f"urn:rlcm:problem:{self.name}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            **self.members,
+        }
+
+    def to_json(self) -> str:
+        """The document as text."""
+        return json.dumps(self.document())
+
+    def openai_error(self) -> dict[str, Any]:
+        """As OpenAI's clients read it; the document rides along under `rlcm`."""
+        errors = self.members.get("errors") or [{}]
+        return {
+            "error": {
+                "message": self.detail,
+                "type": _OPENAI_TYPES.get(self.status, "invalid_request_error"),
+                "param": errors[0].get("field"),
+                "code": self.name.replace("-", "_"),
+                "rlcm": self.document(),
+            }
+        }
 
 
-async def infeasible(request: Request, error: Infeasible) -> JSONResponse:
-    """409: no policy keeps the alpha asked for."""
-    return problem(
-        409,
-        "infeasible-alpha",
-        str(error),
-        alpha=error.alpha,
-        smallest_certifiable_alpha=error.smallest_certifiable,
-        certified_alphas=list(error.certified),
-    )
+_OPENAI_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "server_error",
+    504: "server_error",
+}
 
 
-async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-    """422: the body is not what `/solve` takes."""
-    errors = [_field_error(found) for found in error.errors()]
-    detail = "; ".join(
-        f"{found['field']} is {found['value']}: {found['message']}"
-        if "value" in found
-        else f"{found['field']}: {found['message']}"
-        for found in errors
-    )
-    return problem(422, "invalid-request", detail, errors=errors)
+def problem_of(error: BaseException) -> Problem:
+    """The problem that an error is; one that was not raised on purpose tells nothing of itself."""
+    match error:
+        case Infeasible():
+            alphas = {
+                "alpha": error.alpha,
+                "smallest_certifiable_alpha": error.smallest_certifiable,
+                "certified_alphas": list(error.certified),
+            }
+            return Problem(409, "infeasible-alpha", str(error), alphas)
+        case RequestValidationError():
+            return _invalid([_field_error(found) for found in error.errors()])
+        case RequestRefused():
+            errors = [{"field": error.field, "message": str(error)}]
+            return Problem(422, "invalid-request", str(error), {"errors": errors})
+        case CertificateMismatch():
+            return Problem(422, "certificate-mismatch", str(error))
+        case CalibrationError():
+            return Problem(422, "invalid-calibration", str(error))
+        case AccessDenied(known=True):
+            return Problem(403, "forbidden", str(error))
+        case AccessDenied():
+            challenge = {"WWW-Authenticate": 'Bearer realm="rlcm-serve"'}
+            return Problem(401, "unauthenticated", str(error), headers=challenge)
+        case ModelNotFound():
+            errors = [{"field": "model", "message": str(error)}]
+            return Problem(404, "model-not-found", str(error), {"errors": errors})
+        case NotFound():
+            return Problem(404, "not-found", str(error))
+        case Conflict():
+            return Problem(409, "conflict", str(error))
+        case BodyTooLarge():
+            return Problem(413, "body-too-large", str(error))
+        case Overloaded():
+            return Problem(429, "overloaded", str(error), headers=_retry(error.retry_after))
+        case EngineDead():
+            return Problem(503, "engine-dead", str(error), headers=_retry(RETRY_AFTER))
+        case NotReady():
+            stage = {"stage": error.stage}
+            return Problem(503, "not-ready", str(error), stage, _retry(RETRY_AFTER))
+        case OutOfTime():
+            return Problem(504, "out-of-time", str(error))
+        case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):
+            return _invalid([{"field": "body", "message": "send JSON, in UTF-8, not nested so deep"}])
+        case HTTPException():
+            return _of_framework(error)
+    return Problem(500, "internal", "the service made a mistake; its log says more")
 
 
-async def refused(request: Request, error: RequestRefused) -> JSONResponse:
-    """422: the question cannot be answered as asked."""
-    errors = [{"field": error.field, "message": str(error)}]
-    return problem(422, "invalid-request", str(error), errors=errors)
+def report_unexpected(error: BaseException) -> None:
+    """Logs an error that was not raised on purpose, with its traceback, which nobody is sent."""
+    if problem_of(error).status == 500:
+        _log.error("unexpected error", exc_info=error)
 
 
-async def engine_dead(request: Request, error: EngineDead) -> JSONResponse:
-    """503: nothing will be answered until a restart."""
-    return problem(503, "engine-dead", str(error))
-
-
-async def not_ready(request: Request, error: NotReady) -> JSONResponse:
-    """503: not yet."""
-    headers = {"Retry-After": str(RETRY_AFTER)}
-    return problem(503, "not-ready", str(error), headers=headers, stage=error.stage)
-
-
-async def client_gone(request: Request, error: ClientDisconnect) -> Response:
-    """Nobody reads this; it keeps a lost client out of the error log."""
-    return Response(status_code=499)
-
-
-async def unexpected(request: Request, error: Exception) -> JSONResponse:
-    """500: a fault of the service, whose traceback goes to its log."""
-    return problem(500, "internal", "the service made a mistake; its log says more")
-
-
-async def http_error(request: Request, error: HTTPException) -> JSONResponse:
-    """What the framework refuses by itself: unknown paths, wrong methods."""
-    headers = dict(error.headers or {})
-    return problem(error.status_code, "http", str(error.detail), headers=headers)
+def response_of(path: str, error: Exception) -> Response:
+    """The response to a request for `path` that ended in `error`."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=499)  # nobody reads it; it keeps a lost client out of the log
+    problem = problem_of(error)
+    if path.startswith(OPENAI_PREFIX):
+        if problem.status == 422:  # OpenAI's clients know a request that is wrong as 400
+            problem = replace(problem, status=400)
+        # They would ask again by themselves, and these come to the same end.
+        retry = {"x-should-retry": "false"} if problem.status in (409, 504) else {}
+        return JSONResponse(problem.openai_error(), problem.status, problem.headers | retry)
+    return JSONResponse(problem.document(), problem.status, problem.headers, MEDIA_TYPE)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """These statuses as OpenAPI responses."""
-    names = ("type", "title", "status", "detail")
-    members = {name: {"type": "integer" if name == "status" else "string"} for name in names}
-    schema = {"type": "object", "properties": members, "required": list(names)}
+    members = {
+        "type": {"type": "string", "description": "Stable name of the problem.", "format": "uri"},
+        "title": {"type": "string", "description": "The status in words."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "detail": {"type": "string", "description": "What was wrong, and what to do."},
+    }
+    examples = _example_document()
+    properties = {
+        name: {**schema, "examples": [examples[name]]} for name, schema in members.items()
+    }
+    schema = {"type": "object", "properties": properties, "required": list(members)}
     return {
         status: {
             "description": HTTPStatus(status).phrase,
@@ -110,26 +185,57 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Has the app answer every error as a problem document."""
-    handlers: list[tuple[type[Exception], Any]] = [
-        (Infeasible, infeasible),
-        (RequestValidationError, invalid),
-        (RequestRefused, refused),
-        (EngineDead, engine_dead),
-        (NotReady, not_ready),
-        (HTTPException, http_error),
-        (ClientDisconnect, client_gone),
-        (Exception, unexpected),
+    """Has the app answer every error as a problem."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            error.headers = {"Allow": ", ".join(_allowed(request))}
+        return response_of(request.url.path, error)
+
+    kinds = (RlcmError, CalibrationError, RequestValidationError, HTTPException, ClientDisconnect)
+    for kind in (*kinds, Exception):
+        app.add_exception_handler(kind, handle)
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that a path is served for; the framework names those of its first route only."""
+    routes = [
+        route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE
     ]
-    for error, handler in handlers:
-        app.add_exception_handler(error, handler)
+    return sorted({method for route in routes for method in route.methods})
+
+
+def _example_document() -> dict[str, Any]:
+    refused = RequestRefused("alpha", "alpha is 1.5: give an accepted risk between 0 and 1")
+    return problem_of(refused).document()
+
+
+def _invalid(errors: list[dict[str, str]]) -> Problem:
+    """422: the request is not what the route takes."""
+    detail = "; ".join(
+        f"{found['field']} is {found['value']}: {found['message']}"
+        if "value" in found
+        else f"{found['field']}: {found['message']}"
+        for found in errors
+    )
+    return Problem(422, "invalid-request", detail, {"errors": errors})
+
+
+def _of_framework(error: HTTPException) -> Problem:
+    """What the framework refuses by itself: unknown paths, wrong methods, wrong media types."""
+    name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+    return Problem(error.status_code, name, str(error.detail), headers=dict(error.headers or {}))
+
+
+def _retry(seconds: int) -> dict[str, str]:
+    return {"Retry-After": str(seconds)}
 
 
 def _field_error(found: Mapping[str, Any]) -> dict[str, str]:
     """The field, the value it has, and what it should be."""
-    field = ".".join(part for part in found["loc"][1:] if isinstance(part, str)) or "body"
+    name = ".".join(part for part in found["loc"][1:] if isinstance(part, str)) or "body"
     if found["type"] in ("missing", "json_invalid"):  # the input is what surrounds the fault
-        return {"field": field, "message": found["msg"]}
+        return {"field": name, "message": found["msg"]}
     value = repr(found["input"])
     shown = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}..."
-    return {"field": field, "value": shown, "message": found["msg"]}
+    return {"field": name, "value": shown, "message": found["msg"]}

@@ -1,9 +1,9 @@
 import asyncio
+import json
 import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,59 +11,23 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from fastapi import FastAPI
 
 from calibration import ExitPolicy
-from rlcm_serve.api import create_app
+from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.errors import EngineDead
-from rlcm_serve.guarantees import fingerprint_of
-from rlcm_serve.service import Service
-from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine, certificate
+from rlcm_serve.settings import Settings
+from tests.rlcm_serve.api.serving import Running, serving, starting
+from tests.rlcm_serve.scripted_engine import (
+    IDENTITY,
+    SUFFIX_TOKENS,
+    UNLUCKY_SEED,
+    Script,
+    ScriptedEngine,
+    certificate,
+)
 
 ONE = certificate({0.05: None, 0.1: ExitPolicy(lambda_high=0.9), 0.2: ExitPolicy(lambda_high=0.8)})
 BODY = {"problem": "A dial shows 3. A up 5.", "alpha": 0.1}
-
-
-class Running:
-    """An app with its service and a client, and what its start failed with."""
-
-    def __init__(self, engine: ScriptedEngine, certificates: list[Path]) -> None:
-        self.engine = engine
-        self.stages: list[str] = []
-        self.failures: list[BaseException] = []
-        self.settled = asyncio.Event()
-        self.service = Service(engine, certificates, self._on_stage)
-        self.app = create_app(self.service, self.failures.append)
-        self.client = client_of(self.app)
-
-    def _on_stage(self, stage: str) -> None:
-        self.stages.append(stage)
-        if stage.startswith(("ready", "failed")):
-            self.settled.set()
-
-    async def until_settled(self) -> None:
-        """Lets the engine start, and waits for what comes of it."""
-        self.engine.started.set()
-        async with asyncio.timeout(5):
-            await self.settled.wait()
-            await asyncio.sleep(0)  # for the failure to be handed on
-
-    async def solve(self, **changes: Any) -> httpx.Response:
-        return await self.client.post("/solve", json=BODY | changes)
-
-
-def client_of(app: FastAPI) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://service")
-
-
-@asynccontextmanager
-async def starting(
-    *scripts: Script, certificates: list[Path] | None = None
-) -> AsyncIterator[Running]:
-    running = Running(ScriptedEngine(*scripts), certificates or [])
-    async with running.app.router.lifespan_context(running.app), running.client:
-        yield running
 
 
 @pytest.fixture
@@ -74,8 +38,7 @@ def one(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def ready(one: Path) -> AsyncIterator[Running]:
-    async with starting(Script(c_end=0.6), certificates=[one]) as running:
-        await running.until_settled()
+    async with serving(Script(c_end=0.6), certificates=[one]) as running:
         yield running
 
 
@@ -116,18 +79,181 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
                 "confidence": 0.6,
                 "reasoning_tokens": 40,
                 "answer_tokens": 5,
+                "suffix_tokens": 0,
                 "discarded_tokens": 1,
                 "trace": None,
             }
         ],
         "usage": {
             "prompt_tokens": 7,
+            "cached_prompt_tokens": 0,
             "reasoning_tokens": 40,
             "answer_tokens": 5,
+            "suffix_tokens": 0,
             "discarded_tokens": 1,
+            "cancelled_tokens": 0,
             "total_tokens": 53,
         },
+        "saved": {"full_budget_tokens": 400.0, "tokens": 354.0, "by_cancelling_tokens": 0.0},
     }
+
+
+async def test_usage_counts_everything(one: Path) -> None:
+    sure = Script(confidences=(0.95,), forced="7}")
+    async with serving(sure, sure, sure, Script(stays=True), certificates=[one]) as running:
+        body = (await running.solve(n=4, vote="majority")).json()
+    usage = body["usage"]
+    assert [sample["exit"] for sample in body["samples"]] == ["high"] * 3 + ["cancelled"]
+    assert usage == {
+        "prompt_tokens": 7,
+        "cached_prompt_tokens": 0,
+        "reasoning_tokens": 3 * 16,
+        "answer_tokens": 3 * 3,
+        "suffix_tokens": 3 * SUFFIX_TOKENS,
+        "discarded_tokens": 3,
+        "cancelled_tokens": 16,
+        "total_tokens": 7 + 48 + 9 + 3 * SUFFIX_TOKENS + 3 + 16,
+    }
+    assert body["saved"] is None, "n = 4 is not certified, so nothing says what it costs"
+
+
+async def test_cancelling_can_be_turned_off_for_all(one: Path) -> None:
+    settings = Settings(cancel_decided=False, timeout_s=0.2)
+    scripts = [Script(confidences=(0.95,))] * 3 + [Script(stays=True)]
+    async with serving(*scripts, certificates=[one], settings=settings) as running:
+        problem_of(await running.solve(n=4, vote="majority"), 504)
+
+
+async def test_a_conversation_is_answered_without_a_guarantee(ready: Running) -> None:
+    problem = {"role": "user", "content": BODY["problem"]}
+    alone = (await ready.client.post("/solve", json={"messages": [problem], "alpha": 0.1})).json()
+    assert alone["guarantee"] is not None
+    told = [{"role": "system", "content": "Be brief."}, problem]
+    body = (await ready.client.post("/solve", json={"messages": told, "alpha": 0.1})).json()
+    assert body["answer"] == "7"
+    assert body["guarantee"] is None
+    assert "system prompt" in body["no_guarantee_reason"]
+    assert body["usage"]["prompt_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"messages": [{"role": "user", "content": "What?"}]},
+        {"problem": None},
+        {"problem": None, "messages": []},
+        {"problem": None, "messages": [{"role": "assistant", "content": "Hm."}]},
+        {"problem": None, "messages": [{"role": "tool", "content": "Hm."}]},
+        {"stream_tokens": True},
+    ],
+)
+async def test_what_is_asked_must_be_clear(ready: Running, changes: dict[str, Any]) -> None:
+    problem_of(await ready.solve(**changes), 422)
+
+
+@pytest.mark.parametrize(
+    ("then", "answer", "policy_said"),
+    [("full_budget", "7", "answered at the full budget"), ("abstain", None, "not answered")],
+)
+async def test_what_to_do_at_an_infeasible_alpha(
+    ready: Running, then: str, answer: str | None, policy_said: str
+) -> None:
+    body = (await ready.solve(alpha=0.07, on_infeasible=then)).json()
+    assert body["answer"] == answer
+    assert body["guarantee"] is None
+    assert policy_said in body["no_guarantee_reason"]
+    assert body["exit"] == ("natural" if answer else None)
+    assert len(body["samples"]) == (1 if answer else 0)
+
+
+async def test_a_sampling_the_engine_cannot_honour_is_422(ready: Running) -> None:
+    body = problem_of(await ready.solve(seed=UNLUCKY_SEED), 422)
+    assert body["errors"][0]["field"] == "seed"
+    assert "free draws" in (await ready.solve(seed=7)).json()["no_guarantee_reason"]
+
+
+async def test_out_of_time_is_504_and_nothing_is_left_running(one: Path) -> None:
+    async with serving(Script(stays=True), certificates=[one]) as running:
+        body = problem_of(await running.solve(timeout_s=0.05), 504)
+        assert "0.05 s" in body["detail"]
+        assert (running.engine.thinking, running.engine.aborted) == (0, 1)
+
+
+async def test_only_json_is_taken(ready: Running) -> None:
+    for content_type in ({"content-type": "text/plain"}, {}):
+        response = await ready.client.post("/solve", content=json.dumps(BODY), headers=content_type)
+        assert "application/json" in problem_of(response, 415)["detail"]
+
+
+async def events_of(running: Running, **changes: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The events of a stream, comments left out."""
+    body = BODY | {"stream": True} | changes
+    events = []
+    async with running.client.stream("POST", "/solve", json=body) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        name = ""
+        async for line in response.aiter_lines():
+            kind, _, rest = line.partition(": ")
+            if kind == "event":
+                name = rest
+            elif kind == "data":
+                events.append((name, json.loads(rest)))
+    return events
+
+
+async def test_a_stream_tells_the_story_and_ends_with_the_response(ready: Running) -> None:
+    plain = (await ready.solve()).json()
+    events = await events_of(ready)
+    names = [name for name, _ in events]
+    assert names == ["start", *["checkpoint"] * 3, "exit", "sample", "vote", "done"]
+    start, *readings, exit_, sample, vote, done = [body for _, body in events]
+    assert start["policy"]["lambda_high"] == 0.9
+    assert start["guarantee"] == plain["guarantee"]
+    assert [reading["tokens"] for reading in readings] == [16, 32, 40]
+    assert exit_ == {"sample": 0, "exit": "natural", "tokens": 40, "confidence": 0.6}
+    assert sample == {"sample": 0, **plain["samples"][0]}
+    assert vote["decided"] is True
+    assert vote["leader"] == "7"
+    assert done == plain
+
+
+async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:
+    events = await events_of(ready, stream_tokens=True)
+    spoken = [body for name, body in events if name == "token"]
+    *thought, own = spoken
+    assert [body["text"] for body in thought] == ["hm"] * 3
+    assert sum(body["tokens"] for body in thought) == 40
+    assert [body["is_answer"] for body in spoken] == [False, False, False, True]
+    assert own["text"] == r"It is \boxed{7}."
+
+
+async def test_what_is_refused_is_refused_before_the_stream(ready: Running) -> None:
+    problem_of(await ready.solve(stream=True, alpha=0.07), 409)
+    problem_of(await ready.solve(stream=True, problem="word " * 101), 422)
+
+
+async def test_a_stream_that_fails_ends_with_an_error(one: Path) -> None:
+    async with serving(Script(), certificates=[one]) as running:
+        running.engine.hold(2)
+        *_, (name, problem) = await events_of(running, timeout_s=0.1)
+        assert (name, problem["status"]) == ("error", 504)
+        assert problem["type"] == "urn:rlcm:problem:out-of-time"
+        running.engine.hold(1)
+        streaming = asyncio.create_task(events_of(running))
+        await asyncio.wait_for(running.engine.all_held.wait(), 5)
+        running.engine.kill()
+        *_, (name, problem) = await streaming
+        assert (name, problem["status"]) == ("error", 503)
+
+
+async def test_a_quiet_stream_sends_heartbeats(one: Path) -> None:
+    settings = Settings(heartbeat_s=0.05)
+    async with serving(Script(stays=True), certificates=[one], settings=settings) as running:
+        body = BODY | {"stream": True, "timeout_s": 0.4}
+        async with running.client.stream("POST", "/solve", json=body) as response:
+            lines = [line async for line in response.aiter_lines()]
+    assert sum(line.startswith(": ping") for line in lines) >= 3
 
 
 async def test_a_departure_is_answered_with_the_reason_for_no_guarantee(ready: Running) -> None:
@@ -145,7 +271,7 @@ async def test_a_departure_is_answered_with_the_reason_for_no_guarantee(ready: R
 async def test_the_trace_is_returned_if_asked_for(ready: Running) -> None:
     (sample,) = (await ready.solve(return_trace=True)).json()["samples"]
     assert sample["trace"] == {
-        "reasoning": "hm",
+        "reasoning": "hmhmhm",
         "own_answer": r"It is \boxed{7}.",
         "checkpoints": [
             {"tokens": 16, "confidence": 0.5, "is_final": False},
@@ -190,7 +316,14 @@ async def test_an_infeasible_alpha_is_409_with_what_would_do(ready: Running) -> 
         ("max_tokens", {"max_tokens": 0}),
         ("vote", {"vote": "loudest"}),
         ("return_trace", {"return_trace": "yes"}),
-        ("temperature", {"temperature": 0.1}),
+        ("temperature", {"temperature": 2.1}),
+        ("top_p", {"top_p": 0}),
+        ("seed", {"seed": -1}),
+        ("timeout_s", {"timeout_s": 0}),
+        ("timeout_s", {"timeout_s": 1e6}),
+        ("risk", {"risk": "regrets"}),
+        ("on_infeasible", {"on_infeasible": "hope"}),
+        ("temprature", {"temprature": 0.1}),
     ],
 )
 async def test_bad_input_is_422_naming_the_field(
@@ -279,14 +412,11 @@ async def test_a_certificate_of_another_engine_fails_the_start(tmp_path: Path) -
     assert len(running.failures) == 1
 
 
-async def test_a_dead_engine_is_503_everywhere(ready: Running) -> None:
-    ready.engine.dead = True
-    for response in (
-        await ready.solve(),
-        await ready.client.get("/health"),
-        await ready.client.get("/readyz"),
-    ):
-        assert "restart" in problem_of(response, 503)["detail"]
+async def test_with_a_dead_engine_it_is_alive_but_not_ready(ready: Running) -> None:
+    ready.engine.kill()
+    assert "restart" in problem_of(await ready.solve(), 503)["detail"]
+    problem_of(await ready.client.get("/readyz"), 503)
+    assert (await ready.client.get("/health")).status_code == 200, "its engine may come back"
 
 
 async def test_a_mistake_of_the_service_is_500_without_its_inner_life(ready: Running) -> None:
@@ -298,38 +428,42 @@ async def test_a_mistake_of_the_service_is_500_without_its_inner_life(ready: Run
 async def test_the_description_is_complete_and_no_page_loads_from_elsewhere(ready: Running) -> None:
     description = (await ready.client.get("/openapi.json")).json()
     responses = description["paths"]["/solve"]["post"]["responses"]
-    assert set(responses) == {"200", "409", "422", "503"}
+    errors = {"401", "403", "409", "413", "415", "422", "429", "500", "503", "504"}
+    assert set(responses) == {"200"} | errors
     assert list(responses["422"]["content"]) == ["application/problem+json"]
     for page in ("/docs", "/redoc"):
         problem_of(await ready.client.get(page), 404)
 
 
 @pytest.fixture
-def server(one: Path) -> Iterator[tuple[str, ScriptedEngine]]:
+def server(one: Path, tmp_path: Path) -> Iterator[tuple[str, ScriptedEngine]]:
     """The app on a real port, ready."""
-    engine, ready = ScriptedEngine(), threading.Event()
-    engine.started.set()
-    service = Service(engine, [one], lambda stage: ready.set() if stage == "ready" else None)
-    app = create_app(service, on_failure=lambda error: None)
+    running = Running(ScriptedEngine(), tmp_path, [one], Settings(state=tmp_path))
+    running.engine.started.set()
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(running.app, log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    assert ready.wait(10)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}", engine
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    deadline = time.monotonic() + 10
+    while httpx.get(f"{url}/readyz").status_code != 200 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    yield url, running.engine
     server.should_exit = True
     thread.join(10)
     listening.close()
 
 
-def test_a_client_that_leaves_ends_the_work(server: tuple[str, ScriptedEngine]) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_ends_the_work(
+    server: tuple[str, ScriptedEngine], stream: bool
+) -> None:
     url, engine = server
     with httpx.Client(base_url=url) as client:
-        assert client.get("/health").status_code == 200
         assert client.post("/solve", json=BODY).json()["answer"] == "7"
         engine.hold(4)
         with pytest.raises(httpx.ReadTimeout):
-            client.post("/solve", json=BODY | {"n": 4}, timeout=0.3)
+            client.post("/solve", json=BODY | {"n": 4, "stream": stream}, timeout=0.3)
     deadline = time.monotonic() + 5
     while engine.aborted < 4 and time.monotonic() < deadline:
         time.sleep(0.01)

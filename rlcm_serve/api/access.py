@@ -1,0 +1,221 @@
+"""Who is let in, and how much they may send and ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rlcm_serve.access.caller import ANYONE, STRANGER, Caller
+from rlcm_serve.access.caller import Scope as AccessScope
+from rlcm_serve.api.problems import response_of
+from rlcm_serve.errors import AccessDenied, BodyTooLarge, NotReady, RequestRefused
+
+if TYPE_CHECKING:
+    from rlcm_serve.access.keys import Keys
+    from rlcm_serve.core import Question
+    from rlcm_serve.settings import Settings
+
+OPEN_PATHS = frozenset({"/", "/health", "/readyz", "/openapi.json"})
+"""Served to anyone: they tell nothing that is not public, and load balancers carry no keys."""
+METRICS_PATH = "/metrics"
+UPLOAD_PATHS = frozenset({"/aggregate", "/calibrations", "/certificates"})
+"""Where a body may be large."""
+_HOW = (
+    "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`; an operator makes one with "
+    "`rlcm keys new`"
+)
+
+_bearer = HTTPBearer(
+    scheme_name="API key", description="A key made by `rlcm keys new`.", auto_error=False
+)
+_header = APIKeyHeader(
+    name="X-API-Key",
+    scheme_name="API key header",
+    description="A key made by `rlcm keys new`.",
+    auto_error=False,
+)
+
+
+class AccessMiddleware:
+    """Checks the key of a request, and counts its body, before and while anything reads it.
+
+    What it lets through carries its `Caller` in the request's state. It keeps nothing back: bodies
+    and responses stream through. Where no key is needed none is looked at.
+
+    Args:
+        app: what is behind it.
+        settings: in force.
+        keys: that open the service.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, keys: Keys) -> None:
+        self._app = app
+        self._settings = settings
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = await self._caller_of(scope)
+            limit = self._limit(scope["path"], caller)
+            _check_announced_length(scope, limit)
+        except (AccessDenied, BodyTooLarge, NotReady) as error:
+            await response_of(scope["path"], error)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        body = _CountedBody(receive, send, limit)
+        try:
+            await self._app(scope, body.receive, body.send)
+        except BodyTooLarge:
+            if body.has_answered:
+                raise
+        if body.is_refused:
+            await response_of(scope["path"], BodyTooLarge(limit))(scope, receive, send)
+
+    async def _caller_of(self, scope: Scope) -> Caller:
+        if not self._settings.keys_needed:
+            return ANYONE
+        path = scope["path"]
+        if path in OPEN_PATHS or (path == METRICS_PATH and self._settings.metrics_open):
+            return STRANGER
+        return await self._keys.caller_of(_shown_key(Headers(scope=scope)))
+
+    def _limit(self, path: str, caller: Caller) -> int:
+        is_upload = path in UPLOAD_PATHS
+        limit = self._settings.max_upload_bytes if is_upload else self._settings.max_body_bytes
+        own = caller.limits.max_body_bytes
+        return limit if own is None else min(limit, own)
+
+
+class _CountedBody:
+    """The body of one request, counted as it comes, and the way of its response."""
+
+    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._left = self._limit = limit
+        self.has_answered = False
+        self._is_over = False
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the body was over the limit, and nothing has been answered yet."""
+        return self._is_over and not self.has_answered
+
+    async def receive(self) -> Message:
+        """The next part.
+
+        Raises:
+            BodyTooLarge: the parts together are over the limit.
+        """
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                self._is_over = True
+                raise BodyTooLarge(self._limit)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Passes the response on, unless it says in other words that the body was too large.
+
+        What reads a body may take its end for any fault of the client's.
+        """
+        if self.is_refused:
+            return
+        self.has_answered = True
+        await self._send(message)
+
+
+def _shown_key(headers: Headers) -> str:
+    """The key in a request's headers; nowhere else is looked, for URLs end up in logs."""
+    shown = headers.getlist("authorization")
+    if len(shown) > 1:
+        raise AccessDenied(f"there are {len(shown)} Authorization headers: {_HOW}")
+    if shown:
+        scheme, _, key = shown[0].partition(" ")
+        if scheme.lower() != "bearer":
+            raise AccessDenied(f"the Authorization header's scheme is {scheme[:20]!r}: {_HOW}")
+        return key.strip()
+    if not headers.get("x-api-key"):
+        raise AccessDenied(f"there is no API key: {_HOW}")
+    return headers["x-api-key"].strip()
+
+
+def _check_announced_length(scope: Scope, limit: int) -> None:
+    announced = Headers(scope=scope).get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
+        raise BodyTooLarge(limit)
+
+
+def _require(scope: AccessScope) -> Callable[..., Caller]:
+    def check(
+        request: Request,
+        bearer: Annotated[Any, Security(_bearer)],
+        header: Annotated[Any, Security(_header)],
+    ) -> Caller:
+        caller: Caller = request.state.caller
+        if not caller.may(scope):
+            has = ", ".join(sorted(caller.scopes))
+            raise AccessDenied(
+                f"this needs a key of scope {scope}, and yours has {has}: an operator makes one "
+                f"with `rlcm keys new --scope {scope}`",
+                known=True,
+            )
+        return caller
+
+    return check
+
+
+require_solve = _require(AccessScope.SOLVE)
+"""The caller, who may ask; for `Depends`."""
+require_admin = _require(AccessScope.ADMIN)
+"""The caller, who may change what the service does; for `Depends`."""
+MaySolve = Annotated[Caller, Depends(require_solve)]
+MayAdminister = Annotated[Caller, Depends(require_admin)]
+
+
+def cap_question(
+    caller: Caller, settings: Settings, question: Question, budget: int | None = None
+) -> Question:
+    """The question within what its caller may ask for; its time is filled in if it names none.
+
+    Args:
+        caller: who asks.
+        settings: in force.
+        question: what.
+        budget: thinking tokens of a sample if the question does not say.
+
+    Raises:
+        RequestRefused: it asks for more; names the limit.
+    """
+    limits = caller.limits
+    _cap("n", question.samples, settings.max_n, limits.max_n)
+    tokens = question.max_tokens if question.max_tokens is not None else budget
+    _cap("max_tokens", tokens, settings.max_thinking_tokens, limits.max_tokens)
+    _cap("timeout_s", question.timeout, settings.timeout_s, limits.timeout_s)
+    if question.timeout is not None:
+        return question
+    own = limits.timeout_s
+    longest = settings.timeout_s if own is None else min(settings.timeout_s, own)
+    return replace(question, timeout=longest)
+
+
+def _cap(field: str, asked: float | None, service: float | None, key: float | None) -> None:
+    if asked is None:
+        return
+    for whose, most in (("this service", service), ("this key", key)):
+        if most is not None and asked > most:
+            raise RequestRefused(
+                field,
+                f"{field} is {asked:.12g}, and {whose} allows {most:.12g}: ask for that or less",
+            )

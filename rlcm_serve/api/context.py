@@ -1,0 +1,46 @@
+"""What the routes work with, in one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+from rlcm_serve.telemetry.tracing import Tracing
+
+if TYPE_CHECKING:
+    from rlcm_serve.access.keys import Keys
+    from rlcm_serve.admission import Admission
+    from rlcm_serve.api.draining import Draining
+    from rlcm_serve.jobs import CalibrationJobs
+    from rlcm_serve.service import Service
+    from rlcm_serve.settings import Settings
+    from rlcm_serve.store.certificates import CertificateStore
+    from rlcm_serve.store.database import Database
+    from rlcm_serve.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The parts of one running server."""
+
+    settings: Settings
+    service: Service
+    database: Database
+    keys: Keys
+    admission: Admission
+    draining: Draining
+    metrics: Metrics
+    certificates: CertificateStore
+    jobs: CalibrationJobs
+    tracing: Tracing = field(default_factory=Tracing)
+
+
+def context_of(request: Request) -> Context:
+    """The context of the app that serves a request."""
+    context: Context = request.app.state.context
+    return context
+
+
+ContextOfApp = Annotated[Context, Depends(context_of)]

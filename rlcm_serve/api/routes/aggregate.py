@@ -1,0 +1,73 @@
+"""`POST /aggregate`: votes on rollouts that were produced anywhere. It needs no engine."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response, Security
+
+from rlcm_serve.api.access import require_solve
+from rlcm_serve.api.aggregating import JSON, NDJSON, vote_on_array, vote_on_lines
+from rlcm_serve.api.problems import documented
+from rlcm_serve.api.wire.aggregate import (
+    RESULT_EXAMPLE,
+    ROLLOUTS_EXAMPLE,
+    SUMMARY_EXAMPLE,
+    AggregateOptions,
+    AggregateRequest,
+    AggregateResponse,
+    inline_schema,
+)
+
+router = APIRouter(tags=["aggregate"])
+
+
+def _lines(rows: list[dict[str, Any]], description: str) -> dict[str, Any]:
+    example = "".join(f"{json.dumps(row)}\n" for row in rows)
+    return {"schema": {"type": "string", "description": description, "examples": [example]}}
+
+
+_REQUEST: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": inline_schema(AggregateRequest)},
+            NDJSON: _lines(ROLLOUTS_EXAMPLE, "A rollout per line, the fields those of the array."),
+        },
+    }
+}
+_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Results in the form of the request: an object, or a line for each.",
+        "content": {
+            NDJSON: _lines(
+                [RESULT_EXAMPLE, {"summary": SUMMARY_EXAMPLE}],
+                "A result per line, and a last line `summary`; or `error`, a problem document.",
+            )
+        },
+    }
+}
+
+
+@router.post(
+    "/aggregate",
+    response_model=AggregateResponse,
+    responses=_RESPONSE | documented(401, 403, 408, 413, 415, 422, 500, 503),
+    openapi_extra=_REQUEST,
+    dependencies=[Security(require_solve)],
+)
+async def post_aggregate(
+    request: Request, options: Annotated[AggregateOptions, Query()]
+) -> Response:
+    r"""Votes on up to a million rollouts: one answer for each problem.
+
+    Answers of equal value are counted together, `0.5` and `\frac12` for example.
+    """
+    given = request.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
+    if kind == JSON:
+        return vote_on_array(options)
+    if kind == NDJSON:
+        return vote_on_lines(options)
+    raise HTTPException(415, f"the content type is {given or 'missing'!r}: send {JSON} or {NDJSON}")

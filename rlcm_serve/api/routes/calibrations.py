@@ -1,0 +1,151 @@
+"""`/calibrations`: certificates for one's own problems, made on the live engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response, Security
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from rlcm_serve.api.access import require_admin, require_solve
+from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.problems import documented
+from rlcm_serve.api.uploads import LINES, uploaded_problems
+from rlcm_serve.api.wire.calibrations import CalibrationBody, CalibrationList, CalibrationQuery
+from rlcm_serve.api.wire.certificates import LevelBody
+from rlcm_serve.calibration_job import Calibration
+
+router = APIRouter(tags=["calibrations"])
+JobId = Annotated[
+    str, Path(alias="id", description="Name of the job.", examples=["cal_5f3a9c21d07e"])
+]
+
+PARQUET = "application/vnd.apache.parquet"
+_LINE = '{"id": "p1", "problem": "A dial shows 3. A up 5.", "answer": "8", "group": "dials"}\n'
+_PROBLEMS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            LINES[0]: {
+                "schema": {
+                    "type": "string",
+                    "description": "A labelled problem per line: `problem`, `answer` and, "
+                    "optionally, `id` and `group` (a template or source it shares with others).",
+                    "examples": [_LINE],
+                }
+            }
+        },
+    }
+}
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events `calibration`, each the job as it stands; ends with it.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+_TRACES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Traces as `rlcm collect` writes them, for `rlcm fit` and `rlcm verify`.",
+        "content": {PARQUET: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.post(
+    "/calibrations",
+    status_code=202,
+    responses=documented(401, 403, 413, 415, 422, 500, 503),
+    openapi_extra=_PROBLEMS,
+    dependencies=[Security(require_admin)],
+)
+async def post_calibration(
+    request: Request,
+    response: Response,
+    context: ContextOfApp,
+    query: Annotated[CalibrationQuery, Query()],
+) -> CalibrationBody:
+    """Queues a calibration on labelled problems, drawn as the traffic that it is for.
+
+    They are recorded on the live engine, behind all questions, and a certificate is fitted.
+    """
+    asked = query.to_request()
+    problems = await uploaded_problems(request)
+    job = await context.jobs.submit(asked, problems)
+    response.headers["Location"] = f"/calibrations/{job.id}"
+    return await _body(context, job)
+
+
+@router.get(
+    "/calibrations",
+    responses=documented(401, 403, 500, 503),
+    dependencies=[Security(require_solve)],
+)
+async def list_calibrations(context: ContextOfApp) -> CalibrationList:
+    """The latest jobs."""
+    jobs = await context.jobs.all()
+    return CalibrationList(
+        calibrations=[CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in jobs]
+    )
+
+
+@router.get(
+    "/calibrations/{id}",
+    responses=documented(401, 403, 404, 422, 500, 503),
+    dependencies=[Security(require_solve)],
+)
+async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
+    """A job: how far it is, what it had to tell, what came of it."""
+    return await _body(context, await context.jobs.get(id_))
+
+
+@router.get(
+    "/calibrations/{id}/events",
+    response_class=EventSourceResponse,
+    response_model=None,
+    responses=_STREAM | documented(401, 403, 404, 422, 500, 503),
+    dependencies=[Security(require_solve)],
+)
+async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
+    """The job now, and whenever it has got on, until it has ended."""
+    await context.jobs.get(id_)  # refused here if there is none: a stream has its status already
+    return EventSourceResponse(_events(context, id_), ping=context.settings.heartbeat_s)
+
+
+@router.get(
+    "/calibrations/{id}/traces",
+    response_class=Response,
+    response_model=None,
+    responses=_TRACES | documented(401, 403, 404, 409, 422, 500, 503),
+    dependencies=[Security(require_admin)],
+)
+async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
+    """What a job recorded, once it is complete."""
+    name = f'attachment; filename="{id_}.parquet"'
+    content = await context.jobs.traces(id_)
+    return Response(content, media_type=PARQUET, headers={"Content-Disposition": name})
+
+
+@router.delete(
+    "/calibrations/{id}",
+    responses=documented(401, 403, 404, 409, 422, 500, 503),
+    dependencies=[Security(require_admin)],
+)
+async def cancel_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
+    """Ends a job that has not ended, and deletes its problems and recordings."""
+    return await _body(context, await context.jobs.cancel(id_))
+
+
+async def _events(context: Context, id_: str) -> AsyncIterator[ServerSentEvent]:
+    async for job in context.jobs.watch(id_):
+        body = await _body(context, job)
+        yield ServerSentEvent(body.model_dump_json(), event="calibration", sep="\n")
+
+
+async def _body(context: Context, job: Calibration) -> CalibrationBody:
+    verdicts: list[LevelBody] = []
+    if job.certificate is not None:
+        fitted = await asyncio.to_thread(context.certificates.get, job.certificate)
+        verdicts = [LevelBody.from_level(level) for level in fitted.levels]
+    return CalibrationBody.from_job(job, context.jobs.seconds_left(job), verdicts)

@@ -1,0 +1,148 @@
+"""`/certificates`: what the service answers under, and what it could."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response, Security
+from fastapi.responses import JSONResponse
+
+from rlcm_serve.api.access import require_admin, require_solve
+from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.problems import documented
+from rlcm_serve.api.uploads import uploaded_certificate
+from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
+from rlcm_serve.certified import require_fit
+from rlcm_serve.engine.base import EngineIdentity
+from rlcm_serve.errors import NotReady
+from rlcm_serve.in_force import activate, deactivate
+from rlcm_serve.jobs.fitting import require_verified
+
+router = APIRouter(tags=["certificates"])
+CertificateId = Annotated[
+    str, Path(alias="id", description="The start of its digest.", examples=["cb069fe743c9"])
+]
+
+_EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "cb069fe743c9", "levels": []}
+_WHOLE: dict[int | str, dict[str, Any]] = {
+    200: json_body("The certificate as `rlcm fit` saves it, for `rlcm verify`.", [_EXAMPLE])
+}
+_UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            **json_body("A certificate as saved.", [_EXAMPLE])["content"],
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "description": "A certificate with the traces it was fitted on.",
+                    "required": ["certificate"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "certificate": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "The certificate's JSON.",
+                            "examples": ["{}"],
+                        },
+                        "traces": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "Its traces, Parquet.",
+                            "examples": ["PAR1"],
+                        },
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+@router.get(
+    "/certificates",
+    responses=documented(401, 403, 500),
+    dependencies=[Security(require_solve)],
+)
+async def list_certificates(context: ContextOfApp) -> CertificateList:
+    """Every certificate in force, and every other one that is stored."""
+    identity = _identity(context)
+    kept = await asyncio.to_thread(context.certificates.all, identity)
+    return CertificateList(
+        certificates=[CertificateBody.from_kept(one, identity is not None) for one in kept]
+    )
+
+
+@router.get(
+    "/certificates/{id}",
+    response_class=JSONResponse,
+    response_model=None,
+    responses=_WHOLE | documented(401, 403, 404, 422, 500),
+    dependencies=[Security(require_solve)],
+)
+async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Response:
+    """One certificate, whole, as it was saved: save it, and `rlcm verify` reads it."""
+    certificate = await asyncio.to_thread(context.certificates.get, id_)
+    return JSONResponse(certificate.to_json())
+
+
+@router.post(
+    "/certificates",
+    status_code=201,
+    responses=documented(400, 401, 403, 413, 415, 422, 500, 503),
+    openapi_extra=_UPLOAD,
+    dependencies=[Security(require_admin)],
+)
+async def upload_certificate(
+    request: Request, response: Response, context: ContextOfApp
+) -> CertificateBody:
+    """Keeps a certificate of this engine, without serving under it yet.
+
+    Its digest, version and fingerprint are checked; with the traces it was fitted on, every figure
+    is recomputed from them, and any difference refuses it.
+    """
+    identity = context.service.guarantees.identity
+    async with uploaded_certificate(request) as (certificate, traces):
+        require_fit(certificate, identity)
+        if traces is not None:
+            await require_verified(certificate, traces)
+    origin = "upload" if traces is None else "upload, recomputed from its traces"
+    await asyncio.to_thread(context.certificates.add, certificate, origin)
+    response.headers["Location"] = f"/certificates/{certificate.id}"
+    return await _body(context, certificate.id)
+
+
+@router.post(
+    "/certificates/{id}/activate",
+    responses=documented(401, 403, 404, 422, 500, 503),
+    dependencies=[Security(require_admin)],
+)
+async def activate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
+    """Answers under a certificate from the next question on, in the place of any like it."""
+    await activate(context.certificates, context.service, id_)
+    return await _body(context, id_)
+
+
+@router.post(
+    "/certificates/{id}/deactivate",
+    responses=documented(401, 403, 404, 409, 422, 500, 503),
+    dependencies=[Security(require_admin)],
+)
+async def deactivate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
+    """Does not answer under a certificate any more; the model's own takes its place, if any."""
+    await deactivate(context.certificates, context.service, id_)
+    return await _body(context, id_)
+
+
+async def _body(context: Context, id_: str) -> CertificateBody:
+    identity = _identity(context)
+    kept = await asyncio.to_thread(context.certificates.kept, id_, identity)
+    return CertificateBody.from_kept(kept, identity is not None)
+
+
+def _identity(context: Context) -> EngineIdentity | None:
+    try:
+        return context.service.guarantees.identity
+    except NotReady:
+        return None

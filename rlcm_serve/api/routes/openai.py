@@ -1,0 +1,140 @@
+"""`/v1`: what OpenAI's clients call, as far as a service has it that answers questions."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from rlcm_serve.api.access import MaySolve, require_solve
+from rlcm_serve.api.asking import LiveSolution, ask, while_connected
+from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.media import json_only
+from rlcm_serve.api.problems import problem_of, report_unexpected
+from rlcm_serve.api.wire.openai_chunks import ChunkWriter
+from rlcm_serve.api.wire.openai_models import ErrorResponse, ModelCard, ModelList
+from rlcm_serve.api.wire.openai_request import ChatRequest
+from rlcm_serve.api.wire.openai_response import ChatCompletion
+from rlcm_serve.core import Question, Solution
+from rlcm_serve.errors import ModelNotFound, RequestRefused
+from rlcm_serve.events import TokenEvent
+
+router = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+
+def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These statuses as OpenAPI responses, in OpenAI's envelope."""
+    phrases: dict[int | str, str] = {status: HTTPStatus(status).phrase for status in statuses}
+    phrases["4XX"] = "Any other fault of the request"  # else FastAPI would promise its own 422
+    return {
+        status: {"model": ErrorResponse, "description": phrase}
+        for status, phrase in phrases.items()
+    }
+
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The completion; with `stream`, its chunks as server-sent events, the last "
+        "of which is `[DONE]`, or else an `error`.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.post(
+    "/chat/completions",
+    response_model=ChatCompletion,
+    responses=_STREAM | _documented(400, 401, 403, 404, 409, 413, 415, 429, 500, 503, 504),
+    dependencies=[Depends(json_only)],
+)
+async def create_chat_completion(
+    body: ChatRequest, request: Request, context: ContextOfApp, caller: MaySolve
+) -> ChatCompletion | Response:
+    """Answers the last message of a conversation at the risk the caller accepts."""
+    model = _served(context, body.model)
+    response_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
+    with _in_terms_of(body):
+        question = body.to_question(context.settings.default_alpha)
+        if not body.stream:
+            solution = await while_connected(request, ask(context, caller, question))
+            return ChatCompletion.of(response_id, created, body, question, solution)
+        is_live = question.samples == 1
+        live = LiveSolution(functools.partial(ask, context, caller, question, text=is_live))
+        try:
+            await while_connected(request, live.start())
+        except BaseException:
+            live.cancel()
+            raise
+    writer = ChunkWriter(response_id, created, model, body.include_usage)
+    chunks = _chunks(live, writer, body, question)
+    return EventSourceResponse(chunks, ping=context.settings.heartbeat_s, sep="\n")
+
+
+async def _chunks(
+    live: LiveSolution, writer: ChunkWriter, body: ChatRequest, question: Question
+) -> AsyncIterator[ServerSentEvent]:
+    """The stream of a question that was taken; only a whole one ends with `[DONE]`.
+
+    One sample's thinking is sent as it is drawn. Of several, only that of the one whose answer it
+    turns out to be, before the answer.
+    """
+    try:
+        yield ServerSentEvent(writer.first())
+        async for event in live.events():
+            if isinstance(event, TokenEvent) and not event.is_answer:
+                yield ServerSentEvent(writer.thinking(event.text))
+        outcome = await live.outcome()
+        if isinstance(outcome, Solution):
+            for chunk in writer.last(body, question, outcome):
+                yield ServerSentEvent(chunk)
+            yield ServerSentEvent("[DONE]")
+        else:  # too late for a status: the stream says it
+            report_unexpected(outcome)
+            yield ServerSentEvent(json.dumps(problem_of(outcome).openai_error()))
+    finally:
+        live.cancel()
+
+
+_MODELS = _documented(401, 403, 404, 500, 503)
+
+
+@router.get("/models", responses=_MODELS, dependencies=[Depends(require_solve)])
+async def list_models(context: ContextOfApp) -> ModelList:
+    """Lists the model that is served."""
+    return ModelList(data=[ModelCard(id=context.service.solver.engine.name)])
+
+
+@router.get("/models/{model:path}", responses=_MODELS, dependencies=[Depends(require_solve)])
+async def retrieve_model(model: str, context: ContextOfApp) -> ModelCard:
+    """Describes the model that is served."""
+    return ModelCard(id=_served(context, model))
+
+
+def _served(context: Context, asked: str) -> str:
+    """The name of the model that is served.
+
+    Raises:
+        ModelNotFound: another one is asked for.
+        NotReady, EngineDead: there is none.
+    """
+    name = context.service.solver.engine.name
+    if asked != name:
+        raise ModelNotFound(asked, name)
+    return name
+
+
+@contextmanager
+def _in_terms_of(body: ChatRequest) -> Iterator[None]:
+    """Has what is refused inside go by the names that its fields have here."""
+    try:
+        yield
+    except RequestRefused as error:
+        raise body.in_its_terms(error) from error

@@ -1,0 +1,82 @@
+"""`/solve`: one question, answered at once or as a stream of events."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from rlcm_serve.api.access import MaySolve
+from rlcm_serve.api.asking import LiveSolution, ask, while_connected
+from rlcm_serve.api.context import ContextOfApp
+from rlcm_serve.api.media import json_only
+from rlcm_serve.api.problems import documented, problem_of, report_unexpected
+from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.events import StartBody, body_of
+from rlcm_serve.api.wire.question import SolveRequest
+from rlcm_serve.api.wire.solution import SolveResponse
+from rlcm_serve.core import Solution
+
+router = APIRouter(tags=["questions"])
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The solution; with `stream`, server-sent events `start`, `token` (if asked "
+        "for), `checkpoint`, `exit`, `sample`, `vote`, and at last `done` (the solution) or "
+        "`error` (a problem document).",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.post(
+    "/solve",
+    response_model=SolveResponse,
+    responses=_STREAM | documented(401, 403, 409, 413, 415, 422, 429, 500, 503, 504),
+    dependencies=[Depends(json_only)],
+)
+async def solve(
+    body: SolveRequest,
+    request: Request,
+    context: ContextOfApp,
+    caller: MaySolve,
+) -> SolveResponse | Response:
+    """Answers one problem at the risk the caller accepts."""
+    question = body.to_question()
+    if not body.stream:
+        solution = await while_connected(request, ask(context, caller, question))
+        return SolveResponse.from_solution(solution, body.return_trace)
+    live = LiveSolution(functools.partial(ask, context, caller, question, text=body.stream_tokens))
+    try:
+        prepared = await while_connected(request, live.start())
+    except BaseException:
+        live.cancel()
+        raise
+    start = StartBody.from_prepared(prepared)
+    events = _events(live, start, body.return_trace)
+    return EventSourceResponse(events, ping=context.settings.heartbeat_s, sep="\n")
+
+
+async def _events(
+    live: LiveSolution, start: StartBody, return_trace: bool
+) -> AsyncIterator[ServerSentEvent]:
+    """The stream of a question that was taken; it ends with `done` or `error`."""
+    try:
+        yield _sent("start", start)
+        async for event in live.events():
+            yield _sent(*body_of(event, return_trace))
+        outcome = await live.outcome()
+        if isinstance(outcome, Solution):
+            yield _sent("done", SolveResponse.from_solution(outcome, return_trace))
+        else:  # too late for a status: the stream says it
+            report_unexpected(outcome)
+            yield ServerSentEvent(problem_of(outcome).to_json(), event="error")
+    finally:
+        live.cancel()
+
+
+def _sent(name: str, body: Wire) -> ServerSentEvent:
+    return ServerSentEvent(body.model_dump_json(), event=name)

@@ -1,0 +1,52 @@
+"""How the service is: for load balancers, and for Prometheus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from rlcm_serve.api.context import ContextOfApp
+from rlcm_serve.api.problems import documented
+from rlcm_serve.errors import NotReady
+
+router = APIRouter(tags=["status"])
+
+
+@router.head("/health", include_in_schema=False)
+@router.get("/health", response_class=Response, responses=documented(503))
+async def health(context: ContextOfApp) -> Response:
+    """Empty 200 while the service starts, serves or restarts its engine; 503 once it gave up."""
+    await context.service.check_health()
+    return Response()
+
+
+@router.head("/readyz", include_in_schema=False)
+@router.get("/readyz", response_class=Response, responses=documented(503))
+async def readyz(context: ContextOfApp) -> Response:
+    """Empty 200 if questions can be answered; else 503 with what the service is doing instead."""
+    if context.admission.closed or context.draining.closed:
+        raise NotReady("stopping")
+    await context.service.check_ready()
+    return Response()
+
+
+_PAGE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Prometheus' text format.",
+        "content": {
+            "text/plain": {
+                "schema": {"type": "string", "description": "One line for each series."},
+                "example": 'rlcm_tokens_total{kind="reasoning"} 81920.0\n',
+            }
+        },
+    }
+}
+
+
+@router.get("/metrics", response_class=Response, responses=_PAGE | documented(401))
+def metrics(context: ContextOfApp) -> Response:
+    """Everything that Prometheus scrapes; needs a key unless `metrics_open` is set."""
+    # Not a coroutine: counting the jobs reads the database, which must not hold up the event loop.
+    page, media_type = context.metrics.page()
+    return Response(page, media_type=media_type)

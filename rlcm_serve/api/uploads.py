@@ -1,0 +1,103 @@
+"""Reading what is uploaded: certificates and their traces, labelled problems."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile, SpooledTemporaryFile
+
+from fastapi import HTTPException, Request
+from starlette.datastructures import UploadFile
+
+from calibration.certificate import Certificate
+from calibration.errors import CertificateError
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.labelled_problems import LabelledProblem, parse_problems
+
+LINES = (
+    "application/x-ndjson",
+    "application/jsonl",
+    "application/json",
+    "text/plain",
+    "application/octet-stream",
+    "application/x-www-form-urlencoded",  # what curl says of --data-binary
+)
+_IN_MEMORY = 8 * 2**20
+"""Bytes of an upload that are not put on disk."""
+_FORM = "multipart/form-data"
+
+
+@asynccontextmanager
+async def uploaded_certificate(request: Request) -> AsyncIterator[tuple[Certificate, Path | None]]:
+    """The certificate in a request, and a file of the traces it came with, if it came with any.
+
+    Raises:
+        RequestRefused: a part is missing, unknown or no certificate.
+        HTTPException: 415, the body is neither JSON nor a form; 400, the form is broken.
+    """
+    kind = _media_type(request)
+    if kind == "application/json":
+        yield parse_certificate(await request.body()), None
+    elif kind == _FORM:
+        async with request.form(max_files=2, max_fields=2) as form:
+            if odd := sorted(set(form) - {"certificate", "traces"}):
+                raise RequestRefused("body", f"the form has {odd}: give certificate and traces")
+            sent, traces = form.get("certificate"), form.get("traces")
+            if sent is None:
+                raise RequestRefused("certificate", "the form holds no certificate: add it")
+            content = await sent.read() if isinstance(sent, UploadFile) else sent
+            if traces is not None and not isinstance(traces, UploadFile):
+                raise RequestRefused("traces", "traces are no file: add them as a Parquet file")
+            certificate = parse_certificate(content)
+            if traces is None:
+                yield certificate, None
+                return
+            with NamedTemporaryFile(prefix="rlcm-traces-", suffix=".parquet") as file:
+                await asyncio.to_thread(shutil.copyfileobj, traces.file, file)
+                await asyncio.to_thread(file.flush)
+                yield certificate, Path(file.name)
+    else:
+        raise _unsupported(request, ("application/json", _FORM))
+
+
+def parse_certificate(content: bytes | str) -> Certificate:
+    """The certificate of this JSON.
+
+    Raises:
+        RequestRefused: it is none, of another version, or was edited.
+    """
+    try:
+        return Certificate.from_json(json.loads(content))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise RequestRefused("certificate", f"not JSON ({error}): send what was saved") from error
+    except (CertificateError, AttributeError) as error:
+        raise RequestRefused("certificate", str(error)) from error
+
+
+async def uploaded_problems(request: Request) -> list[LabelledProblem]:
+    """The labelled problems in the lines of a request.
+
+    Raises:
+        RequestRefused: a line is malformed or an id comes twice; the message names the line.
+        HTTPException: 415, the body says that it is something else than lines.
+    """
+    if _media_type(request) not in LINES:
+        raise _unsupported(request, LINES[:1])
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        async for chunk in request.stream():
+            file.write(chunk)
+        file.seek(0)
+        return await asyncio.to_thread(parse_problems, file, "the body")
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _unsupported(request: Request, kinds: tuple[str, ...]) -> HTTPException:
+    given = request.headers.get("content-type") or "missing"
+    return HTTPException(415, f"the content type is {given!r}: send {' or '.join(kinds)}")

@@ -1,0 +1,215 @@
+"""What OpenAI's chat completions have and this service does not: refused, never passed over.
+
+Null and default values ask for nothing, so they are taken.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
+from pydantic.functional_validators import WrapValidator
+from pydantic_core import PydanticCustomError
+
+from rlcm_serve.api.wire.base import Wire
+
+
+def refused(why: str) -> WrapValidator:
+    """Has a field answer whatever it does not take with `why`."""
+
+    def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        return _checked(value, handler, why)
+
+    return WrapValidator(check)
+
+
+def _refused_as_described(
+    value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+) -> Any:
+    field = UnsupportedFields.model_fields[info.field_name or ""]
+    return _checked(value, handler, field.description or "")
+
+
+def _checked(value: Any, handler: ValidatorFunctionWrapHandler, why: str) -> Any:
+    refusal = PydanticCustomError("unsupported", "{why}", {"why": why})
+    try:
+        taken = handler(value)
+    except ValidationError:
+        raise refusal from None
+    if isinstance(taken, bool) is not isinstance(value, bool):  # in Python 0 == False
+        raise refusal
+    return taken
+
+
+_Why = WrapValidator(_refused_as_described)
+_Nothing = Annotated[list[Any], Field(max_length=0)]
+_Zero = Annotated[float, Field(ge=0, le=0)]
+
+
+class TextFormat(Wire):
+    """The one form of answers."""
+
+    type: Annotated[Literal["text"], Field(description="Plain text.", examples=["text"])]
+
+
+class UnsupportedFields(Wire):
+    """Fields of which only null and the default are taken; each description says why."""
+
+    audio: Annotated[
+        None, _Why, Field(description="not supported: answers are text", examples=[None])
+    ] = None
+    frequency_penalty: Annotated[
+        _Zero | None,
+        _Why,
+        Field(
+            description="not supported: a penalty would change what the certificate was fitted on; "
+            "leave it out or give 0",
+            examples=[0],
+        ),
+    ] = None
+    function_call: Annotated[
+        Literal["none"] | None,
+        _Why,
+        Field(description="not supported: this service calls no functions", examples=["none"]),
+    ] = None
+    functions: Annotated[
+        _Nothing | None,
+        _Why,
+        Field(description="not supported: this service calls no functions", examples=[None]),
+    ] = None
+    logit_bias: Annotated[
+        Annotated[dict[str, Any], Field(max_length=0)] | None,
+        _Why,
+        Field(
+            description="not supported: a bias would change what the certificate was fitted on; "
+            "leave it out",
+            examples=[{}],
+        ),
+    ] = None
+    logprobs: Annotated[
+        Literal[False] | None,
+        _Why,
+        Field(
+            description="not supported: read rlcm.confidence instead, which is calibrated; leave "
+            "it out or give false",
+            examples=[False],
+        ),
+    ] = None
+    modalities: Annotated[
+        Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)] | None,
+        _Why,
+        Field(
+            description='not supported: answers are text; leave it out or give ["text"]',
+            examples=[["text"]],
+        ),
+    ] = None
+    moderation: Annotated[
+        None, _Why, Field(description="not supported: nothing is moderated here", examples=[None])
+    ] = None
+    parallel_tool_calls: Annotated[
+        bool | None,
+        Field(description="Accepted, without effect: there are no tools.", examples=[True]),
+    ] = None
+    prediction: Annotated[
+        None,
+        _Why,
+        Field(description="not supported: no output is taken from the request", examples=[None]),
+    ] = None
+    presence_penalty: Annotated[
+        _Zero | None,
+        _Why,
+        Field(
+            description="not supported: a penalty would change what the certificate was fitted on; "
+            "leave it out or give 0",
+            examples=[0],
+        ),
+    ] = None
+    prompt_cache_options: Annotated[
+        None,
+        _Why,
+        Field(description="not supported: prompts are cached by themselves", examples=[None]),
+    ] = None
+    prompt_cache_retention: Annotated[
+        Literal["in_memory"] | None,
+        _Why,
+        Field(
+            description="not supported: prompts are cached in memory; leave it out or give "
+            '"in_memory"',
+            examples=["in_memory"],
+        ),
+    ] = None
+    reasoning_effort: Annotated[
+        None,
+        _Why,
+        Field(
+            description="not supported: the accepted risk `alpha` says how long to think, and "
+            "max_completion_tokens caps it",
+            examples=[None],
+        ),
+    ] = None
+    response_format: Annotated[
+        TextFormat | None,
+        _Why,
+        Field(
+            description='not supported: the answer is plain text; leave it out or give {"type": '
+            '"text"}',
+            examples=[{"type": "text"}],
+        ),
+    ] = None
+    service_tier: Annotated[
+        Literal["auto", "default"] | None,
+        _Why,
+        Field(
+            description="not supported: all questions are treated alike; leave it out or give "
+            '"auto" or "default"',
+            examples=["auto"],
+        ),
+    ] = None
+    stop: Annotated[
+        _Nothing | None,
+        _Why,
+        Field(
+            description="not supported: the certified exit rule alone ends the thinking; leave it "
+            "out",
+            examples=[None],
+        ),
+    ] = None
+    store: Annotated[
+        Literal[False] | None,
+        _Why,
+        Field(
+            description="not supported: nothing is stored; leave it out or give false",
+            examples=[False],
+        ),
+    ] = None
+    tool_choice: Annotated[
+        Literal["none", "auto"] | None,
+        _Why,
+        Field(description="not supported: this service calls no tools", examples=["none"]),
+    ] = None
+    tools: Annotated[
+        _Nothing | None,
+        _Why,
+        Field(description="not supported: this service calls no tools", examples=[None]),
+    ] = None
+    top_logprobs: Annotated[
+        Literal[0] | None,
+        _Why,
+        Field(
+            description="not supported: read rlcm.confidence instead, which is calibrated; leave "
+            "it out",
+            examples=[None],
+        ),
+    ] = None
+    verbosity: Annotated[
+        Literal["medium"] | None,
+        _Why,
+        Field(
+            description="not supported: an answer is as long as it is; leave it out or give "
+            '"medium"',
+            examples=["medium"],
+        ),
+    ] = None
+    web_search_options: Annotated[
+        None, _Why, Field(description="not supported: nothing is searched", examples=[None])
+    ] = None

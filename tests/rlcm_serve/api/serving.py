@@ -1,0 +1,101 @@
+"""The whole app around a scripted engine, its client, and what its start failed with."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from rlcm_serve.access.keys import Keys
+from rlcm_serve.admission import Admission
+from rlcm_serve.api import create_app
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.draining import Draining
+from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.service import Service
+from rlcm_serve.settings import Settings
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from rlcm_serve.telemetry.metrics import Metrics
+from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
+
+PROBLEM = "A dial shows 3. A up 5."
+
+
+class Running:
+    """An app with everything in it."""
+
+    def __init__(
+        self, engine: ScriptedEngine, state: Path, certificates: Sequence[Path], settings: Settings
+    ) -> None:
+        self.engine = engine
+        self.stages: list[str] = []
+        self.failures: list[BaseException] = []
+        self.settled = asyncio.Event()
+        database = Database(f"sqlite:///{state / 'rlcm.db'}")
+        store = CertificateStore(database)
+        self.service = Service(engine, certificates, self._on_stage, load=store.load)
+        admission = Admission(settings.max_running, settings.max_waiting)
+        metrics = Metrics()
+        metrics.watch(admission=admission, service=self.service)
+        self.context = Context(
+            settings=settings,
+            service=self.service,
+            database=database,
+            keys=Keys(database),
+            admission=admission,
+            draining=Draining(),
+            metrics=metrics,
+            certificates=store,
+            jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),
+        )
+        self.app = create_app(self.context, self.failures.append)
+        self.client = client_of(self.app)
+
+    def _on_stage(self, stage: str) -> None:
+        self.stages.append(stage)
+        if stage.startswith(("ready", "failed")):
+            self.settled.set()
+
+    async def until_settled(self) -> None:
+        """Lets the engine start, and waits for what comes of it."""
+        self.engine.started.set()
+        async with asyncio.timeout(5):
+            await self.settled.wait()
+            await asyncio.sleep(0)  # for the failure to be handed on
+
+    async def solve(self, **changes: Any) -> httpx.Response:
+        body = {"problem": PROBLEM, "alpha": 0.1} | changes
+        return await self.client.post("/solve", json=body)
+
+
+def client_of(app: FastAPI) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://service")
+
+
+@asynccontextmanager
+async def starting(
+    *scripts: Script, certificates: Sequence[Path] = (), settings: Settings | None = None
+) -> AsyncIterator[Running]:
+    """The app while its engine starts; `until_settled` lets it."""
+    with TemporaryDirectory() as state:
+        settings = settings or Settings(state=Path(state))
+        running = Running(ScriptedEngine(*scripts), Path(state), certificates, settings)
+        async with running.app.router.lifespan_context(running.app), running.client:
+            yield running
+        running.context.database.close()
+
+
+@asynccontextmanager
+async def serving(
+    *scripts: Script, certificates: Sequence[Path] = (), settings: Settings | None = None
+) -> AsyncIterator[Running]:
+    """The app, ready."""
+    async with starting(*scripts, certificates=certificates, settings=settings) as running:
+        await running.until_settled()
+        yield running

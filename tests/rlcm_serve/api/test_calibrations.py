@@ -1,0 +1,223 @@
+"""`/calibrations` over HTTP, against the whole app."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from calibration import Certificate, read_traces, verify
+from rlcm_serve.access.caller import Scope
+from rlcm_serve.calibration_job import JobState
+from rlcm_serve.settings import Settings
+from tests.rlcm_serve.api.serving import Running, serving
+from tests.rlcm_serve.jobs.problem_engine import SCRIPTS
+
+FAST = {"alphas": 0.2, "method": "chains"}
+
+
+@pytest.fixture
+async def ready() -> AsyncIterator[Running]:
+    async with serving(*SCRIPTS) as running:
+        yield running
+
+
+def lines(count: int = 40, **more: Any) -> bytes:
+    rows = [{"id": f"p{n}", "problem": f"Problem {n}", "answer": 7} | more for n in range(count)]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+async def post(
+    running: Running, content: bytes | None = None, kind: str = "application/x-ndjson", **query: Any
+) -> httpx.Response:
+    return await running.client.post(
+        "/calibrations",
+        params=FAST | query,
+        content=lines() if content is None else content,
+        headers={"content-type": kind},
+    )
+
+
+async def ended(running: Running, id_: str) -> dict[str, Any]:
+    async for job in running.context.jobs.watch(id_):
+        last = job
+    assert last.state.ended
+    body: dict[str, Any] = (await running.client.get(f"/calibrations/{id_}")).json()
+    return body
+
+
+def problem_of(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = response.json()
+    return body
+
+
+async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Path) -> None:
+    posted = await post(ready, activate=True)
+    assert posted.status_code == 202, posted.text
+    job = posted.json()
+    assert posted.headers["location"] == f"/calibrations/{job['id']}"
+    assert (job["state"], job["done"], job["total"]) == ("queued", 0, 40)
+    assert job["asked"] == {
+        "risk": "selective",
+        "alphas": [0.2],
+        "delta": 0.1,
+        "promise": "simultaneous",
+        "n": 1,
+        "vote": "confidence",
+        "rollouts": 1,
+        "method": "chains",
+        "activate": True,
+    }
+    job = await ended(ready, job["id"])
+    assert (job["state"], job["done"], job["error"]) == ("done", 40, None)
+    (verdict,) = job["verdicts"]
+    assert (verdict["alpha"], verdict["certified"]) == (0.2, True)
+    assert job["log"][-1]["text"] == f"certificate {job['certificate']} is in force"
+    listed = (await ready.client.get("/calibrations")).json()["calibrations"]
+    assert [one["id"] for one in listed] == [job["id"]]
+
+    traces = await ready.client.get(f"/calibrations/{job['id']}/traces")
+    assert traces.headers["content-type"] == "application/vnd.apache.parquet"
+    assert f'"{job["id"]}.parquet"' in traces.headers["content-disposition"]
+    (tmp_path / "t.parquet").write_bytes(traces.content)
+    saved = (await ready.client.get(f"/certificates/{job['certificate']}")).json()
+    assert verify(Certificate.from_json(saved), read_traces(tmp_path / "t.parquet")) == []
+
+    answer = (await ready.solve(alpha=0.2)).json()
+    assert answer["guarantee"]["certificate"] == job["certificate"]
+
+
+async def test_a_job_is_watched_as_it_gets_on(ready: Running) -> None:
+    id_ = (await post(ready)).json()["id"]
+    async with ready.client.stream("GET", f"/calibrations/{id_}/events") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        told = [line async for line in response.aiter_lines()]
+    assert {line for line in told if line.startswith("event")} == {"event: calibration"}
+    seen = [json.loads(line.removeprefix("data: ")) for line in told if line.startswith("data")]
+    assert [one["done"] for one in seen] == sorted(one["done"] for one in seen)
+    assert (seen[-1]["state"], seen[-1]["done"]) == ("done", 40)
+    problem_of(await ready.client.get("/calibrations/nobody/events"), 404)
+
+
+async def test_a_job_is_cancelled(ready: Running) -> None:
+    ready.engine.hold(8)
+    id_ = (await post(ready)).json()["id"]
+    await ready.engine.all_held.wait()
+    running = (await ready.client.get(f"/calibrations/{id_}")).json()
+    assert (running["state"], running["seconds_left"]) == ("recording", None)
+    detail = problem_of(await ready.client.get(f"/calibrations/{id_}/traces"), 409)["detail"]
+    assert "has no traces" in detail
+    cancelled = await ready.client.delete(f"/calibrations/{id_}")
+    assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
+    assert ready.engine.thinking == 0
+    problem_of(await ready.client.delete(f"/calibrations/{id_}"), 409)
+
+
+async def test_a_question_is_answered_while_a_job_records(ready: Running) -> None:
+    ready.engine.hold(8)
+    await post(ready)
+    await ready.engine.all_held.wait()
+    ready.engine.held = 0
+    assert (await ready.solve()).status_code == 200
+    assert ready.engine.drawings[-1].priority == 0
+    assert {drawing.priority for drawing in ready.engine.drawings[:-1]} == {1}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "the body holds no problem"),
+        (lines(3) + b'{"problem": "x?"}\n', "the body, line 4: no answer"),
+        (lines(3) + lines(1), "the body, line 4: 'p0' comes twice"),
+        (lines(3) + b"\n{", "the body, line 5"),
+        (lines(3) + b"\xff\n", "the body, line 4"),
+        (lines(1, problem="a\x00b"), "the body, line 1: a text holds the character U+0000"),
+        (b'{"problem": "\\ud800", "answer": 1}', "the body, line 1"),
+        (b"[" * 100_000, "the body, line 1"),
+        (lines(5), "5 problems or groups leave 5 to test on"),
+        (lines(40) + b'{"id": "l", "problem": "%s", "answer": 1}' % (b"up " * 101), "problem 'l'"),
+    ],
+)
+async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: str) -> None:
+    refused = problem_of(await post(ready, content), 422)
+    assert why in refused["detail"]
+    assert refused["errors"][0]["field"] == "data"
+    assert (await ready.client.get("/calibrations")).json() == {"calibrations": []}
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"alphas": 1.5}, "alphas"),
+        ({"alphas": [0.1, 0.1]}, "alphas"),
+        ({"alphas": "x"}, "alphas"),
+        ({"delta": 0}, "delta"),
+        ({"delta": "nan"}, "delta"),
+        ({"risk": "none"}, "risk"),
+        ({"promise": "none"}, "promise"),
+        ({"vote": "none"}, "vote"),
+        ({"method": "none"}, "method"),
+        ({"n": 65}, "n"),
+        ({"n": 4, "rollouts": 3}, "rollouts"),
+        ({"rollouts": 0}, "rollouts"),
+        ({"rollouts": 10**6}, "rollouts"),
+        ({"activate": "perhaps"}, "activate"),
+        ({"alpha": 0.1}, "alpha"),
+    ],
+)
+async def test_what_is_asked_must_be_possible(
+    ready: Running, query: dict[str, Any], field: str
+) -> None:
+    refused = problem_of(await post(ready, **query), 422)
+    assert refused["errors"][0]["field"] == field
+
+
+async def test_rollouts_are_as_many_as_samples_unless_said(ready: Running) -> None:
+    ready.engine.hold(8)
+    asked = [(await post(ready, n=4)).json(), (await post(ready, n=2, rollouts=6)).json()]
+    assert [(job["asked"]["rollouts"], job["total"]) for job in asked] == [(4, 160), (6, 240)]
+
+
+async def test_curl_sends_lines_as_a_form_and_is_understood(ready: Running) -> None:
+    assert (await post(ready, kind="application/x-www-form-urlencoded")).status_code == 202
+    refused = problem_of(await post(ready, kind="application/vnd.apache.parquet"), 415)
+    assert "application/x-ndjson" in refused["detail"]
+
+
+async def test_unknown_jobs_are_404(ready: Running) -> None:
+    for method, path in (("GET", ""), ("GET", "/traces"), ("DELETE", "")):
+        response = await ready.client.request(method, f"/calibrations/nobody{path}")
+        assert "'nobody'" in problem_of(response, 404)["detail"]
+
+
+async def test_jobs_and_certificates_are_changed_by_administrators_only(tmp_path: Path) -> None:
+    settings = Settings(state=tmp_path, auth="on")
+    async with serving(*SCRIPTS, settings=settings) as running:
+        keys = running.context.keys
+        solve, admin = [
+            {"authorization": f"Bearer {keys.create(scope, [scope])[0]}"}
+            for scope in (Scope.SOLVE, Scope.ADMIN)
+        ]
+        reading = ["/certificates", "/certificates/x", "/calibrations", "/calibrations/x"]
+        changing = [
+            ("POST", "/certificates"),
+            ("POST", "/certificates/x/activate"),
+            ("POST", "/certificates/x/deactivate"),
+            ("POST", "/calibrations"),
+            ("DELETE", "/calibrations/x"),
+            ("GET", "/calibrations/x/traces"),
+        ]
+        for path in reading:
+            assert (await running.client.get(path)).status_code == 401
+            assert (await running.client.get(path, headers=solve)).status_code in (200, 404)
+        for method, path in changing:
+            assert (await running.client.request(method, path)).status_code == 401
+            refused = await running.client.request(method, path, headers=solve)
+            assert "scope admin" in problem_of(refused, 403)["detail"]
+            allowed = await running.client.request(method, path, headers=admin)
+            assert allowed.status_code in (404, 415)
+        assert running.context.jobs.count()[JobState.QUEUED] == 0

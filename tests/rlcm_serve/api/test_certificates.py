@@ -1,0 +1,265 @@
+"""`/certificates` over HTTP, against the whole app."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from calibration import (
+    Certificate,
+    ExitPolicy,
+    ExitReason,
+    certify,
+    read_traces,
+    verify,
+    write_traces,
+)
+from calibration.trace_table import Reading, Rollout
+from rlcm_serve.certified import fingerprint_of
+from tests.rlcm_serve.api.serving import Running, serving, starting
+from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+
+EARLY = ExitPolicy(lambda_high=0.9)
+ONE = certificate({0.05: None, 0.1: EARLY})
+BETTER = certificate({0.05: EARLY, 0.1: EARLY})
+
+
+@pytest.fixture
+async def ready(tmp_path: Path) -> AsyncIterator[Running]:
+    """Served under ONE, from a file."""
+    ONE.save(tmp_path / "one.json")
+    async with serving(certificates=[tmp_path / "one.json"]) as running:
+        yield running
+
+
+def problem_of(response: httpx.Response, status: int, name: str) -> str:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == f"urn:rlcm:problem:{name}"
+    detail: str = response.json()["detail"]
+    return detail
+
+
+async def listed(running: Running) -> dict[str, dict[str, Any]]:
+    response = await running.client.get("/certificates")
+    assert response.status_code == 200
+    return {one["id"]: one for one in response.json()["certificates"]}
+
+
+async def upload(running: Running, made: Certificate) -> httpx.Response:
+    return await running.client.post("/certificates", json=made.to_json())
+
+
+async def test_what_is_in_force_is_listed_with_all_it_says(ready: Running) -> None:
+    (one,) = (await listed(ready)).values()
+    assert one["id"] == ONE.id
+    assert (one["active"], one["fits"], one["misfit"]) == (True, True, None)
+    assert (one["origin"], one["added"], one["created"]) == ("file one.json", None, None)
+    assert one["procedure"] == {"n": 1, "vote": "confidence", "max_tokens": 96}
+    assert (one["risk"], one["promise"], one["delta"]) == ("selective", "simultaneous", 0.1)
+    assert one["does_not_cover"] == list(ONE.does_not_cover)
+    assert one["fingerprint"] == fingerprint_of(IDENTITY).to_json()
+    infeasible, certified = one["levels"]
+    assert (infeasible["certified"], infeasible["reason"]) == (False, "risk too high: 9 of 50")
+    assert (infeasible["policy"], infeasible["risk"]) == (None, None)
+    assert (certified["certified"], certified["reason"]) == (True, None)
+    assert certified["policy"] == EARLY.to_scalars()
+    assert (certified["expected_tokens"], certified["full_budget_tokens"]) == (200.0, 400.0)
+
+
+async def test_a_certificate_is_returned_as_it_was_saved(ready: Running, tmp_path: Path) -> None:
+    response = await ready.client.get(f"/certificates/{ONE.id}")
+    assert response.status_code == 200
+    (tmp_path / "again.json").write_bytes(response.content)
+    assert Certificate.load(tmp_path / "again.json") == ONE
+
+
+async def test_an_upload_is_kept_and_served_once_activated(ready: Running) -> None:
+    response = await upload(ready, BETTER)
+    assert response.status_code == 201
+    assert response.headers["location"] == f"/certificates/{BETTER.id}"
+    body = response.json()
+    assert (body["id"], body["active"], body["origin"]) == (BETTER.id, False, "upload")
+    assert body["added"].endswith("+00:00")
+    assert (await ready.solve(alpha=0.05)).status_code == 409
+
+    activated = await ready.client.post(f"/certificates/{BETTER.id}/activate")
+    assert activated.status_code == 200
+    assert activated.json()["active"] is True
+    assert {id_ for id_, one in (await listed(ready)).items() if one["active"]} == {BETTER.id}
+    answer = (await ready.solve(alpha=0.05)).json()
+    assert answer["guarantee"]["certificate"] == BETTER.id
+
+    ended = await ready.client.post(f"/certificates/{BETTER.id}/deactivate")
+    assert (ended.status_code, ended.json()["active"]) == (200, False)
+    assert (await ready.solve()).json()["guarantee"]["certificate"] == ONE.id
+    again = await ready.client.post(f"/certificates/{BETTER.id}/deactivate")
+    assert "is not in force" in problem_of(again, 409, "conflict")
+
+
+async def test_a_second_upload_changes_nothing(ready: Running) -> None:
+    await upload(ready, BETTER)
+    await ready.client.post(f"/certificates/{BETTER.id}/activate")
+    response = await upload(ready, BETTER)
+    assert (response.status_code, response.json()["active"]) == (201, True)
+    assert len(await listed(ready)) == 2
+
+
+async def test_the_last_of_many_activations_is_the_one_that_is_served(ready: Running) -> None:
+    made = [certificate({0.1: EARLY, 0.2 + number / 100: EARLY}) for number in range(6)]
+    for one in made:
+        await upload(ready, one)
+    responses = await asyncio.gather(
+        *(ready.client.post(f"/certificates/{one.id}/activate") for one in made)
+    )
+    assert {response.status_code for response in responses} == {200}
+    (stored,) = [id_ for id_, one in (await listed(ready)).items() if one["active"]]
+    (served,) = ready.service.guarantees.certificates
+    assert served.id == stored
+
+
+def edited() -> dict[str, Any]:
+    return BETTER.to_json() | {"delta": 0.001}
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "why"),
+    [
+        (json.dumps(edited()), "invalid-request", "does not match its digest"),
+        (json.dumps(BETTER.to_json() | {"version": 1}), "invalid-request", "version 1 is unknown"),
+        ("{}", "invalid-request", "not a certificate"),
+        ("[]", "invalid-request", "not a certificate"),
+        ("{", "invalid-request", "not JSON"),
+        ("\xff", "invalid-request", "not JSON"),
+        ("[" * 100_000, "invalid-request", "not JSON"),
+        (
+            json.dumps(
+                certificate(
+                    {0.1: EARLY}, fingerprint=fingerprint_of(replace(IDENTITY, model="m1"))
+                ).to_json()
+            ),
+            "certificate-mismatch",
+            "model: 'm1' here, 'm0' there",
+        ),
+        (
+            json.dumps(certificate({0.1: EARLY}, fingerprint=None).to_json()),
+            "certificate-mismatch",
+            "not servable",
+        ),
+        (
+            json.dumps(certificate({0.1: EARLY}, risk="my own").to_json()),
+            "certificate-mismatch",
+            "bounds the risk 'my own'",
+        ),
+    ],
+)
+async def test_what_is_no_certificate_of_this_engine_is_refused(
+    ready: Running, content: str, name: str, why: str
+) -> None:
+    response = await ready.client.post(
+        "/certificates",
+        content=content.encode("latin-1"),
+        headers={"content-type": "application/json"},
+    )
+    assert why in problem_of(response, 422, name)
+    assert set(await listed(ready)) == {ONE.id}
+
+
+def recorded(folder: Path) -> tuple[bytes, Certificate]:
+    """Traces of the scripted engine, and their certificate."""
+    rollouts = [
+        Rollout(
+            f"p{number}",
+            0,
+            ExitReason.NATURAL,
+            (Reading(16, 0.95, "7", 0, 3, number % 20 > 0),),
+            Reading(30, 0.97, "7", 0, 5, True),
+        )
+        for number in range(60)
+    ]
+    write_traces(folder / "t.parquet", rollouts, fingerprint_of(IDENTITY))
+    traces = read_traces(folder / "t.parquet")
+    made = certify(traces, alphas=(0.2,))
+    assert verify(made, traces) == []
+    return (folder / "t.parquet").read_bytes(), made
+
+
+async def with_traces(running: Running, made: Certificate, traces: bytes) -> httpx.Response:
+    files = {
+        "certificate": ("c.json", json.dumps(made.to_json()).encode()),
+        "traces": ("t.parquet", traces),
+    }
+    return await running.client.post("/certificates", files=files)
+
+
+async def test_with_its_traces_every_figure_is_recomputed(ready: Running, tmp_path: Path) -> None:
+    traces, made = recorded(tmp_path)
+    response = await with_traces(ready, made, traces)
+    assert response.status_code == 201, response.text
+    assert response.json()["origin"] == "upload, recomputed from its traces"
+
+    (level,) = made.levels
+    forged = replace(made, levels=(replace(level, expected_tokens=1.0),), created="2026-01-12")
+    detail = problem_of(await with_traces(ready, forged, traces), 422, "invalid-request")
+    assert "alpha 0.2: expected_tokens is 1.0 in the certificate, 35.0 from the traces" in detail
+    detail = problem_of(await with_traces(ready, made, b"PAR1"), 422, "invalid-request")
+    assert "traces.parquet is not Parquet" in detail
+    assert set(await listed(ready)) == {ONE.id, made.id}
+
+
+async def test_a_form_may_hold_the_certificate_alone(ready: Running) -> None:
+    content = json.dumps(BETTER.to_json()).encode()
+    response = await ready.client.post("/certificates", files={"certificate": ("c", content)})
+    assert response.status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({"traces": ("t", b"PAR1")}, "holds no certificate"),
+        ({"certificate": ("c", b"{}"), "trace": ("t", b"PAR1")}, "the form has ['trace']"),
+        ({"certificate": ("c", b"{}")}, "not a certificate"),
+        ({"certificate": ("c", b"{}"), "traces": (None, b"text")}, "traces are no file"),
+    ],
+)
+async def test_a_form_must_be_one(
+    ready: Running, files: dict[str, tuple[str | None, bytes]], why: str
+) -> None:
+    response = await ready.client.post("/certificates", files=files)
+    assert why in problem_of(response, 422, "invalid-request")
+
+
+async def test_only_json_and_forms_are_taken(ready: Running) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        response = await ready.client.post(
+            "/certificates", content=b"{}", headers={"content-type": kind}
+        )
+        assert kind in problem_of(response, 415, "unsupported-media-type")
+    broken = {"content-type": "multipart/form-data; boundary=x"}
+    response = await ready.client.post("/certificates", content=b"--y", headers=broken)
+    assert response.status_code in (400, 422)
+    broken = {"content-type": "multipart/form-data"}
+    response = await ready.client.post("/certificates", content=b"--y", headers=broken)
+    assert "boundary" in problem_of(response, 400, "bad-request")
+
+
+async def test_unknown_certificates_are_404(ready: Running) -> None:
+    for method, path in (("GET", ""), ("POST", "/activate"), ("POST", "/deactivate")):
+        response = await ready.client.request(method, f"/certificates/nobody{path}")
+        assert "'nobody'" in problem_of(response, 404, "not-found")
+
+
+async def test_while_the_engine_starts_nothing_says_what_fits(tmp_path: Path) -> None:
+    ONE.save(tmp_path / "one.json")
+    async with starting(certificates=[tmp_path / "one.json"]) as running:
+        assert await listed(running) == {}
+        problem_of(await upload(running, BETTER), 503, "not-ready")
+        response = await running.client.post(f"/certificates/{ONE.id}/activate")
+        problem_of(response, 503, "not-ready")
+        await running.until_settled()
+        assert set(await listed(running)) == {ONE.id}
