@@ -26,6 +26,7 @@ async def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("runs/embedded/test-240-0.jsonl"))
     parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=4)
+    parser.add_argument("--all-samples", action="store_true", help="end none that is not needed")
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     options = parser.parse_args()
     problems = [json.loads(line) for line in options.data.read_text().splitlines()]
@@ -36,17 +37,26 @@ async def main() -> None:
         turns = asyncio.Semaphore(AT_A_TIME)
         for alpha in ALPHAS:
             replies = await asyncio.gather(
-                *(ask(client, turns, row["problem"], alpha, options.samples) for row in problems)
+                *(
+                    ask(
+                        client,
+                        turns,
+                        problem=row["problem"],
+                        alpha=alpha,
+                        n=options.samples,
+                        stop_when_decided=not options.all_samples,
+                    )
+                    for row in problems
+                )
             )
             print(row_of(alpha, problems, replies))
 
 
 async def ask(
-    client: httpx.AsyncClient, turns: asyncio.Semaphore, problem: str, alpha: float, samples: int
+    client: httpx.AsyncClient, turns: asyncio.Semaphore, **question: object
 ) -> dict[str, object] | None:
     """The response of `/solve`, or None where alpha is infeasible."""
     async with turns:
-        question = {"problem": problem, "alpha": alpha, "n": samples}
         response = await client.post("/solve", json=question)
     if response.status_code == 409:
         return None

@@ -24,7 +24,7 @@ from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from calibration import FULL_BUDGET
-from rlcm_serve.core import TokenIds
+from rlcm_serve.core import Message, Role, TokenIds
 from rlcm_serve.engine.control import ControlSpec
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
@@ -49,7 +49,8 @@ async def main() -> None:
         plain = plain_engine()
     sides = Side(plain, None), Side(probed.llm, probed)
     prompts = [
-        probed.prompt(problem.question) for problem in sample_problems(Split.VALIDATION, 64, seed=9)
+        probed.prompt([Message(Role.USER, problem.question)])
+        for problem in sample_problems(Split.VALIDATION, 64, seed=9)
     ]
     print("| batch | plain, tokens/s | with probe, tokens/s | ratio, median (min to max) |")
     print("|---|---|---|---|")

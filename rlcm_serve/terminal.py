@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -25,6 +26,12 @@ def default_engine_log() -> Path:
     """Where vLLM's output goes unless it is asked for."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return cache / "rlcm-serve" / "engine.log"
+
+
+def state_folder() -> Path:
+    """Where the service keeps what must outlive it, unless told otherwise."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return state / "rlcm-serve"
 
 
 @contextmanager
@@ -53,6 +60,13 @@ def output_to(log: Path | None) -> Iterator[None]:
             os.dup2(original, descriptor)
             os.close(original)
         logging.getLogger("vllm").setLevel(logging.ERROR)
+
+
+@contextmanager
+def kept_stderr() -> Iterator[TextIO]:
+    """A stream to what is stderr now, wherever `output_to` may send it meanwhile."""
+    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace", buffering=1) as stream:
+        yield stream
 
 
 class StageClock:

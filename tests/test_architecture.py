@@ -21,10 +21,15 @@ MAY_NOT_IMPORT = {
 }
 CALIBRATION_MAY_IMPORT = {"calibration", "matplotlib", "numpy", "pyarrow", "scipy", "statsmodels"}
 ONLY_IN = {
-    "vllm": "rlcm_serve.engine",
-    "fastapi": "rlcm_serve.api",
-    "pydantic": "rlcm_serve.api",
-    "starlette": "rlcm_serve.api",
+    "vllm": ("rlcm_serve.engine",),
+    "fastapi": ("rlcm_serve.api",),
+    "starlette": ("rlcm_serve.api",),
+    "sse_starlette": ("rlcm_serve.api",),
+    "pydantic": ("rlcm_serve.api", "rlcm_serve.settings"),
+    "pydantic_settings": ("rlcm_serve.settings",),
+    "sqlalchemy": ("rlcm_serve.store",),
+    "prometheus_client": ("rlcm_serve.telemetry",),
+    "opentelemetry": ("rlcm_serve.telemetry",),
 }
 
 
@@ -61,9 +66,9 @@ def violation(module: str, target: str) -> str | None:
         and imported not in sys.stdlib_module_names
     ):
         return f"calibration knows numbers only, not {imported}"
-    home = ONLY_IN.get(imported)
-    if home is not None and not f"{module}.".startswith(f"{home}."):
-        return f"{imported} is imported only in {home}"
+    homes = ONLY_IN.get(imported)
+    if homes and not any(f"{module}.".startswith(f"{home}.") for home in homes):
+        return f"{imported} is imported only in {', '.join(homes)}"
     return None
 
 

@@ -4,76 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import psutil
-import pytest
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.guarantees import find_certificates
-
-QUESTION = "A dial shows 3. A up 5. B down 3. C up 9. D up 4. What does it show now?"
-SECONDS_TO_READY = 240  # 40 on an idle machine; this one may be busy
-
-
-@dataclass
-class Served:
-    """A running service."""
-
-    process: subprocess.Popen[bytes]
-    client: httpx.Client
-    seconds_to_health: float
-
-    def solve(self, **body: object) -> httpx.Response:
-        return self.client.post("/solve", json={"problem": QUESTION, "alpha": 0.1} | body)
-
-    def family(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """`rlcm serve` with the embedded model, once it is ready, in a directory with traps in it."""
-    folder = tmp_path_factory.mktemp("somewhere")
-    for name in ("training", "calibration"):
-        (folder / name).mkdir()
-        (folder / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [Path(sys.executable).with_name("rlcm"), "serve", "--port", str(port)]
-    process = subprocess.Popen([*command, "--engine-log", "engine.log"], cwd=folder)
-    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
-    began = time.monotonic()
-    try:
-        wait_for(client, "/health", 20)
-        seconds_to_health = time.monotonic() - began
-        wait_for(client, "/readyz", SECONDS_TO_READY)
-        yield Served(process, client, seconds_to_health)
-    finally:
-        process.kill()
-        process.wait()
-        client.close()
-
-
-def wait_for(client: httpx.Client, path: str, seconds: float) -> None:
-    """Until the path answers 200."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if client.get(path).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    raise AssertionError(f"{path} did not answer 200 within {seconds} s")
+from tests.served import Served, serving
 
 
 def test_health_answers_long_before_the_engine_is_up(served: Served) -> None:
@@ -133,10 +70,11 @@ def test_bad_input_names_the_field(served: Served) -> None:
     assert response.json()["errors"][0]["field"] == "alpha"
 
 
-def test_a_killed_service_leaves_no_engine_behind(served: Served) -> None:
-    family = served.family()
-    assert any("EngineCore" in process.name() for process in family)
-    os.kill(served.process.pid, signal.SIGKILL)
-    served.process.wait()
+def test_a_killed_service_leaves_no_engine_behind(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        family = served.family()
+        assert any("EngineCore" in process.name() for process in family)
+        os.kill(served.process.pid, signal.SIGKILL)
+        served.process.wait()
     _, alive = psutil.wait_procs(family, timeout=20)
     assert not alive

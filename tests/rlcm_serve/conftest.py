@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rlcm_serve.store.database import Database
 from tests.rlcm_serve.command_line import Rlcm
+from tests.rlcm_serve.postgres import PostgresServer, find_programs, running_postgres
 
 
 @pytest.fixture
@@ -18,3 +20,30 @@ def rlcm(
     on_stop = signal.getsignal(signal.SIGTERM)
     yield Rlcm(monkeypatch, capsys)
     signal.signal(signal.SIGTERM, on_stop)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server of our own, for all tests that need one."""
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL's programs (initdb, pg_ctl) are not on this machine")
+    with running_postgres(programs) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/state/rlcm.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """The same, opened."""
+    database = Database(database_url)
+    yield database
+    database.close()

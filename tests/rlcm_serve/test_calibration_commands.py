@@ -25,7 +25,7 @@ from calibration import (
 )
 from calibration.certificate import _digest
 from rlcm_serve.calibration_commands import DIFFERENT, NOTHING_CERTIFIED
-from rlcm_serve.guarantees import fingerprint_of
+from rlcm_serve.certified import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, INTERVAL
 

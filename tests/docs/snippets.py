@@ -1,0 +1,118 @@
+"""Runs the blocks of a page as a reader would who types them one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcm_serve.settings import load_settings
+from tests.docs.markdown import Block
+
+ADDRESS = "localhost:8000"
+SECONDS = 120
+"""The most one block may take."""
+RUN = ("sh", "python")
+SHOWN = ("json", "text", "toml")
+"""What is shown rather than run: answers, outputs, settings."""
+COMMAND = re.compile(r"(\$ )?(curl|make|pip|python3?|rlcm|docker) ")
+BY_ANSWER = ("tally", "certified_alphas")
+"""Members whose keys, or number, are a matter of the answer."""
+
+
+class Reader:
+    """Types what a page shows, into one folder.
+
+    Args:
+        folder: where all of it happens.
+        address: of a service, host and port, which stands in for the one of the docs.
+    """
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self._folder = folder
+        self._address = address
+        programs = Path(sys.executable).parent
+        self._environment = os.environ | {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "XDG_STATE_HOME": str(folder / "state"),
+            "COLUMNS": "120",
+        }
+
+    def read(self, blocks: Sequence[Block]) -> None:
+        """Runs what is to be run, and holds what is shown against what came back.
+
+        Raises:
+            AssertionError: a block failed, or shows something else; the message says which.
+        """
+        printed = ""
+        for block in blocks:
+            if block.not_run is not None:
+                printed = ""
+            elif block.language in RUN:
+                printed = self._run(block)
+            elif block.language == "toml":
+                self._set(block)
+            else:
+                check_shown(block, printed)
+                printed = ""
+
+    def _run(self, block: Block) -> str:
+        text = block.text.replace(ADDRESS, self._address)
+        if block.language == "python":
+            file = self._folder / f"line_{block.line}.py"
+            file.write_text(text)
+            command = [sys.executable, file.name]
+        else:
+            command = ["bash", "-euo", "pipefail", "-c", text]
+        ran = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+        assert ran.returncode == 0, (
+            f"{block} ends with status {ran.returncode}:\n{text}\n{ran.stdout}\n{ran.stderr}"
+        )
+        return ran.stdout
+
+    def _set(self, block: Block) -> None:
+        file = self._folder / f"line_{block.line}.toml"
+        file.write_text(block.text)
+        load_settings({}, file)
+
+
+def check_shown(block: Block, printed: str) -> None:
+    """Holds what a page shows against what the block before it printed, if there is one."""
+    if block.language == "text":
+        events, real = _events(block.text), _events(printed)
+        assert events <= real or not real, f"{block} shows {events - real}, there are {real}"
+        return
+    shown = json.loads(block.text)
+    if printed:
+        differences = compare_keys(shown, json.loads(printed))
+        assert not differences, f"{block} does not show what came back: {differences}"
+
+
+def compare_keys(shown: Any, real: Any, at: str = "") -> list[str]:
+    """Where two JSON documents differ in their members, whatever the values of these."""
+    if isinstance(shown, dict) and isinstance(real, dict):
+        found = [f"{at}.{name} is not there" for name in shown.keys() - real.keys()]
+        found += [f"{at}.{name} is not shown" for name in real.keys() - shown.keys()]
+        for name in (shown.keys() & real.keys()) - {*BY_ANSWER}:
+            found += compare_keys(shown[name], real[name], f"{at}.{name}")
+        return found
+    if isinstance(shown, list) and isinstance(real, list):
+        # Of things of one kind, one.
+        return compare_keys(shown[0], real[0], f"{at}[0]") if shown and real else []
+    return []
+
+
+def _events(stream: str) -> set[str]:
+    return set(re.findall(r"^event: (\w+)", stream, re.MULTILINE))
