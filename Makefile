@@ -18,7 +18,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: install serve test test-gpu test-statistical check format embedded clean distclean help
+.PHONY: install serve test test-gpu test-load test-statistical check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -50,6 +50,9 @@ test: $(INSTALLED)  ## run the tests that need no GPU (ARGS='-k voting')
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 	@$(BIN)/pytest -m gpu $(ARGS)
+
+test-load: $(INSTALLED)  ## let 64 clients at a time ask for a minute, and look for what is lost or leaks (three minutes)
+	@$(BIN)/pytest -m load tests/service $(ARGS)
 
 test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)
 	@$(BIN)/pytest -m statistical tests/statistical $(ARGS)

@@ -5,6 +5,7 @@ alpha if and only if the risk E[loss] / E[weight] is at most alpha.
 """
 
 import math
+import sys
 from enum import StrEnum
 
 import numpy as np
@@ -191,7 +192,8 @@ def fewest_problems(alpha: float, delta: float) -> int:
     """
     require_rate("alpha", alpha)
     require_rate("delta", delta)
-    return math.ceil(math.log(delta) / math.log1p(-alpha))
+    fewest = math.log(delta) / math.log1p(-alpha)  # infinite where alpha is next to nothing
+    return math.ceil(fewest) if fewest < sys.maxsize else sys.maxsize
 
 
 def require_rate(name: str, value: float) -> None:

@@ -1,17 +1,20 @@
 """The process in which certificates are fitted and recomputed, so that serving keeps its pace.
 
 Runs as `python -m rlcm_serve.fit_worker {fit,verify} FOLDER`, with all that goes in and out as
-files of that folder, whose names are below. Ends with `REFUSED` if the numbers do not support what
-is asked, the reason in `ERROR`. It ends at once when its standard input does: with its parent.
+files of that folder, whose names are below. It begins once `GO` comes in, and ends with `REFUSED`
+if the numbers do not support what is asked, the reason in `ERROR`. When its standard input ends,
+and so its parent, it removes the folder and ends too.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 from calibration import Certificate, certify, read_traces, verify, write_traces
 from calibration.errors import CalibrationError
@@ -24,6 +27,7 @@ RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "requ
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
 DIFFERENCES, ERROR = "differences.json", "error.txt"
 REFUSED = 3
+GO = b"\n"
 
 _NICE = 10
 """Behind everything that serves."""
@@ -67,7 +71,9 @@ def main() -> int:
     """
     command, folder = sys.argv[1], Path(sys.argv[2])
     os.nice(_NICE)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if os.read(0, len(GO)) != GO:
+        _give_up(folder)
+    threading.Thread(target=_end_with_parent, args=[folder], daemon=True).start()
     try:
         {"fit": fit, "verify": recompute}[command](folder)
     except CalibrationError as error:
@@ -77,9 +83,14 @@ def main() -> int:
     return 0
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(folder: Path) -> None:
     while os.read(0, 1024):  # not sys.stdin, which an exit would wait for
         pass
+    _give_up(folder)
+
+
+def _give_up(folder: Path) -> NoReturn:
+    shutil.rmtree(folder, ignore_errors=True)  # nobody else will
     os._exit(1)
 
 

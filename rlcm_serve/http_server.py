@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 
 from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.http_protocol import LimitedProtocol
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
@@ -46,7 +47,7 @@ class HttpServer(uvicorn.Server):
             uvicorn.Config(
                 build(self.fail),
                 loop="uvloop",
-                http="httptools",
+                http=LimitedProtocol,
                 ws="none",
                 lifespan="on",
                 log_config=None,

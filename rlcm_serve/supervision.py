@@ -48,5 +48,5 @@ class Supervision:
 
     def wait(self, failed: int) -> float:
         """Before the next attempt, after `failed` in a row: half to all of what has doubled."""
-        longest = min(self.first_wait * 2**failed, self.longest_wait)
+        longest = min(self.first_wait * 2.0**failed, self.longest_wait)
         return longest * (1 + self.chance()) / 2

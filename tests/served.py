@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
+from prometheus_client.parser import text_string_to_metric_families
 
 from rlcm_serve.http_server import listen
 
 QUESTION = "A dial shows 3. A up 5. B down 3. C up 9. D up 4. What does it show now?"
-SECONDS_TO_HEALTH = 30
-SECONDS_TO_READY = 240  # 40 on an idle machine; this one may be busy
+SECONDS_TO_HEALTH = 120  # 4 on an idle machine; this one may be busy
+SECONDS_TO_READY = 240  # 40 on an idle machine
 RLCM = Path(sys.executable).with_name("rlcm")
 
 
@@ -29,14 +32,41 @@ class Served:
     url: str
     client: httpx.Client
     seconds_to_health: float
+    seconds_to_ready: float
     state: Path
     log: Path
 
     def solve(self, **body: object) -> httpx.Response:
+        """The answer to `QUESTION`, at alpha 0.1 unless the body says otherwise."""
         return self.client.post("/solve", json={"problem": QUESTION, "alpha": 0.1} | body)
 
+    def stream(self, **body: object) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The events of the same question, with a connection of its own."""
+        asked = {"problem": QUESTION, "alpha": 0.1, "stream": True} | body
+        with httpx.stream("POST", f"{self.url}/solve", json=asked, timeout=60) as response:
+            assert response.status_code == 200, response.read()
+            yield from events(response.iter_lines())
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's series."""
+        page = self.client.get("/metrics").text
+        found = [
+            sample.value
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+            if sample.name == name
+        ]
+        assert found, f"{name} is not on the page"
+        return sum(found)
+
     def family(self) -> list[psutil.Process]:
+        """All its child processes."""
         return psutil.Process(self.process.pid).children(recursive=True)
+
+    def engine_core(self) -> psutil.Process:
+        """The one in which vLLM computes."""
+        (core,) = (one for one in self.family() if "EngineCore" in one.name())
+        return core
 
 
 @contextmanager
@@ -56,10 +86,11 @@ def serving(folder: Path, *arguments: str) -> Iterator[Served]:
     try:
         with httpx.Client(base_url=url, timeout=60) as client:
             began = time.monotonic()
-            _wait_for(client, "/health", SECONDS_TO_HEALTH)
+            wait_for(client, "/health", SECONDS_TO_HEALTH)
             seconds = time.monotonic() - began
-            _wait_for(client, "/readyz", SECONDS_TO_READY)
-            yield Served(process, url, client, seconds, state, log)
+            wait_for(client, "/readyz", SECONDS_TO_READY)
+            seconds_to_ready = time.monotonic() - began
+            yield Served(process, url, client, seconds, seconds_to_ready, state, log)
     finally:
         process.kill()
         process.wait()
@@ -72,20 +103,31 @@ def set_traps(folder: Path) -> None:
         (folder / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
 
 
+def events(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name and the data of every server-sent event."""
+    name = ""
+    for line in lines:
+        field, _, value = line.partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            yield name, json.loads(value)
+
+
 def _free_port() -> int:
     (free,) = listen("127.0.0.1", 0)
     with free:
         return int(free.getsockname()[1])
 
 
-def _wait_for(client: httpx.Client, path: str, seconds: float) -> None:
-    """Until the path answers 200."""
+def wait_for(client: httpx.Client, path: str, seconds: float, status: int = 200) -> None:
+    """Until the path answers with this status."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
-            if client.get(path).status_code == 200:
+            if client.get(path).status_code == status:
                 return
         except httpx.TransportError:
             pass
         time.sleep(0.1)
-    raise AssertionError(f"{path} did not answer 200 within {seconds} s")
+    raise AssertionError(f"{path} did not answer {status} within {seconds} s")

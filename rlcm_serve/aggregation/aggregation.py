@@ -50,6 +50,7 @@ class Aggregation:
         self._totals = Totals()
         self._runs = Runs(places)
         self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
         self._file: BatchFile | None = None
         self._partitions: Partitions | None = None
 
@@ -88,7 +89,8 @@ class Aggregation:
             yield from map(self._vote, self._runs.add(rollouts))
             return
         self._held.append(rollouts)
-        if sum(batch.nbytes for batch in self._held) > self._memory:
+        self._held_bytes += rollouts.nbytes
+        if self._held_bytes > self._memory:
             self._spill()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -116,7 +118,7 @@ class Aggregation:
             self._partitions = Partitions(self._file)
         if self._held:
             self._partitions.add(pa.concat_batches(self._held))
-            self._held = []
+            self._held, self._held_bytes = [], 0
 
     def _vote_from_disk(self, partitions: Partitions) -> Iterator[pa.RecordBatch]:
         with BatchFile() as file:

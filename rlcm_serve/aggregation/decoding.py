@@ -60,7 +60,7 @@ class RolloutDecoder:
                 yield self._read_block(whole, first)
                 first += whole.count(b"\n") + 1
             if len(rest) > LONGEST_LINE:
-                raise LINES.refused(first, "rollouts", f"give at most {LONGEST_LINE} bytes")
+                raise LINES.refused(first, None, f"give at most {LONGEST_LINE} bytes")
         if rest:
             yield self._read_block(rest, first)
 
@@ -123,7 +123,7 @@ class RolloutDecoder:
         for row, item in enumerate(items, first):
             if found := explain_item(item, row, ITEMS, ignore_extra=self._ignore_extra):
                 return found
-        return ITEMS.refused(first, "rollouts", f"here or later it is not JSON ({error})")
+        return ITEMS.refused(first, None, f"here or later it is not JSON ({error})")
 
 
 def _batch(rollouts: Sequence[_Rollout], rows: Sequence[int]) -> pa.RecordBatch:

@@ -25,10 +25,10 @@ def explain_text(
         item = json.loads(text)
     except (ValueError, RecursionError):
         return places.refused(
-            row, "rollouts", f"{_shown(text.decode(errors='replace'))} is not JSON ({error})"
+            row, None, f"{_shown(text.decode(errors='replace'))} is not JSON ({error})"
         )
     return explain_item(item, row, places, ignore_extra=ignore_extra) or places.refused(
-        row, "rollouts", f"{_shown(item)} cannot be read: {error}"
+        row, None, f"{_shown(item)} cannot be read: {error}"
     )
 
 
@@ -39,7 +39,7 @@ def explain_item(
     if not isinstance(item, dict):
         return places.refused(
             row,
-            "rollouts",
+            None,
             f"{_shown(item)} is no rollout: give an object with problem_id, answer, confidence",
         )
     for field in _REQUIRED:

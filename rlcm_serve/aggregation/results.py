@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 RESULTS = pa.schema(
     [
@@ -45,7 +46,8 @@ OUTPUT = RESULTS.remove(RESULTS.get_field_index("row"))
 
 _BLOCK = 2048
 _TALLY = OUTPUT.get_field_index("tally")
-_SCALE = 2**40
+_HIGH_BITS, _LOW_BITS = 40, 34
+"""Together enough for every share of 2**20 rollouts, which is 0 or at least 2**-20."""
 
 
 @dataclass(slots=True)
@@ -87,9 +89,7 @@ class Totals:
         self._counts["answered"] += pc.count(results["answer"]).as_py()
         self._counts["ties"] += pc.sum(results["tied"], min_count=0).as_py()
         self._counts["graded"] += pc.count(results["correct"]).as_py()
-        passed = results["pass_at_1"].drop_null().to_numpy()
-        # Whole numbers, whose sum does not depend on the order.
-        self._passed += int(np.rint(passed * _SCALE).astype(np.int64).sum())
+        self._passed += _exact_sum(results["pass_at_1"].drop_null().to_numpy())
         self._correct += pc.sum(results["correct"], min_count=0).as_py()
         self._oracle += pc.sum(results["oracle"], min_count=0).as_py()
 
@@ -101,10 +101,17 @@ class Totals:
             return Summary(**self._counts)
         return Summary(
             **self._counts,
-            pass_at_1=self._passed / _SCALE / graded,
+            pass_at_1=self._passed / (graded << _HIGH_BITS + _LOW_BITS),
             accuracy=self._correct / graded,
             oracle=self._oracle / graded,
         )
+
+
+def _exact_sum(shares: NDArray[np.float64]) -> int:
+    """A sum that does not depend on the order, in units of 2**-(_HIGH_BITS + _LOW_BITS)."""
+    low, high = np.modf(shares * 2.0**_HIGH_BITS)
+    low_sum = int((low * 2.0**_LOW_BITS).astype(np.int64).sum())
+    return (int(high.astype(np.int64).sum()) << _LOW_BITS) + low_sum
 
 
 def to_json(results: pa.RecordBatch) -> Iterator[list[bytes]]:

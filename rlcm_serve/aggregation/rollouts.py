@@ -38,10 +38,13 @@ class Places:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
 
-    def refused(self, row: int, field: str, message: str) -> RequestRefused:
-        """An error in row number `row`."""
+    def refused(self, row: int, field: str | None, message: str) -> RequestRefused:
+        """An error in row number `row`, in one of its fields or in all of it."""
         place = self._pattern.format(row)
-        name = f"{place}.{field}" if place.endswith("]") else field
+        if place.endswith("]"):  # a path by itself
+            name = place if field is None else f"{place}.{field}"
+        else:
+            name = field or "rollouts"
         return RequestRefused(name, f"{place}: {message}")
 
 
@@ -85,7 +88,8 @@ def check_rollouts(rollouts: pa.RecordBatch, places: Places, *, weighs: bool) ->
         weighs: whether each rollout needs a confidence.
 
     Raises:
-        RequestRefused: an empty problem_id, a confidence outside [0, 1] or, if it is needed, none.
+        RequestRefused: an empty problem_id, a blank reference, a confidence outside [0, 1] or, if
+            it is needed, none.
     """
     nameless = pc.equal(pc.binary_length(rollouts["problem_id"]), 0)
     _raise_first(
@@ -96,6 +100,9 @@ def check_rollouts(rollouts: pa.RecordBatch, places: Places, *, weighs: bool) ->
     if weighs:
         remedy = "the vote weighs by it: give a number from 0 to 1, or take vote majority"
         _raise_first(rollouts, pc.is_null(confidence), places, "confidence", remedy)
+    unsaid = _is_blank(rollouts["reference"])
+    remedy = "give the true answer, or null if it is not known"
+    _raise_first(rollouts, unsaid, places, "reference", remedy)
     outside = pc.invert(pc.and_(pc.greater_equal(confidence, 0.0), pc.less_equal(confidence, 1.0)))
     _raise_first(rollouts, outside, places, "confidence", "give a number from 0 to 1")
 
@@ -121,8 +128,11 @@ def too_many(problem_id: str, rollouts: int) -> RequestRefused:
 
 def without_answer(answers: pa.LargeStringArray) -> pa.LargeStringArray:
     """The answers, with null for those of white space alone: they name nothing."""
-    blank = pc.equal(pc.binary_length(pc.utf8_trim_whitespace(answers)), 0)
-    return pc.if_else(blank, pa.scalar(None, answers.type), answers)
+    return pc.if_else(_is_blank(answers), pa.scalar(None, answers.type), answers)
+
+
+def _is_blank(texts: pa.LargeStringArray) -> pa.BooleanArray:
+    return pc.equal(pc.binary_length(pc.utf8_trim_whitespace(texts)), 0)
 
 
 def column(rollouts: pa.RecordBatch, name: str) -> NDArray[np.float64] | NDArray[np.int64]:

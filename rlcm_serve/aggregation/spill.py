@@ -120,7 +120,7 @@ class Partitions:
 class ResultRuns:
     """Runs of results, each ordered by row, which are merged by row."""
 
-    _BLOCK = 1024
+    _BLOCK = 128
 
     def __init__(self, file: BatchFile) -> None:
         self._file = file

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, HTTPException, Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,6 +27,8 @@ OPEN_PATHS = frozenset({"/", "/health", "/readyz", "/openapi.json"})
 METRICS_PATH = "/metrics"
 UPLOAD_PATHS = frozenset({"/aggregate", "/calibrations", "/certificates"})
 """Where a body may be large."""
+LONGEST_SILENCE = 60.0
+"""Seconds for which a client may send nothing of a body that it has not ended."""
 _HOW = (
     "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`; an operator makes one with "
     "`rlcm keys new`"
@@ -75,11 +78,11 @@ class AccessMiddleware:
         body = _CountedBody(receive, send, limit)
         try:
             await self._app(scope, body.receive, body.send)
-        except BodyTooLarge:
-            if body.has_answered:
+        except (BodyTooLarge, HTTPException):
+            if body.refusal is None:
                 raise
-        if body.is_refused:
-            await response_of(scope["path"], BodyTooLarge(limit))(scope, receive, send)
+        if body.refusal is not None:
+            await response_of(scope["path"], body.refusal)(scope, receive, send)
 
     async def _caller_of(self, scope: Scope) -> Caller:
         if not self._settings.keys_needed:
@@ -97,42 +100,53 @@ class AccessMiddleware:
 
 
 class _CountedBody:
-    """The body of one request, counted as it comes, and the way of its response."""
+    """The body of one request, counted and timed as it comes, and the way of its response."""
 
     def __init__(self, receive: Receive, send: Send, limit: int) -> None:
         self._receive = receive
         self._send = send
         self._left = self._limit = limit
-        self.has_answered = False
-        self._is_over = False
+        self._is_whole = False
+        self._has_answered = False
+        self._refusal: BodyTooLarge | HTTPException | None = None
 
     @property
-    def is_refused(self) -> bool:
-        """Whether the body was over the limit, and nothing has been answered yet."""
-        return self._is_over and not self.has_answered
+    def refusal(self) -> BodyTooLarge | HTTPException | None:
+        """What was wrong with the body, if nothing has been answered yet."""
+        return None if self._has_answered else self._refusal
 
     async def receive(self) -> Message:
         """The next part.
 
         Raises:
             BodyTooLarge: the parts together are over the limit.
+            HTTPException: 408, none has come for too long.
         """
-        message = await self._receive()
+        if self._is_whole:  # what comes now is the end of the connection
+            return await self._receive()
+        try:
+            async with asyncio.timeout(LONGEST_SILENCE):
+                message = await self._receive()
+        except TimeoutError:
+            detail = f"no more of the body came for {LONGEST_SILENCE:g} s: send it anew"
+            self._refusal = HTTPException(408, detail)
+            raise self._refusal from None
         if message["type"] == "http.request":
+            self._is_whole = not message.get("more_body", False)
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                self._is_over = True
-                raise BodyTooLarge(self._limit)
+                self._refusal = BodyTooLarge(self._limit)
+                raise self._refusal
         return message
 
     async def send(self, message: Message) -> None:
-        """Passes the response on, unless it says in other words that the body was too large.
+        """Passes the response on, unless it says in other words what was wrong with the body.
 
         What reads a body may take its end for any fault of the client's.
         """
-        if self.is_refused:
+        if self.refusal is not None:
             return
-        self.has_answered = True
+        self._has_answered = True
         await self._send(message)
 
 
@@ -153,7 +167,7 @@ def _shown_key(headers: Headers) -> str:
 
 def _check_announced_length(scope: Scope, limit: int) -> None:
     announced = Headers(scope=scope).get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
+    if announced.isdecimal() and int(announced) > limit:
         raise BodyTooLarge(limit)
 
 

@@ -15,7 +15,7 @@ from rlcm_serve.api.context import Context
 from rlcm_serve.api.draining import DrainingMiddleware
 from rlcm_serve.api.middleware import ObservingMiddleware
 from rlcm_serve.api.problems import add_handlers
-from rlcm_serve.api.routes import calibrations, certificates, openai, solve, status
+from rlcm_serve.api.routes import aggregate, calibrations, certificates, openai, solve, status
 
 DESCRIPTION = """Answers to hard questions at a risk the caller chooses.
 
@@ -58,9 +58,12 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        # A redirect would name the scheme and host that this process believes in: behind a proxy a
+        # client would follow it out of TLS, with its key.
+        redirect_slashes=False,
     )
     app.state.context = context
-    for area in (solve, openai, certificates, calibrations, status):
+    for area in (solve, openai, aggregate, certificates, calibrations, status):
         app.include_router(area.router)
     add_handlers(app)
     # The last one added sees a request first.

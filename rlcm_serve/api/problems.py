@@ -136,7 +136,9 @@ def problem_of(error: BaseException) -> Problem:
         case OutOfTime():
             return Problem(504, "out-of-time", str(error))
         case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):
-            return _invalid([{"field": "body", "message": "send JSON, in UTF-8, not nested so deep"}])
+            return _invalid(
+                [{"field": "body", "message": "send JSON, in UTF-8, not nested so deep"}]
+            )
         case HTTPException():
             return _of_framework(error)
     return Problem(500, "internal", "the service made a mistake; its log says more")
@@ -162,8 +164,8 @@ def response_of(path: str, error: Exception) -> Response:
     return JSONResponse(problem.document(), problem.status, problem.headers, MEDIA_TYPE)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """These statuses as OpenAPI responses."""
+def problem_schema() -> dict[str, Any]:
+    """JSON schema of a problem document."""
     members = {
         "type": {"type": "string", "description": "Stable name of the problem.", "format": "uri"},
         "title": {"type": "string", "description": "The status in words."},
@@ -174,7 +176,12 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     properties = {
         name: {**schema, "examples": [examples[name]]} for name, schema in members.items()
     }
-    schema = {"type": "object", "properties": properties, "required": list(members)}
+    return {"type": "object", "properties": properties, "required": list(members)}
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These statuses as OpenAPI responses."""
+    schema = problem_schema()
     return {
         status: {
             "description": HTTPStatus(status).phrase,
@@ -234,6 +241,8 @@ def _retry(seconds: int) -> dict[str, str]:
 def _field_error(found: Mapping[str, Any]) -> dict[str, str]:
     """The field, the value it has, and what it should be."""
     name = ".".join(part for part in found["loc"][1:] if isinstance(part, str)) or "body"
+    if found["type"] == "value_error":  # pydantic puts words before those of our validators
+        return {"field": name, "message": str(found["ctx"]["error"])}
     if found["type"] in ("missing", "json_invalid"):  # the input is what surrounds the fault
         return {"field": name, "message": found["msg"]}
     value = repr(found["input"])

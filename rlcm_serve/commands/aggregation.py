@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def aggregate(
     file: Annotated[Path, typer.Argument(help="Rollouts: .jsonl or .parquet, or - for stdin.")],
-    out: Annotated[
-        Path, typer.Option(help="Results: .jsonl or .parquet, or - for stdout.")
-    ],
+    out: Annotated[Path, typer.Option(help="Results: .jsonl or .parquet, or - for stdout.")],
     vote: Annotated[
         Literal["majority", "confidence", "filtered"],
         typer.Option(help="Which answer wins (docs/aggregation.md)."),

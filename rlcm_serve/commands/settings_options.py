@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
-from pydantic import ByteSize
 
 from rlcm_serve.settings import Loaded, Settings, load_settings
 from rlcm_serve.settings.reference import Described, described
@@ -57,7 +56,7 @@ def _option(setting: Described) -> Any:
         return Annotated[
             list[str] | None, typer.Argument(help=f"After `--`: {setting.description}")
         ]
-    of = _type_of(Settings.model_fields[setting.name].annotation)
+    of = setting.type
     flag = setting.flag if of is not bool else f"{setting.flag}/--no-{setting.flag[2:]}"
     if setting.name.startswith("no_"):
         flag = setting.flag
@@ -67,14 +66,3 @@ def _option(setting: Described) -> Any:
             flag, help=setting.description, rich_help_panel=setting.group, show_default=False
         ),
     ]
-
-
-def _type_of(annotation: Any) -> Any:
-    """The simple type behind a setting's annotation."""
-    arguments = [part for part in get_args(annotation) if part is not type(None)]
-    if get_origin(annotation) is Annotated or type(None) in get_args(annotation):
-        return _type_of(arguments[0])
-    if get_origin(annotation) is list:
-        return list[_type_of(arguments[0])]  # type: ignore[misc]
-    is_simple = annotation in (int, float, bool, Path)
-    return annotation if is_simple and annotation is not ByteSize else str

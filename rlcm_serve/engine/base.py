@@ -69,6 +69,11 @@ class ReasoningEngine(ABC):
     async def check_health(self) -> None:
         """Returns if the engine can serve; raises `EngineDead` if it cannot."""
 
+    @property
+    @abstractmethod
+    def in_flight(self) -> int:
+        """Requests that are being worked on: samples that think, answers that are forced."""
+
     @abstractmethod
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """The tokens of a conversation in the model's chat template, up to where thinking begins.

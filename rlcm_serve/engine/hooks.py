@@ -91,6 +91,13 @@ _SAMPLING = (
 FRONT_END = (
     Hook("vllm.engine.arg_utils:AsyncEngineArgs", has=_ARGUMENTS),
     Hook("vllm.utils.argparse_utils:FlexibleArgumentParser", has=("error", "parse_args")),
+    Hook(
+        "vllm:envs",
+        has=(
+            *("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "VLLM_NO_USAGE_STATS"),
+            *("VLLM_PLUGINS", "VLLM_RPC_BASE_PATH", "VLLM_USE_V2_MODEL_RUNNER"),
+        ),
+    ),
     Hook("vllm.platforms:current_platform", has=("is_cpu", "is_cuda")),
     Hook(
         "vllm.v1.engine.async_llm:AsyncLLM",

@@ -52,7 +52,8 @@ class EngineSettings:
         needs_probe: refuse a model without a probe. Else it runs as it is, and every reading is
             NaN, which fires nothing; that is how a probe's training data are made.
         log_stats: have vLLM count what it does, for Prometheus.
-        log: file for what vLLM prints; None leaves it on the terminal.
+        log: file for what vLLM prints; None leaves it on the terminal. What it printed when it was
+            started the time before is kept beside, under `.1`.
         vllm_arguments: vLLM's own command line arguments, passed through as they are.
     """
 
@@ -83,6 +84,7 @@ def launch(
         ModelRefused: the arguments, or what they ask for, cannot be had under exit control.
         EngineDead: vLLM could not start.
     """
+    _keep_last(settings.log)
     with output_to(settings.log):
         warning = check_hooks(settings.runner)
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -97,6 +99,12 @@ def launch(
         except Exception as error:  # vLLM's start-up raises many kinds
             log = f"; {settings.log} says more" if settings.log else ""
             raise EngineDead(f"vLLM could not start: {error}{log}") from error
+
+
+def _keep_last(log: Path | None) -> None:
+    """What vLLM wrote last time may say what it died of: it is put aside, under `.1`."""
+    if log is not None and log.is_file():
+        log.replace(log.with_name(f"{log.name}.1"))
 
 
 def _choose_runner(runner: str, on_stage: Callable[[str], None]) -> None:

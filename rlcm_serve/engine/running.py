@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rlcm_serve.core import TokenIds
 from rlcm_serve.engine.launch import EngineSettings, launch
@@ -72,11 +72,11 @@ class RunningVllm:
         stop_ids: tuple[int, int],
         interval: int,
         on_stage: Callable[[str], None],
-    ) -> Self:
+    ) -> RunningVllm:
         """Starts vLLM; if this is cancelled, vLLM is ended as soon as it is up."""
         unwanted = threading.Event()
 
-        def make() -> Self:
+        def make() -> RunningVllm:
             running = cls(settings, files, stop_ids, interval, on_stage)
             if unwanted.is_set():
                 running.close()

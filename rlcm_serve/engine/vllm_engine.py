@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
 from rlcm_serve.core import (
-    Budget,
     Checkpoint,
     Completion,
     Delta,
     Drawing,
     Message,
     Role,
-    Sampling,
     Thought,
     TokenIds,
 )
-from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
+from rlcm_serve.engine.base import ReasoningEngine
 from rlcm_serve.engine.control import ControlSpec
+from rlcm_serve.engine.identity import identify
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
-from rlcm_serve.engine.model_files import ModelFiles, chat_template_digest, resolve_model
+from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.readings import Slot
 from rlcm_serve.engine.running import RunningVllm
@@ -33,10 +32,6 @@ from rlcm_serve.probe import PROBE_FOLDER
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
-
-_THINKING_TOKENS = 8192  # RLCM App. B
-_ANSWER_TOKENS = 256
-_INTERVAL = 500  # RLCM App. B
 
 _STRIDE = 8
 """The most tokens that come at a time where nobody wants their text.
@@ -86,31 +81,8 @@ class VllmEngine(ReasoningEngine):
             )
         self._text = ModelText(files, AutoTokenizer.from_pretrained(folder))
         self.suffix_tokens = len(self._text.suffix)
-        self.identity = self._identify(files)
+        self.identity = identify(self.settings, files, self._text)
         return files
-
-    def _identify(self, files: ModelFiles) -> EngineIdentity:
-        """The settings, then the model's own, then defaults."""
-        asked, own = self.settings, files.generation
-        trained_at = files.probe.checkpoint_interval if files.probe else None
-        return EngineIdentity(
-            model=files.model_digest(),
-            probe=files.probe_digest(),
-            tokenizer=files.tokenizer_digest(),
-            chat_template=chat_template_digest(self._text.tokenizer),
-            checkpoint_interval=_first(asked.interval, trained_at, _INTERVAL),
-            sampling=Sampling(
-                temperature=_first(asked.temperature, own.get("temperature"), 1.0),
-                top_p=_first(asked.top_p, own.get("top_p"), 1.0),
-            ),
-            budget=Budget(
-                thinking=_first(asked.max_tokens, own.get("max_new_tokens"), _THINKING_TOKENS),
-                answer=_first(
-                    asked.answer_max_tokens, own.get("answer_max_tokens"), _ANSWER_TOKENS
-                ),
-            ),
-            forced_suffix=self._text.suffix_text,
-        )
 
     def stop(self) -> None:
         """Ends vLLM's processes and removes the readings' table."""
@@ -287,8 +259,3 @@ def _seed(drawing: Drawing) -> int | None:
 def _stride(interval: int) -> int:
     """The largest divisor of `interval` up to `_STRIDE`."""
     return max(stride for stride in range(1, _STRIDE + 1) if interval % stride == 0)
-
-
-def _first(*values: Any) -> Any:
-    """The first value that is not None."""
-    return next(value for value in values if value is not None)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +66,7 @@ async def fit(
 
     with TemporaryDirectory(prefix=_PREFIX) as name:
         folder = Path(name)
-        await asyncio.to_thread(write, folder)
-        refusal = await _run("fit", folder)
+        refusal = await _run("fit", folder, write)
         return await asyncio.to_thread(read, folder, refusal)
 
 
@@ -83,11 +82,14 @@ async def require_verified(certificate: Certificate, traces: Path) -> None:
             recording.
         WorkerFailed: the process ended without a result.
     """
+
+    def write(folder: Path) -> None:
+        certificate.save(folder / files.CERTIFICATE)
+        (folder / files.TRACES).symlink_to(traces)
+
     with TemporaryDirectory(prefix=_PREFIX) as name:
         folder = Path(name)
-        await asyncio.to_thread(certificate.save, folder / files.CERTIFICATE)
-        await asyncio.to_thread((folder / files.TRACES).symlink_to, traces)
-        if refusal := await _run("verify", folder):
+        if refusal := await _run("verify", folder, write):
             raise RequestRefused("traces", refusal)
         differences = json.loads((folder / files.DIFFERENCES).read_bytes())
     if differences:
@@ -102,12 +104,19 @@ class WorkerFailed(RuntimeError):
     """The process that fits ended by a fault or a signal; its own output is in the log."""
 
 
-async def _run(command: str, folder: Path) -> str | None:
-    """Why the worker refused, None if it did not."""
+async def _run(command: str, folder: Path, write: Callable[[Path], None]) -> str | None:
+    """Why the worker refused, None if it did not.
+
+    It is there before anything is written, so that the folder never outlives a service that is
+    killed.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", files.__name__, command, str(folder), stdin=PIPE
     )
     try:
+        await asyncio.to_thread(write, folder)
+        if process.stdin is not None:
+            process.stdin.write(files.GO)
         status = await process.wait()
     finally:
         if process.returncode is None:

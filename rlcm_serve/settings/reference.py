@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from rlcm_serve.settings.model import PREFIX, Settings
 
@@ -18,6 +18,8 @@ _PASSWORD = re.compile(r"(://[^/:@]*:).+(@)|([?&]password=)[^&]+", re.IGNORECASE
 class Described:
     """One setting as it is documented; `default` and `example` are values of TOML.
 
+    `type` is what its option takes: a text, int, float, bool, path, or a list of these.
+
     Those without a fixed default have an example.
     """
 
@@ -25,6 +27,7 @@ class Described:
     group: str
     flag: str
     variable: str
+    type: Any
     default: str | None
     example: str | None
     description: str
@@ -39,6 +42,7 @@ def described() -> Iterator[Described]:
             group=extra["group"],
             flag=flag_of(name),
             variable=variable_of(name),
+            type=_type_of(field.annotation),
             default=None if field.default_factory else to_toml(field.default),
             example=to_toml(extra.get("example")),
             description=field.description or "",
@@ -92,6 +96,15 @@ def template() -> str:
     return "\n".join(lines) + "\n"
 
 
+def markdown() -> str:
+    """The table of all settings in docs/operations.md."""
+    lines = ["| setting | default | option | |", "|---|---|---|---|"]
+    for setting in described():
+        default = f"`{setting.default}`" if setting.default else ""
+        lines.append(f"| `{setting.name}` | {default} | `{setting.flag}` | {setting.description} |")
+    return "\n".join(lines)
+
+
 def _masked(account: str | None, at: str | None, parameter: str | None) -> str:
     return f"{account}***{at}" if account else f"{parameter}***"
 
@@ -99,3 +112,13 @@ def _masked(account: str | None, at: str | None, parameter: str | None) -> str:
 def _extra(name: str) -> dict[str, Any]:
     extra = Settings.model_fields[name].json_schema_extra
     return extra if isinstance(extra, dict) else {}
+
+
+def _type_of(annotation: Any) -> Any:
+    """The simple type behind a setting's annotation; a text, unless it is one of a few others."""
+    arguments = [part for part in get_args(annotation) if part is not type(None)]
+    if get_origin(annotation) is Annotated or type(None) in get_args(annotation):
+        return _type_of(arguments[0])
+    if get_origin(annotation) is list:
+        return list[_type_of(arguments[0])]  # type: ignore[misc]
+    return annotation if annotation in (int, float, bool, Path) else str

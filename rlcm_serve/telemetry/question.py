@@ -87,4 +87,4 @@ def failure_kind(error: BaseException) -> str:
         return "cancelled"
     if isinstance(error, RlcmError):
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
-    return "cancelled" if type(error).__name__ == "ClientDisconnect" else "internal"
+    return "internal"

@@ -76,6 +76,11 @@ def _engine(service: Service) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "rlcm_engine_up", "1 if the engine can answer questions, 0 while it starts or is gone.", up
     )
+    yield GaugeMetricFamily(
+        "rlcm_engine_requests",
+        "Requests that the engine is working on: samples that think, answers that are forced.",
+        value=service.engine.in_flight,
+    )
     restarts = "How often the engine was started again after it died."
     yield CounterMetricFamily("rlcm_engine_restarts", restarts, value=service.restarts)
 

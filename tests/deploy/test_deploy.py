@@ -122,6 +122,13 @@ def test_every_family_of_the_service_has_a_panel(exported: dict[str, set[str]]) 
     assert {name for name in families if name.startswith("rlcm_")} <= families_shown
 
 
+def test_the_documentation_lists_every_family(exported: dict[str, set[str]]) -> None:
+    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(rlcm_[a-z_]+)`", text))
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
+    assert {name for name in families if name.startswith("rlcm_")} == listed
+
+
 def test_panels_are_named_and_do_not_overlap() -> None:
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)

@@ -117,6 +117,10 @@ class ScriptedEngine(ReasoningEngine):
         if self.dead:
             raise EngineDead("the scripted engine died; restart it")
 
+    @property
+    def in_flight(self) -> int:
+        return self.thinking
+
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         return tuple(range(sum(len(message.content.split()) for message in messages)))
 

@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.settings import Settings, load_settings
-from rlcm_serve.settings.reference import described, flag_of, template, to_json, variable_of
+from rlcm_serve.settings.reference import (
+    described,
+    flag_of,
+    markdown,
+    template,
+    to_json,
+    variable_of,
+)
 from tests.rlcm_serve.command_line import Rlcm
 
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 FIELDS = list(Settings.model_fields)
 PLACES = ("file", "environment", "flag")
 
@@ -387,6 +395,10 @@ def test_the_template_is_the_defaults_and_every_line_of_it_works(rlcm: Rlcm) -> 
         if setting.default is not None:
             value = getattr(loaded.settings, setting.name)
             assert to_json(setting.name, value) == json.loads(setting.default), setting.name
+
+
+def test_the_documentation_lists_every_setting() -> None:
+    assert markdown() in OPERATIONS.read_text(), "put reference.markdown() in its place"
 
 
 def test_a_refusal_is_one_line_and_status_1(rlcm: Rlcm) -> None:

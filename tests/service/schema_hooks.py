@@ -1,6 +1,7 @@
 """What schemathesis is told about this service beyond its schema."""
 
 import json
+import re
 
 import schemathesis
 from schemathesis import Case, CheckContext, Response
@@ -10,6 +11,21 @@ ROWS = {
     "/aggregate": lambda text: {"problem_id": text[:3] or "p", "answer": text, "confidence": 0.5},
     "/calibrations": lambda text: {"problem": text, "answer": text},
 }
+
+NOT_IN_THE_SCHEMA = (
+    "Input should be a valid integer",  # 1.0 is one to JSON Schema, and not to us
+    "the problem is blank",  # in a message
+    "the last message must be the user's",
+    "the prompt has over 100 tokens",
+    "this engine is superstitious",
+    "timeout_s is .*this service allows",
+    "the content does not match its digest|its format is not 'rlcm-certificate'",
+    "max_completion_tokens is .* and max_tokens .*: they mean the same here",
+    "not JSON",
+    "the body, line",
+    "leave . to test on",
+    "rollouts is . and n is .",
+)
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -45,3 +61,14 @@ def errors_are_problems(context: CheckContext, response: Response, case: Case) -
         assert response.headers["content-type"] == ["application/problem+json"], response.headers
     assert problem["status"] == response.status_code
     assert problem["type"].startswith("urn:rlcm:problem:")
+
+
+@schemathesis.check
+def allowed_is_taken(context: CheckContext, response: Response, case: Case) -> None:
+    """What the schema allows is refused for nothing but what no schema can say."""
+    if response.status_code not in (400, 422) or case.meta is None:
+        return
+    if case.meta.generation.mode is GenerationMode.POSITIVE:
+        problem = response.json()
+        reason = problem.get("detail") or problem["error"]["message"]
+        assert any(re.search(known, reason) for known in NOT_IN_THE_SCHEMA), reason

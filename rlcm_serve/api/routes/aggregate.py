@@ -17,8 +17,8 @@ from rlcm_serve.api.wire.aggregate import (
     AggregateOptions,
     AggregateRequest,
     AggregateResponse,
-    inline_schema,
 )
+from rlcm_serve.api.wire.base import inline_schema
 
 router = APIRouter(tags=["aggregate"])
 

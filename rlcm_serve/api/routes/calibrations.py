@@ -12,6 +12,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from rlcm_serve.api.access import require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.problems import documented
+from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.uploads import LINES, uploaded_problems
 from rlcm_serve.api.wire.calibrations import CalibrationBody, CalibrationList, CalibrationQuery
 from rlcm_serve.api.wire.certificates import LevelBody
@@ -39,12 +40,10 @@ _PROBLEMS: dict[str, Any] = {
         },
     }
 }
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "Server-sent events `calibration`, each the job as it stands; ends with it.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
+_STREAM = event_stream(
+    "Server-sent events `calibration`, each the job as it stands; ends with it.",
+    {"calibration": CalibrationBody},
+)
 _TRACES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Traces as `rlcm collect` writes them, for `rlcm fit` and `rlcm verify`.",

@@ -9,17 +9,18 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from fastapi import APIRouter, Depends, Path, Request, Response
+from sse_starlette import EventSourceResponse
 
 from rlcm_serve.api.access import MaySolve, require_solve
 from rlcm_serve.api.asking import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.problems import problem_of, report_unexpected
-from rlcm_serve.api.wire.openai_chunks import ChunkWriter
+from rlcm_serve.api.streams import data_stream
+from rlcm_serve.api.wire.openai_chunks import ChatChunk, ChunkWriter
 from rlcm_serve.api.wire.openai_models import ErrorResponse, ModelCard, ModelList
 from rlcm_serve.api.wire.openai_request import ChatRequest
 from rlcm_serve.api.wire.openai_response import ChatCompletion
@@ -28,6 +29,13 @@ from rlcm_serve.errors import ModelNotFound, RequestRefused
 from rlcm_serve.events import TokenEvent
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
+ModelName = Annotated[
+    str,
+    Path(
+        description="Name of the model, as `rlcm serve --model` was given it.",
+        examples=["embedded"],
+    ),
+]
 
 
 def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -40,13 +48,14 @@ def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The completion; with `stream`, its chunks as server-sent events, the last "
-        "of which is `[DONE]`, or else an `error`.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
+_DONE = "[DONE]"
+_STREAM = data_stream(
+    "The completion; with `stream`, its chunks as server-sent events, the last of which is "
+    "`[DONE]`, or else an `error`.",
+    ChatChunk,
+    ErrorResponse,
+    last=_DONE,
+)
 
 
 @router.post(
@@ -80,25 +89,25 @@ async def create_chat_completion(
 
 async def _chunks(
     live: LiveSolution, writer: ChunkWriter, body: ChatRequest, question: Question
-) -> AsyncIterator[ServerSentEvent]:
+) -> AsyncIterator[dict[str, str]]:
     """The stream of a question that was taken; only a whole one ends with `[DONE]`.
 
     One sample's thinking is sent as it is drawn. Of several, only that of the one whose answer it
     turns out to be, before the answer.
     """
     try:
-        yield ServerSentEvent(writer.first())
+        yield {"data": writer.first()}
         async for event in live.events():
             if isinstance(event, TokenEvent) and not event.is_answer:
-                yield ServerSentEvent(writer.thinking(event.text))
+                yield {"data": writer.thinking(event.text)}
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
             for chunk in writer.last(body, question, outcome):
-                yield ServerSentEvent(chunk)
-            yield ServerSentEvent("[DONE]")
+                yield {"data": chunk}
+            yield {"data": _DONE}
         else:  # too late for a status: the stream says it
             report_unexpected(outcome)
-            yield ServerSentEvent(json.dumps(problem_of(outcome).openai_error()))
+            yield {"data": json.dumps(problem_of(outcome).openai_error())}
     finally:
         live.cancel()
 
@@ -113,7 +122,7 @@ async def list_models(context: ContextOfApp) -> ModelList:
 
 
 @router.get("/models/{model:path}", responses=_MODELS, dependencies=[Depends(require_solve)])
-async def retrieve_model(model: str, context: ContextOfApp) -> ModelCard:
+async def retrieve_model(model: ModelName, context: ContextOfApp) -> ModelCard:
     """Describes the model that is served."""
     return ModelCard(id=_served(context, model))
 

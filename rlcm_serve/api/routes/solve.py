@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator
-from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -14,22 +13,21 @@ from rlcm_serve.api.asking import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.problems import documented, problem_of, report_unexpected
+from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.events import StartBody, body_of
+from rlcm_serve.api.wire.events import EVENTS, StartBody, body_of
 from rlcm_serve.api.wire.question import SolveRequest
 from rlcm_serve.api.wire.solution import SolveResponse
 from rlcm_serve.core import Solution
 
 router = APIRouter(tags=["questions"])
 
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The solution; with `stream`, server-sent events `start`, `token` (if asked "
-        "for), `checkpoint`, `exit`, `sample`, `vote`, and at last `done` (the solution) or "
-        "`error` (a problem document).",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
+_STREAM = event_stream(
+    "The solution; with `stream`, server-sent events `start`, `token` (if asked for), "
+    "`checkpoint`, `exit`, `sample`, `vote`, and at last `done` (the solution) or `error` (a "
+    "problem document).",
+    EVENTS | {"done": SolveResponse},
+)
 
 
 @router.post(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -18,7 +18,7 @@ ROLLOUTS_EXAMPLE = [
 RESULT_EXAMPLE = {
     "problem_id": "p1",
     "answer": "0.5",
-    "confidence": 0.8333333333333839,
+    "confidence": 0.8333333333332491,
     "tally": {"0.5": 1.5, "2": 0.3000000000001819},
     "classes": 2,
     "rollouts": 3,
@@ -34,7 +34,7 @@ SUMMARY_EXAMPLE = {
     "answered": 1,
     "ties": 0,
     "graded": 1,
-    "pass_at_1": 0.6666666666667425,
+    "pass_at_1": 0.6666666666666666,
     "accuracy": 1.0,
     "oracle": 1.0,
 }
@@ -135,25 +135,6 @@ class AggregateRequest(AggregateOptions):
             examples=[ROLLOUTS_EXAMPLE],
         ),
     ]
-
-
-def inline_schema(model: type[Wire]) -> dict[str, Any]:
-    """The JSON schema of a model with those of its parts inside.
-
-    For bodies that FastAPI does not read, and so has no names for the parts of.
-    """
-    schema = model.model_json_schema()
-    parts = schema.pop("$defs", {})
-
-    def inline(node: Any) -> Any:
-        if isinstance(node, dict):
-            if "$ref" in node:
-                return inline(parts[node["$ref"].rpartition("/")[2]])
-            return {key: inline(value) for key, value in node.items()}
-        return [inline(item) for item in node] if isinstance(node, list) else node
-
-    inlined: dict[str, Any] = inline(schema)
-    return inlined
 
 
 class ResultBody(Wire):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -9,3 +11,23 @@ class Wire(BaseModel):
     """No unknown fields, no guessing at types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, from_attributes=True)
+
+
+def inline_schema(model: type[Wire]) -> dict[str, Any]:
+    """The JSON schema of a model with those of its parts inside.
+
+    For bodies that FastAPI does not read, and so has no names for the parts of.
+    """
+    schema = model.model_json_schema()
+    parts = schema.pop("$defs", {})
+
+    def inline(node: Any) -> Any:
+        if isinstance(node, dict):
+            part = parts[node["$ref"].rpartition("/")[2]] if "$ref" in node else {}
+            # What a field says of itself goes before what its type says.
+            both = part | {key: value for key, value in node.items() if key != "$ref"}
+            return {key: inline(value) for key, value in both.items()}
+        return [inline(item) for item in node] if isinstance(node, list) else node
+
+    inlined: dict[str, Any] = inline(schema)
+    return inlined

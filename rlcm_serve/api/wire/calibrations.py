@@ -29,18 +29,22 @@ class CalibrationQuery(Wire):
         Field(description="What alpha bounds.", examples=["selective"]),
     ] = "selective"
     alphas: Annotated[
-        list[float],
+        list[Annotated[float, Field(gt=0, lt=1)]],
         Field(
             min_length=1,
             max_length=100,
             description="Levels of risk, each between 0 and 1; give the parameter several times.",
+            json_schema_extra={"uniqueItems": True},
             examples=[[0.05, 0.1, 0.2]],
         ),
     ] = [0.05, 0.1, 0.2]  # noqa: RUF012
     delta: Annotated[
         float,
         Field(
-            gt=0, lt=1, description="Probability with which the promise may fail.", examples=[0.1]
+            ge=1e-9,
+            lt=1,
+            description="Probability with which the promise may fail.",
+            examples=[0.1],
         ),
     ] = 0.1
     promise: Annotated[

@@ -115,6 +115,17 @@ class VoteBody(Wire):
     ]
 
 
+EVENTS: dict[str, type[Wire]] = {
+    "start": StartBody,
+    "token": TokenBody,
+    "checkpoint": CheckpointEventBody,
+    "exit": ExitBody,
+    "sample": SampleEventBody,
+    "vote": VoteBody,
+}
+"""What each event of a stream carries, by its name, up to the last one."""
+
+
 def body_of(event: Event, return_trace: bool = False) -> tuple[str, Wire]:
     """An event's name in the stream, and what is sent of it."""
     match event:

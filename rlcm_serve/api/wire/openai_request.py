@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.openai_unsupported import UnsupportedFields, refused
@@ -32,6 +33,18 @@ _NO_ANNOTATIONS = "not supported: the model is shown the content alone"
 _PLAIN_DELTAS = "not supported: nothing is added to the deltas; leave it out or give false"
 
 
+# What `ChatMessage.to_message` checks, for those who read the schema.
+_SOMETHING_SAID: JsonDict = {
+    "anyOf": [
+        {"required": ["content"], "properties": {"content": {"type": ["string", "array"]}}},
+        {
+            "required": ["role", "refusal"],
+            "properties": {"role": {"const": "assistant"}, "refusal": {"type": "string"}},
+        },
+    ]
+}
+
+
 class TextPart(Wire):
     """A part of a message."""
 
@@ -41,6 +54,8 @@ class TextPart(Wire):
 
 class ChatMessage(Wire):
     """One turn of a conversation; an assistant's may be an earlier response as it came."""
+
+    model_config = ConfigDict(json_schema_extra=_SOMETHING_SAID)
 
     role: Annotated[
         Literal["system", "developer", "user", "assistant"],
@@ -169,7 +184,10 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
     ] = None
     stream_options: Annotated[
         StreamOptions | None,
-        Field(description="Of a stream.", examples=[{"include_usage": True}]),
+        Field(
+            description="Of a stream; else without effect: the usage is in the completion.",
+            examples=[{"include_usage": True}],
+        ),
     ] = None
     user: Annotated[
         str | None, Field(description="Accepted, without effect.", examples=["user-1"])
@@ -196,8 +214,6 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
         Raises:
             RequestRefused: fields contradict each other, or a value is out of range.
         """
-        if self.stream_options is not None and not self.stream:
-            raise RequestRefused("stream_options", "stream_options is for a stream: set stream too")
         budgets = {self.max_tokens, self.max_completion_tokens} - {None}
         if len(budgets) > 1:
             raise RequestRefused(

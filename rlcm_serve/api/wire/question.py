@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.core import (
@@ -133,12 +133,35 @@ class QuestionSettings(Wire):
         )
 
 
+_ONE_OF_TWO = {
+    "oneOf": [
+        {"required": [given], "properties": {given: {"type": kind}, other: {"type": "null"}}}
+        for given, other, kind in (
+            ("problem", "messages", "string"),
+            ("messages", "problem", "array"),
+        )
+    ]
+}
+_TOKENS_NEED_A_STREAM = {
+    "if": {"properties": {"stream_tokens": {"const": True}}, "required": ["stream_tokens"]},
+    "then": {"properties": {"stream": {"const": True}}, "required": ["stream"]},
+}
+
+
 class SolveRequest(QuestionSettings):
     """A problem, and the risk accepted for it. Give `problem` or `messages`."""
 
+    # What `_ask_once` checks, for those who read the schema.
+    model_config = ConfigDict(json_schema_extra=_ONE_OF_TWO | _TOKENS_NEED_A_STREAM)
+
     problem: Annotated[
         str | None,
-        Field(min_length=1, description="The problem, in words.", examples=[PROBLEM]),
+        Field(
+            min_length=1,
+            description="The problem, in words.",
+            examples=[PROBLEM],
+            json_schema_extra={"pattern": r"\S"},
+        ),
     ] = None
     messages: Annotated[
         list[MessageBody] | None,

@@ -55,8 +55,7 @@ def records(batches: Iterable[pa.RecordBatch]) -> list[Result]:
 
 
 def by_problem(results: Iterable[Result]) -> dict[str, Result]:
-    found = {result["problem_id"]: result for result in results}
-    return found
+    return {result["problem_id"]: result for result in results}
 
 
 def paper_vote(rows: Sequence[Row], rule: Rule) -> tuple[set[str], dict[str, Fraction]]:
@@ -84,6 +83,7 @@ rows = st.lists(
         st.sampled_from(["a", "b", "c", "Ä", "problem-4"]),
         st.sampled_from(["7", "8", "-3", "north", None]),
         confidences,
+        st.none(),
     ),
     max_size=40,
 )

@@ -18,6 +18,7 @@ from calibration import ExitPolicy
 from rlcm_serve.api import create_app
 from rlcm_serve.api.middleware import ObservingMiddleware
 from rlcm_serve.settings import Settings
+from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.spans import SpanTracing
 from tests.rlcm_serve.api.serving import PROBLEM, Running, client_of, serving
 from tests.rlcm_serve.scripted_engine import Script, certificate
@@ -251,6 +252,7 @@ async def test_a_stream_is_timed_to_its_first_event_and_to_its_last_byte(
         b"event: ",
         b"",
     ]
+    assert logs.current.get() is None
     (line,) = access(lines)
     assert (line["first_event_seconds"], line["seconds"]) == (18, 30)
     counted = values(running)

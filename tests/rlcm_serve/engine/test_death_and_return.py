@@ -98,9 +98,9 @@ def processes() -> list[psutil.Process]:
     return [one for one in children if one.name().startswith("VLLM")]
 
 
-def kill_engine_core() -> None:
-    (core,) = [one for one in processes() if one.name().startswith("VLLM::EngineCor")]
-    os.kill(core.pid, signal.SIGKILL)
+def kill(name: str) -> None:
+    (process,) = [one for one in processes() if one.name().startswith(name)]
+    os.kill(process.pid, signal.SIGKILL)
 
 
 async def test_seeds_hold_under_preemption(engine: VllmEngine) -> None:
@@ -185,12 +185,12 @@ async def again_and_again(ask: Callable[[], Awaitable[object]]) -> None:
         await ask()
 
 
-async def kill_under_load(service: Service, engine: VllmEngine) -> None:
+async def kill_under_load(service: Service, engine: VllmEngine, name: str) -> None:
     """Kills the engine, and holds that everyone is told."""
     asking = [asyncio.create_task(again_and_again(ask)) for ask in busy_with(engine)]
     await asyncio.sleep(0.5)
     assert engine.in_flight >= SLOTS
-    kill_engine_core()
+    kill(name)
     began = time.monotonic()
     for ended in await asyncio.gather(*asking, return_exceptions=True):
         assert isinstance(ended, EngineDead), ended
@@ -201,12 +201,13 @@ async def kill_under_load(service: Service, engine: VllmEngine) -> None:
         await service.check_ready()
 
 
-@pytest.mark.parametrize("death", [1, 2])
+@pytest.mark.parametrize(("death", "name"), [(1, "VLLM::EngineCor"), (2, "VLLM::Worker")])
 async def test_a_killed_engine_is_told_of_at_once_and_comes_back(
     service: Service,
     engine: VllmEngine,
     stages: Stages,
     death: int,
+    name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # pytest keeps what is logged, and with vLLM's own traceback the dead engine's sockets.
@@ -214,7 +215,7 @@ async def test_a_killed_engine_is_told_of_at_once_and_comes_back(
     held, old = Held.now(), processes()
     memory = shared_memory(old)
     assert memory
-    await kill_under_load(service, engine)
+    await kill_under_load(service, engine, name)
     await stages.until("the engine died", 0.5)
     with pytest.raises(NotReady, match="the engine died"):
         _ = service.solver

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcm_serve.engine.launch import EngineSettings, _arguments
+from rlcm_serve.engine.launch import EngineSettings, _arguments, _keep_last
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.errors import ModelRefused
 
@@ -37,6 +37,45 @@ def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -
     (processor,) = arguments.logits_processors or ()
     assert str(processor).endswith("processor_v1:ExitProcessor")
     assert arguments.disable_log_stats
+
+
+def test_questions_go_before_what_may_wait(files: ModelFiles) -> None:
+    assert _arguments(EngineSettings(), files, STOP_IDS).scheduling_policy == "priority"
+    first_come = EngineSettings(vllm_arguments=("--scheduling-policy", "fcfs"))
+    assert _arguments(first_come, files, STOP_IDS).scheduling_policy == "fcfs"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "context", "chunked"),
+    [
+        ((), 8192, False),
+        ((), 8193, None),
+        ((), None, None),
+        (("--max-model-len", "4096"), 40960, False),
+        (("--max-model-len", "auto"), 40960, None),
+        (("--max-num-batched-tokens", "64"), 2048, None),
+        (("--enable-chunked-prefill",), 2048, True),
+        (("--no-enable-chunked-prefill",), 40960, False),
+    ],
+)
+def test_prompts_are_taken_in_whole_where_that_costs_little(
+    files: ModelFiles, arguments: tuple[str, ...], context: int | None, chunked: bool | None
+) -> None:
+    if context is not None:
+        files.config["max_position_embeddings"] = context
+    settings = EngineSettings(vllm_arguments=arguments)
+    assert _arguments(settings, files, STOP_IDS).enable_chunked_prefill is chunked
+
+
+def test_what_vllm_wrote_last_time_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    _keep_last(log)
+    for text in ("the first", "the second"):
+        log.write_text(text)
+        _keep_last(log)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["the second"]
+    _keep_last(None)
+    _keep_last(Path("/dev/null"))
 
 
 @pytest.mark.parametrize(

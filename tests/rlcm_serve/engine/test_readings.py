@@ -8,6 +8,7 @@ import pytest
 
 from rlcm_serve.core import Checkpoint
 from rlcm_serve.engine.readings import Readings, ReadingsTable, Slot
+from rlcm_serve.errors import EngineDead
 
 INTERVAL = 16
 
@@ -124,6 +125,27 @@ async def test_who_gives_up_waiting_takes_no_slot(table: ReadingsTable) -> None:
     assert (await asyncio.wait_for(table.acquire(INTERVAL), 1)).number == taken[0].number
 
 
+async def test_whoever_waits_is_told_when_the_table_is_closed(table: ReadingsTable) -> None:
+    taken = [await table.acquire(INTERVAL) for _ in range(3)]
+    waiting = [asyncio.create_task(table.acquire(INTERVAL)) for _ in range(5)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    table.close()
+    _, *told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 1)
+    assert [type(error) for error in told] == [EngineDead] * 4
+    table.release(taken[0])
+    for _ in range(2):
+        with pytest.raises(EngineDead):
+            await table.acquire(INTERVAL)
+
+
+async def test_a_table_without_its_file_goes_on(table: ReadingsTable) -> None:
+    taken = [await table.acquire(INTERVAL) for _ in range(3)]
+    table.unlink()
+    table.release(taken[2])
+    assert (await table.acquire(INTERVAL)).number == taken[2].number
+
+
 OTHER_PROCESS = """
 import sys
 from rlcm_serve.engine.readings import Readings, TableAddress
@@ -148,8 +170,9 @@ def test_closing_removes_the_file_and_leaves_the_maps(table: ReadingsTable) -> N
     slot = acquire(table)
     readings = worker(table, slot)
     assert Path(table.address.path).exists()
-    table.close()
-    table.close()
+    table.unlink()
     assert not Path(table.address.path).exists()
+    table.close()
+    table.close()
     readings.add(1, 0.5)
     assert slot.new(received=17) == [Checkpoint(16, 0.5)]

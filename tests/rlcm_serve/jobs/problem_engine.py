@@ -24,14 +24,16 @@ class ProblemEngine(ScriptedEngine):
     """Problem k follows script k, whichever comes first.
 
     `begun` are the numbers of the problems it was asked; with a `diary` they are in that file too,
-    where they outlive the process.
+    where they outlive the process. With a `limit`, so many are thought about, and no more.
     """
 
-    def __init__(self, *scripts: Script, diary: Path | None = None) -> None:
+    def __init__(
+        self, *scripts: Script, diary: Path | None = None, limit: float = float("inf")
+    ) -> None:
         super().__init__(*(scripts or SCRIPTS))
         self.started.set()
         self.begun: list[int] = []
-        self.diary = diary
+        self.diary, self.limit = diary, limit
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         (message,) = messages
@@ -42,6 +44,8 @@ class ProblemEngine(ScriptedEngine):
         self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
     ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
         self.check(prompt, drawing)
+        if len(self.begun) >= self.limit:
+            await self.killed.wait()
         self._note(prompt[0])
         self.policies.append(policy)
         self.drawings.append(drawing)

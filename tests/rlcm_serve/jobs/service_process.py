@@ -1,4 +1,4 @@
-"""A service that works off calibration jobs until there is none left: DATABASE_URL DIARY."""
+"""A service that works off calibration jobs until there is none left: DATABASE_URL DIARY LIMIT."""
 
 import asyncio
 import sys
@@ -11,10 +11,10 @@ from rlcm_serve.store.database import Database
 from tests.rlcm_serve.jobs.problem_engine import ProblemEngine
 
 
-async def main(url: str, diary: Path) -> None:
+async def main(url: str, diary: Path, limit: float) -> None:
     database = Database(url)
     store = CertificateStore(database)
-    service = Service(ProblemEngine(diary=diary), load=store.load)
+    service = Service(ProblemEngine(diary=diary, limit=limit), load=store.load)
     await service.start()
     jobs = CalibrationJobs(database, service, store, concurrency=4)
     async with jobs.running():
@@ -26,4 +26,4 @@ async def main(url: str, diary: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])))

@@ -1,9 +1,11 @@
 """A service killed again and again ends with what an undisturbed one ends with."""
 
+import os
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,23 +23,41 @@ PROBLEMS, ROLLOUTS, CONCURRENCY = 120, 2, 4
 TOTAL = PROBLEMS * ROLLOUTS
 REQUEST = CalibrationRequest(alphas=(0.2,), rollouts=ROLLOUTS, activate=True)
 ID = "cal_killed"
-PATIENCE = 120.0
+SLACK = 15
+PATIENCE = 300.0
 
 
-def start(database: Database, diary: Path) -> subprocess.Popen[bytes]:
+def start(database: Database, diary: Path, limit: float = float("inf")) -> subprocess.Popen[bytes]:
+    """The service; it finishes `limit` rollouts, if so many are left, and then stands still."""
     url = database.url.render_as_string(hide_password=False)
     script = "tests.rlcm_serve.jobs.service_process"
-    return subprocess.Popen([sys.executable, "-m", script, url, str(diary)], cwd=ROOT)
+    command = [sys.executable, "-m", script, url, str(diary), str(limit)]
+    scratch = diary.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
+    return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"TMPDIR": str(scratch)})
 
 
-def kill_when(
-    database: Database, diary: Path, done: int, states: tuple[JobState, ...] = ()
-) -> None:
-    """Runs the service, and kills it as soon as so much is recorded, or it is in such a state."""
-    jobs, process = CalibrationStore(database), start(database, diary)
+def kill_while_recording(database: Database, diary: Path, done: int) -> None:
+    """Runs the service, and kills it as soon as so much is recorded, and a little more at most."""
+    jobs = CalibrationStore(database)
+    limit = max(0, min(done + SLACK, TOTAL - 1) - jobs.get(ID).done)
+    kill_when(start(database, diary, limit), lambda: jobs.get(ID).done >= done)
+    assert jobs.get(ID).state in (JobState.QUEUED, JobState.RECORDING)
+
+
+def kill_while_fitting(database: Database, diary: Path) -> None:
+    """Runs the service, and kills it as soon as everything is recorded."""
+    jobs = CalibrationStore(database)
+    kill_when(
+        start(database, diary),
+        lambda: jobs.get(ID).state not in (JobState.QUEUED, JobState.RECORDING),
+    )
+
+
+def kill_when(process: subprocess.Popen[bytes], it_is_time: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
     try:
-        while (job := jobs.get(ID)).done < done and job.state not in states:
+        while not it_is_time():
             assert process.poll() is None, "it ended by itself"
             assert time.monotonic() < deadline
             time.sleep(0.005)
@@ -63,9 +83,8 @@ def test_nothing_is_lost_nothing_counts_twice_and_the_certificate_is_the_same(
     jobs.create(ID, REQUEST, problems(PROBLEMS))
     kills = sorted(rng.sample(range(1, TOTAL), 4))
     for done in kills:
-        kill_when(database, diary, done)
-        assert jobs.get(ID).state is JobState.RECORDING
-    kill_when(database, diary, TOTAL + 1, states=(JobState.FITTING,))
+        kill_while_recording(database, diary, done)
+    kill_while_fitting(database, diary)
     assert start(database, diary).wait(PATIENCE) == 0
 
     keys = [(one.problem_id, one.rollout) for one in jobs.recordings(jobs.get(ID))]
@@ -79,5 +98,6 @@ def test_nothing_is_lost_nothing_counts_twice_and_the_certificate_is_the_same(
     # The day may have changed in between.
     assert replace(result(database), created=None) == replace(result(undisturbed), created=None)
     (tmp_path / "traces.parquet").write_bytes(jobs.traces(ID))
+    assert list((tmp_path / "scratch").iterdir()) == [], "no fit leaves its folder behind"
     assert verify(result(database), read_traces(tmp_path / "traces.parquet")) == []
     undisturbed.close()

@@ -1,0 +1,57 @@
+"""Server-sent events in the OpenAPI document: what each is called, and what it carries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rlcm_serve.api.problems import problem_schema
+from rlcm_serve.api.wire.base import Wire, inline_schema
+
+
+def event_stream(description: str, events: dict[str, type[Wire]]) -> dict[int | str, Any]:
+    """A response 200 that is, or can be, a stream of these events, or ends in an `error`.
+
+    Args:
+        description: of the response.
+        events: what each carries, as JSON, by its name.
+    """
+    schemas = {name: inline_schema(body) for name, body in events.items()}
+    schemas["error"] = problem_schema()
+    return _response(description, {"oneOf": [_event(*named) for named in schemas.items()]})
+
+
+def data_stream(description: str, *bodies: type[Wire], last: str) -> dict[int | str, Any]:
+    """A response 200 that is, or can be, a stream of events without names.
+
+    Args:
+        description: of the response.
+        bodies: what an event may carry, as JSON.
+        last: what the last event of a whole stream carries, which is no JSON.
+    """
+    end = {"type": "string", "description": "The end.", "const": last, "examples": [last]}
+    items = [_event(None, inline_schema(body)) for body in bodies]
+    items.append({"type": "object", "properties": {"data": end}, "required": ["data"]})
+    return _response(description, {"anyOf": items})
+
+
+def _event(name: str | None, body: dict[str, Any]) -> dict[str, Any]:
+    example = {field: schema["examples"][0] for field, schema in body["properties"].items()}
+    data = {
+        "type": "string",
+        "description": "JSON.",
+        "contentMediaType": "application/json",
+        "contentSchema": body,
+        "examples": [json.dumps(example)],
+    }
+    properties: dict[str, Any] = {"data": data}
+    if name is not None:
+        named = {"type": "string", "description": "Its name.", "const": name}
+        properties = {"event": named} | properties
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _response(description: str, item: dict[str, Any]) -> dict[int | str, Any]:
+    # OpenAPI 3.2's word for it, which FastAPI uses too; readers of 3.1 see a stream of anything.
+    content = {"text/event-stream": {"itemSchema": item}}
+    return {200: {"description": description, "content": content}}

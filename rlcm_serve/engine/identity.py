@@ -1,0 +1,42 @@
+"""What an engine is, as far as a certificate speaks of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcm_serve.core import Budget, Sampling
+from rlcm_serve.engine.base import EngineIdentity
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import ModelFiles, chat_template_digest
+from rlcm_serve.engine.model_text import ModelText
+
+_THINKING_TOKENS = 8192  # RLCM App. B
+_ANSWER_TOKENS = 256
+_INTERVAL = 500  # RLCM App. B
+
+
+def identify(asked: EngineSettings, files: ModelFiles, text: ModelText) -> EngineIdentity:
+    """The settings, then the model's own, then defaults."""
+    own = files.generation
+    trained_at = files.probe.checkpoint_interval if files.probe else None
+    return EngineIdentity(
+        model=files.model_digest(),
+        probe=files.probe_digest(),
+        tokenizer=files.tokenizer_digest(),
+        chat_template=chat_template_digest(text.tokenizer),
+        checkpoint_interval=_first(asked.interval, trained_at, _INTERVAL),
+        sampling=Sampling(
+            temperature=_first(asked.temperature, own.get("temperature"), 1.0),
+            top_p=_first(asked.top_p, own.get("top_p"), 1.0),
+        ),
+        budget=Budget(
+            thinking=_first(asked.max_tokens, own.get("max_new_tokens"), _THINKING_TOKENS),
+            answer=_first(asked.answer_max_tokens, own.get("answer_max_tokens"), _ANSWER_TOKENS),
+        ),
+        forced_suffix=text.suffix_text,
+    )
+
+
+def _first(*values: Any) -> Any:
+    """The first value that is not None."""
+    return next(value for value in values if value is not None)

@@ -1,0 +1,366 @@
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from rlcm_serve.access.caller import ANYONE
+from rlcm_serve.api import aggregating, threaded
+from rlcm_serve.api.problems import add_handlers
+from rlcm_serve.api.routes.aggregate import router
+from rlcm_serve.api.wire.aggregate import RESULT_EXAMPLE, ROLLOUTS_EXAMPLE, SUMMARY_EXAMPLE
+
+LINES = {"Content-Type": "application/x-ndjson"}
+ROWS = [
+    {"problem_id": problem, "answer": answer, "confidence": 0.5}
+    for problem in ("b", "a", "c")
+    for answer in ("7", "8", "7.0")
+]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def application() -> App:
+    """The route alone; who calls is decided before."""
+    app = FastAPI()
+    app.include_router(router)
+    add_handlers(app)
+
+    async def let_in(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope.setdefault("state", {})["caller"] = ANYONE
+        await app(scope, receive, send)
+
+    return let_in
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(application(), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+        yield client
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def problem_of(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = response.json()
+    return body
+
+
+async def test_json_in_and_out(client: httpx.AsyncClient) -> None:
+    body = {"rollouts": ROLLOUTS_EXAMPLE, "vote": "confidence", "seed": 0}
+    response = await client.post("/aggregate", json=body)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    assert int(response.headers["content-length"]) == len(response.content)
+    assert response.json() == {"results": [RESULT_EXAMPLE], "summary": SUMMARY_EXAMPLE}
+
+
+async def test_lines_in_and_out(client: httpx.AsyncClient) -> None:
+    response = await client.post("/aggregate", content=lines(ROLLOUTS_EXAMPLE), headers=LINES)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/x-ndjson"
+    assert parsed(response.text) == [RESULT_EXAMPLE, {"summary": SUMMARY_EXAMPLE}]
+
+
+@pytest.mark.parametrize("grouped", ["true", "false"])
+async def test_both_formats_say_the_same(client: httpx.AsyncClient, grouped: str) -> None:
+    options = {"vote": "majority", "seed": "3", "grouped": grouped}
+    given = {"vote": "majority", "seed": 3, "grouped": grouped == "true", "rollouts": ROWS}
+    by_lines = await client.post("/aggregate", params=options, content=lines(ROWS), headers=LINES)
+    whole = (await client.post("/aggregate", json=given)).json()
+    *results, last = parsed(by_lines.text)
+    assert results == whole["results"]
+    assert last == {"summary": whole["summary"]}
+    assert [result["problem_id"] for result in results] == ["b", "a", "c"]
+
+
+async def test_options_in_a_body_count_before_those_of_the_url(client: httpx.AsyncClient) -> None:
+    rows = [{"problem_id": "a", "answer": "7", "confidence": 0.1}] * 2
+    rows += [{"problem_id": "a", "answer": "8", "confidence": 0.9}]
+    for body, answer in (({}, "7"), ({"vote": "confidence"}, "8")):
+        response = await client.post(
+            "/aggregate", params={"vote": "majority"}, json={"rollouts": rows, **body}
+        )
+        assert response.json()["results"][0]["answer"] == answer
+
+
+async def test_an_empty_batch_is_one(client: httpx.AsyncClient) -> None:
+    response = await client.post("/aggregate", json={"rollouts": []})
+    assert response.json()["results"] == []
+    assert response.json()["summary"]["problems"] == 0
+    response = await client.post("/aggregate", content=b"", headers=LINES)
+    assert parsed(response.text)[0]["summary"]["rollouts"] == 0
+
+
+@pytest.mark.parametrize("kind", ["text/csv", "application/x-www-form-urlencoded", None])
+async def test_other_media_types_are_415(client: httpx.AsyncClient, kind: str | None) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    response = await client.post("/aggregate", content=lines(ROWS), headers=headers)
+    problem = problem_of(response, 415)
+    assert "send application/json or application/x-ndjson" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "detail"),
+    [
+        (b"", "body", "the body is no JSON object"),
+        (b"[]", "body", "the body is no JSON object"),
+        (b"{", "body", "the body is no JSON object"),
+        (b'{"vote": "majority"}', "rollouts", "rollouts is missing"),
+        (b'{"rollouts": {}}', "rollouts", "give an array"),
+        (b'{"rollouts": [], "vote": "best"}', "vote", "vote is 'best'"),
+        (b'{"rollouts": [], "seed": "0"}', "seed", "seed is '0'"),
+        (b'{"rollouts": [], "seed": -1}', "seed", "seed is -1"),
+        (b'{"rollouts": [], "votes": 1}', "votes", "votes is 1"),
+        (b'{"rollouts": [], "top_p": 0.5}', "top_p", "leave out top_p"),
+        (b'{"rollouts": [{"problem_id": "a", "answer": 7}]}', "rollouts[0].answer", "is 7: give"),
+        (
+            b'{"rollouts": [{"problem_id": "a", "answer": "7"}]}',
+            "rollouts[0].confidence",
+            "confidence is missing",
+        ),
+        (
+            b'{"rollouts": [{"problem_id": "a", "answer": "7", "confidence": 1.5}]}',
+            "rollouts[0].confidence",
+            "confidence is 1.5: give a number from 0 to 1",
+        ),
+    ],
+)
+async def test_a_bad_object_is_422(
+    client: httpx.AsyncClient, body: bytes, field: str, detail: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = await client.post("/aggregate", content=body, headers=headers)
+    problem = problem_of(response, 422)
+    assert detail in problem["detail"]
+    assert problem["errors"][0]["field"] == field
+
+
+async def test_a_bad_line_is_422_before_anything_is_sent(client: httpx.AsyncClient) -> None:
+    content = lines(ROWS) + b'{"problem_id": "z", "answer": 7}\n'
+    response = await client.post("/aggregate", content=content, headers=LINES)
+    problem = problem_of(response, 422)
+    assert problem["detail"] == "line 10: answer is 7: give a string, or null if there is no answer"
+
+
+async def test_a_bad_option_of_the_url_is_422(client: httpx.AsyncClient) -> None:
+    for options, field in (({"vote": "best"}, "vote"), ({"top": "1"}, "top")):
+        response = await client.post(
+            "/aggregate", params=options, content=lines(ROWS), headers=LINES
+        )
+        assert problem_of(response, 422)["errors"][0]["field"] == field
+
+
+async def test_too_many_rollouts_are_413_with_the_remedy(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aggregating, "MAX_ROLLOUTS", 8)
+    for response in (
+        await client.post("/aggregate", content=lines(ROWS), headers=LINES),
+        await client.post("/aggregate", json={"rollouts": ROWS}),
+    ):
+        detail = problem_of(response, 413)["detail"]
+        assert "over 8 rollouts" in detail
+        assert "rlcm aggregate" in detail
+
+
+async def test_the_document_describes_both_formats() -> None:
+    app = FastAPI()
+    app.include_router(router)
+    operation = app.openapi()["paths"]["/aggregate"]["post"]
+    for content in (operation["requestBody"]["content"], operation["responses"]["200"]["content"]):
+        assert set(content) == {"application/json", "application/x-ndjson"}
+    assert "$ref" not in json.dumps(operation["requestBody"])
+    fields = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    for field in [*fields.values(), *fields["rollouts"]["items"]["properties"].values()]:
+        assert field["description"]
+        assert "examples" in field
+
+
+class Feed:
+    """A body that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def send(self, rows: list[dict[str, Any]]) -> None:
+        self._parts.put_nowait(lines(rows))
+
+    def end(self) -> None:
+        self._parts.put_nowait(None)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while (part := await self._parts.get()) is not None:
+            yield part
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The route behind a real server; its address."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        config = uvicorn.Config(application(), lifespan="off", log_level="error")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def request(address: str, content: bytes) -> socket.socket:
+    """A connection on which the head of a chunked request, and a part of its body, were sent."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    connection = socket.create_connection((host, int(port)), timeout=20)
+    connection.sendall(
+        b"POST /aggregate?grouped=true HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+        b"Content-Type: application/x-ndjson\r\n\r\n" + chunk(content)
+    )
+    return connection
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(content), content)
+
+
+def read_until(connection: socket.socket, wanted: bytes) -> bytes:
+    read = b""
+    while wanted not in read:
+        part = connection.recv(65536)
+        assert part, read
+        read += part
+    return read
+
+
+def test_a_result_is_sent_while_the_body_still_comes() -> None:
+    with served() as address, request(address, lines(ROWS[:4])) as connection:
+        head = read_until(connection, b'"problem_id":"b"')
+        assert head.startswith(b"HTTP/1.1 200")
+        connection.sendall(chunk(lines(ROWS[4:])) + b"0\r\n\r\n")
+        rest = read_until(connection, b'"summary"')
+        assert rest.index(b'"problem_id":"a"') < rest.index(b'"problem_id":"c"')
+
+
+def test_once_streaming_has_begun_a_failure_is_the_last_line() -> None:
+    with served() as address, request(address, lines(ROWS[:4])) as connection:
+        read_until(connection, b'"problem_id":"b"')
+        connection.sendall(chunk(lines(ROWS[:1])) + b"0\r\n\r\n")
+        rest = read_until(connection, b"0\r\n\r\n")
+        last = json.loads(rest[rest.index(b'{"error"') : rest.rindex(b"}") + 1])
+        assert last["error"]["type"] == "urn:rlcm:problem:invalid-request"
+        assert "line 5: problem 'b' comes back" in last["error"]["detail"]
+
+
+def test_a_client_that_sends_all_before_it_reads_is_served() -> None:
+    rows = [{"problem_id": f"p{at}", "answer": "7", "confidence": 0.5} for at in range(60_000)]
+    with (
+        served() as address,
+        httpx.Client(timeout=60) as client,
+    ):
+        response = client.post(
+            f"{address}/aggregate?grouped=true",
+            content=iter([lines(rows[at : at + 500]) for at in range(0, 60_000, 500)]),
+            headers=LINES,
+        )
+        results = parsed(response.text)
+    assert len(response.content) > 8 * 2**20, "more than the buffers of a connection hold"
+    assert [result["problem_id"] for result in results[:-1]] == [row["problem_id"] for row in rows]
+
+
+def test_when_the_client_goes_the_work_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ended = threading.Event()
+
+    class Watched(aggregating.Aggregation):
+        def close(self) -> None:
+            super().close()
+            ended.set()
+
+    monkeypatch.setattr(aggregating, "Aggregation", Watched)
+    hard = [
+        {"problem_id": "a", "answer": f"9^{{9^{{9^{at}}}}}", "confidence": 0.5}
+        for at in range(9, 40)
+    ]
+    with served() as address:
+        with request(address, lines([*hard, ROWS[0]])) as connection:
+            connection.sendall(b"0\r\n\r\n")  # its comparisons take minutes
+            assert not ended.wait(2)
+        began = time.monotonic()
+        assert ended.wait(10)
+        assert time.monotonic() - began < 5
+        assert httpx.post(f"{address}/aggregate", json={"rollouts": ROWS}).status_code == 200
+
+
+def test_when_the_client_goes_in_the_middle_of_its_body_the_work_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = threading.Event()
+
+    class Watched(aggregating.Aggregation):
+        def close(self) -> None:
+            super().close()
+            ended.set()
+
+    monkeypatch.setattr(aggregating, "Aggregation", Watched)
+    with served() as address:
+        with request(address, lines(ROWS[:4])) as connection:
+            read_until(connection, b'"problem_id":"b"')
+        assert ended.wait(10)
+
+
+async def test_a_client_that_falls_silent_is_given_up(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threaded, "LONGEST_SILENCE", 0.2)
+    feed = Feed()
+    feed.send(ROWS)
+    response = await client.post("/aggregate", content=feed, headers=LINES)
+    assert "nothing came for 0.2 s" in problem_of(response, 408)["detail"]
+
+
+async def test_the_event_loop_goes_on_meanwhile(client: httpx.AsyncClient) -> None:
+    rows = [
+        {"problem_id": f"p{at // 4}", "answer": str(at % 4), "confidence": 0.5}
+        for at in range(100_000)
+    ]
+    body = json.dumps({"rollouts": rows}).encode()
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.monotonic() - began)
+
+    ticking = asyncio.create_task(tick())
+    headers = {"Content-Type": "application/json"}
+    began = time.monotonic()
+    response = await client.post("/aggregate", content=body, headers=headers)
+    took = time.monotonic() - began
+    ticking.cancel()
+    assert len(response.json()["results"]) == 25_000
+    assert longest < max(0.25, took / 2)
