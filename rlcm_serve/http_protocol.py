@@ -1,4 +1,4 @@
-"""One HTTP connection, with limits on what comes before anybody can know whose it is."""
+"""One HTTP connection, with limits on what a client may send, and on how long it may do nothing."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ MOST_OF_HEAD = 64 * 2**10
 """Bytes of a request's line and headers together."""
 LONGEST_HEAD = 30.0
 """Seconds within which they must have come, from the connection or their first byte on."""
+LONGEST_STALL = 60.0
+"""Seconds for which a client may take nothing of a response that waits for it."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's, which by itself takes headers without end, and waits for them for ever.
+    """uvicorn's, which by itself takes headers without end, and waits for ever for them and for
+    clients that do not read; meanwhile what they do not read would pile up here.
 
     What it refuses, it refuses as a problem document, like everything behind it.
     """
 
     _deadline: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
     _of_head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -32,6 +36,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._have_head()
+        self._go_on()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -52,6 +57,16 @@ class LimitedProtocol(HttpToolsProtocol):
         self._have_head()
         super().on_headers_complete()
 
+    def pause_writing(self) -> None:
+        """The client does not read as fast as it is written to."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(LONGEST_STALL, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        self._go_on()
+        super().resume_writing()
+
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP, and hangs up."""
         self._refuse(400, "this is no valid HTTP request")
@@ -65,6 +80,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _go_on(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():

@@ -36,12 +36,14 @@ class HttpServer(uvicorn.Server):
     Args:
         build: makes the application; it is given `fail`, for what leaves nothing to serve.
         drain: returns once nothing is being answered any more.
+        close: called when everything has ended.
     """
 
     def __init__(
         self,
         build: Callable[[Callable[[BaseException], None]], Callable[..., Any]],
         drain: Callable[[], Awaitable[None]],
+        close: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -58,6 +60,7 @@ class HttpServer(uvicorn.Server):
         )
         self.failure: BaseException | None = None
         self._drain = drain
+        self._close = close
         self._draining: asyncio.Task[None] | None = None
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -67,7 +70,10 @@ class HttpServer(uvicorn.Server):
         """
 
         async def serve() -> None:
-            await self.serve(sockets)
+            try:
+                await self.serve(sockets)
+            finally:
+                self._close()
             if self._draining is not None:
                 last = threading.Timer(LAST_WORDS, os._exit, (0,))
                 last.daemon = True

@@ -110,6 +110,9 @@ def run_server(settings: Settings) -> None:
     ):
         form = _log_form(settings, stderr)
         logs.configure(settings.log_level, form, stderr)
+        if settings.log_level != "debug":
+            logging.getLogger("uvicorn").setLevel(logging.WARNING)  # its steps are told by ours
+            logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         try:
             failure = _serve(settings, sockets, database, _stages(form, stderr))
         finally:
@@ -129,11 +132,10 @@ def _serve(
     _log.info("listening on %s", url_of(sockets))
     if (log := settings.engine().log) is not None:
         _log.info("vLLM writes to %s", log)
-    server = HttpServer(lambda fail: create_app(context, fail), lambda: drain(context))
-    try:
-        server.run(sockets)
-    finally:
-        context.tracing.close()
+    server = HttpServer(
+        lambda fail: create_app(context, fail), lambda: drain(context), context.tracing.close
+    )
+    server.run(sockets)
     return server.failure
 
 

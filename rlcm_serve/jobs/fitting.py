@@ -110,13 +110,15 @@ async def _run(command: str, folder: Path, write: Callable[[Path], None]) -> str
     It is there before anything is written, so that the folder never outlives a service that is
     killed.
     """
+    # -P: without what lies in the folder the service was started in.
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", files.__name__, command, str(folder), stdin=PIPE
+        sys.executable, "-P", "-m", files.__name__, command, str(folder), stdin=PIPE
     )
     try:
         await asyncio.to_thread(write, folder)
         if process.stdin is not None:
-            process.stdin.write(files.GO)
+            with suppress(RuntimeError, ConnectionError):  # it has ended; its status says how
+                process.stdin.write(files.GO)
         status = await process.wait()
     finally:
         if process.returncode is None:

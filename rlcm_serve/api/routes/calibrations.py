@@ -55,7 +55,7 @@ _TRACES: dict[int | str, dict[str, Any]] = {
 @router.post(
     "/calibrations",
     status_code=202,
-    responses=documented(401, 403, 413, 415, 422, 500, 503),
+    responses=documented(401, 403, 408, 413, 415, 422, 500, 503),
     openapi_extra=_PROBLEMS,
     dependencies=[Security(require_admin)],
 )

@@ -90,7 +90,7 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
 @router.post(
     "/certificates",
     status_code=201,
-    responses=documented(400, 401, 403, 413, 415, 422, 500, 503),
+    responses=documented(400, 401, 403, 408, 413, 415, 422, 500, 503),
     openapi_extra=_UPLOAD,
     dependencies=[Security(require_admin)],
 )

@@ -33,7 +33,7 @@ _STREAM = event_stream(
 @router.post(
     "/solve",
     response_model=SolveResponse,
-    responses=_STREAM | documented(401, 403, 409, 413, 415, 422, 429, 500, 503, 504),
+    responses=_STREAM | documented(401, 403, 408, 409, 413, 415, 422, 429, 500, 503, 504),
     dependencies=[Depends(json_only)],
 )
 async def solve(
@@ -71,10 +71,10 @@ async def _events(
             yield _sent("done", SolveResponse.from_solution(outcome, return_trace))
         else:  # too late for a status: the stream says it
             report_unexpected(outcome)
-            yield ServerSentEvent(problem_of(outcome).to_json(), event="error")
+            yield ServerSentEvent(problem_of(outcome).to_json(), event="error", sep="\n")
     finally:
         live.cancel()
 
 
 def _sent(name: str, body: Wire) -> ServerSentEvent:
-    return ServerSentEvent(body.model_dump_json(), event=name)
+    return ServerSentEvent(body.model_dump_json(), event=name, sep="\n")

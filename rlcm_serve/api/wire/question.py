@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.core import (
@@ -133,7 +134,7 @@ class QuestionSettings(Wire):
         )
 
 
-_ONE_OF_TWO = {
+_ONE_OF_TWO: JsonDict = {
     "oneOf": [
         {"required": [given], "properties": {given: {"type": kind}, other: {"type": "null"}}}
         for given, other, kind in (
@@ -142,7 +143,7 @@ _ONE_OF_TWO = {
         )
     ]
 }
-_TOKENS_NEED_A_STREAM = {
+_TOKENS_NEED_A_STREAM: JsonDict = {
     "if": {"properties": {"stream_tokens": {"const": True}}, "required": ["stream_tokens"]},
     "then": {"properties": {"stream": {"const": True}}, "required": ["stream"]},
 }
