@@ -48,16 +48,11 @@ class Served:
             yield from events(response.iter_lines())
 
     def metric(self, name: str) -> float:
-        """The sum of a metric's series."""
-        page = self.client.get("/metrics").text
-        found = [
-            sample.value
-            for family in text_string_to_metric_families(page)
-            for sample in family.samples
-            if sample.name == name
-        ]
-        assert found, f"{name} is not on the page"
-        return sum(found)
+        """The sum of a metric's series, of which there may be none yet."""
+        families = [*text_string_to_metric_families(self.client.get("/metrics").text)]
+        assert name.startswith(tuple(family.name for family in families)), f"no metric is {name}"
+        samples = [sample for family in families for sample in family.samples]
+        return sum(sample.value for sample in samples if sample.name == name)
 
     def family(self) -> list[psutil.Process]:
         """All its child processes."""

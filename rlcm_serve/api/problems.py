@@ -25,6 +25,7 @@ from rlcm_serve.errors import (
     BodyTooLarge,
     CertificateMismatch,
     Conflict,
+    DatabaseRefused,
     EngineDead,
     Infeasible,
     ModelNotFound,
@@ -133,6 +134,10 @@ def problem_of(error: BaseException) -> Problem:
         case NotReady():
             stage = {"stage": error.stage}
             return Problem(503, "not-ready", str(error), stage, _retry(RETRY_AFTER))
+        case DatabaseRefused():
+            # Its message names the database, which is the operator's to know.
+            why = "the database is out of reach; the service's log says more"
+            return Problem(503, "database-unavailable", why, headers=_retry(RETRY_AFTER))
         case OutOfTime():
             return Problem(504, "out-of-time", str(error))
         case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):
@@ -145,8 +150,8 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def report_unexpected(error: BaseException) -> None:
-    """Logs an error that was not raised on purpose, with its traceback, which nobody is sent."""
-    if problem_of(error).status == 500:
+    """Logs an error that the caller is told nothing of, with its traceback."""
+    if problem_of(error).status == 500 or isinstance(error, DatabaseRefused):
         _log.error("unexpected error", exc_info=error)
 
 
@@ -197,6 +202,8 @@ def add_handlers(app: FastAPI) -> None:
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             error.headers = {"Allow": ", ".join(_allowed(request))}
+        if isinstance(error, RlcmError):  # what was not raised on purpose comes by the middleware
+            report_unexpected(error)
         return response_of(request.url.path, error)
 
     kinds = (RlcmError, CalibrationError, RequestValidationError, HTTPException, ClientDisconnect)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+from contextlib import suppress
 
 PROBED = "Probed"
 """Prefix of a probed architecture's name."""
@@ -28,15 +29,22 @@ def register() -> None:
         if architecture.startswith(PROBED) or probed in known:
             continue
         ModelRegistry.register_model(probed, f"rlcm_serve.engine.probed_model:{probed}")
-    _end_with_parent()
+    belong_to_service()
 
 
-def _end_with_parent() -> None:
-    """vLLM's engine outlives a front end that was killed; ours ends with it."""
+def belong_to_service() -> None:
+    """Has vLLM's processes end when the service says so: not before it, and not after it.
+
+    Ctrl-C goes to all processes of a terminal's foreground group. The service answers what it is
+    answering before it ends, so vLLM leaves that group. And an engine outlives a front end that was
+    killed; ours ends with it.
+    """
     parent = multiprocessing.parent_process()
     name = multiprocessing.current_process().name
     if parent is None or not any(part in name for part in _VLLM_PROCESSES):
         return
+    with suppress(PermissionError):  # it leads its session, so no terminal's group is its own
+        os.setpgrp()
 
     def wait() -> None:
         parent.join()

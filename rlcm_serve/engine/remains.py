@@ -28,20 +28,20 @@ class Remains:
     """Some processes with all those they have started, and their shared memory."""
 
     def __init__(self, started: Iterable[int]) -> None:
-        self._processes: list[psutil.Process] = []
+        self.processes: list[psutil.Process] = []
         for pid in started:
             with suppress(psutil.NoSuchProcess):
                 process = psutil.Process(pid)
-                self._processes += [process, *process.children(recursive=True)]
-        self._mapped = {path for process in self._processes for path in _mapped_by(process.pid)}
+                self.processes += [process, *process.children(recursive=True)]
+        self._mapped = {path for process in self.processes for path in _mapped_by(process.pid)}
 
     def remove(self) -> None:
         """Ends those that still run, and frees what is left of their memory: nothing, as a rule."""
-        for process in self._processes:
+        for process in self.processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(self._processes, timeout=_SECONDS)
-        named = (_named_by(process.pid) for process in self._processes)
+        psutil.wait_procs(self.processes, timeout=_SECONDS)
+        named = (_named_by(process.pid) for process in self.processes)
         for path in self._mapped.union(*named):
             if path.exists():
                 path.unlink(missing_ok=True)

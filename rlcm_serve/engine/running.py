@@ -61,7 +61,7 @@ class RunningVllm:
         self.context = int(self.llm.model_config.max_model_len)
         self.table = ReadingsTable(settings.slots, self.context // interval + 1)
         self._started = children() - before
-        self._remains = Remains(self._started)
+        self.remains = Remains(self._started)
         self._ids = itertools.count()
 
     @classmethod
@@ -99,7 +99,7 @@ class RunningVllm:
 
     def settle(self) -> None:
         """To be called when a first request has been answered, and so all its parts are there."""
-        self._remains = Remains(self._started)
+        self.remains = Remains(self._started)
         if self.llm.output_handler is not None:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
         if self.llm.vllm_config.parallel_config.data_parallel_size == 1:
@@ -164,7 +164,7 @@ class RunningVllm:
         self.llm.shutdown()
         # Its __del__ shuts down once more, at the interpreter's end without its modules.
         self.llm.shutdown = lambda timeout=None: None
-        self._remains.remove()
+        self.remains.remove()
         shutil.rmtree(self._sockets, ignore_errors=True)
         gc.collect()  # vLLM's sockets and their threads are in cycles
 

@@ -44,7 +44,7 @@ class Reader:
         }
 
     def read(self, blocks: Sequence[Block]) -> None:
-        """Runs what is to be run, and holds what is shown against what came back.
+        """Runs what is to be run, and holds what is shown after a `curl` against what came back.
 
         Raises:
             AssertionError: a block failed, or shows something else; the message says which.
@@ -54,7 +54,8 @@ class Reader:
             if block.not_run is not None:
                 printed = ""
             elif block.language in RUN:
-                printed = self._run(block)
+                ran = self._run(block)
+                printed = ran if "curl" in block.text else ""
             elif block.language == "toml":
                 self._set(block)
             else:

@@ -98,10 +98,12 @@ def test_what_is_shown_must_be_so(language: str, text: str, printed: str) -> Non
 
 def test_a_failing_block_is_named(tmp_path: Path) -> None:
     reader = Reader(tmp_path, "localhost:9")
-    works = Block("page.md", 3, "sh", "echo '{\"made\": 1}' | tee made.json")
+    works = Block("page.md", 3, "sh", "echo '{\"made\": 1}' | tee made.json  # as curl would")
     shown = Block("page.md", 5, "json", '{"made": 2}')
     reads = Block("page.md", 7, "python", "print(open('made.json').read())")
     reader.read([works, shown, reads])
+    with pytest.raises(AssertionError, match=r"page\.md, line 5 does not show"):
+        reader.read([works, Block("page.md", 5, "json", '{"other": 2}')])
     assert json.loads((tmp_path / "made.json").read_text()) == {"made": 1}
     fails = Block("page.md", 9, "sh", "false | cat\necho localhost:8000")
     with pytest.raises(SettingsRefused, match=r"prot.*port"):

@@ -25,6 +25,7 @@ NOT_IN_THE_SCHEMA = (
     "the body, line",
     "leave . to test on",
     "rollouts is . and n is .",
+    "leave out top_p, or take vote filtered",
 )
 
 

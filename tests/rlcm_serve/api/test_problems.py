@@ -42,7 +42,6 @@ AT_START = {
     # mistake of ours and tells nothing of itself.
     errors.ModelRefused,
     errors.UnsupportedVllm,
-    errors.DatabaseRefused,
     errors.SettingsRefused,
 }
 NAMED = pytest.mark.parametrize(
@@ -57,8 +56,16 @@ def kinds(base: type[Exception]) -> set[type[Exception]]:
 
 
 def test_every_error_is_either_answered_or_ends_the_start() -> None:
-    known = {type(error) for error, _, _ in ANSWERED} | AT_START
+    known = {type(error) for error, _, _ in ANSWERED} | AT_START | {errors.DatabaseRefused}
     assert kinds(RlcmError) | kinds(CalibrationError) == known - {CalibrationError}
+
+
+def test_where_the_database_is_stays_in_the_log() -> None:
+    response = response_of("/certificates", errors.DatabaseRefused("sqlite:////secret is locked"))
+    assert response.status_code == 503
+    problem = json.loads(bytes(response.body))
+    assert problem["type"] == "urn:rlcm:problem:database-unavailable"
+    assert "secret" not in problem["detail"]
 
 
 @NAMED

@@ -92,15 +92,10 @@ def engine(service: Service) -> VllmEngine:
     return service.engine
 
 
-def processes() -> list[psutil.Process]:
-    """vLLM's, that this one has started."""
-    children = psutil.Process().children(recursive=True)
-    return [one for one in children if one.name().startswith("VLLM")]
-
-
-def kill(name: str) -> None:
-    (process,) = [one for one in processes() if one.name().startswith(name)]
-    os.kill(process.pid, signal.SIGKILL)
+def processes(engine: VllmEngine) -> list[psutil.Process]:
+    """Those of its vLLM."""
+    assert engine.running is not None
+    return engine.running.remains.processes
 
 
 async def test_seeds_hold_under_preemption(engine: VllmEngine) -> None:
@@ -186,11 +181,12 @@ async def again_and_again(ask: Callable[[], Awaitable[object]]) -> None:
 
 
 async def kill_under_load(service: Service, engine: VllmEngine, name: str) -> None:
-    """Kills the engine, and holds that everyone is told."""
+    """Kills one of the engine's processes, and holds that everyone is told."""
+    (process,) = [one for one in processes(engine) if one.name().startswith(name)]
     asking = [asyncio.create_task(again_and_again(ask)) for ask in busy_with(engine)]
     await asyncio.sleep(0.5)
     assert engine.in_flight >= SLOTS
-    kill(name)
+    os.kill(process.pid, signal.SIGKILL)
     began = time.monotonic()
     for ended in await asyncio.gather(*asking, return_exceptions=True):
         assert isinstance(ended, EngineDead), ended
@@ -212,7 +208,7 @@ async def test_a_killed_engine_is_told_of_at_once_and_comes_back(
 ) -> None:
     # pytest keeps what is logged, and with vLLM's own traceback the dead engine's sockets.
     monkeypatch.setattr(logging.getLogger("vllm.v1.engine.async_llm"), "disabled", True)
-    held, old = Held.now(), processes()
+    held, old = Held.now(), processes(engine)
     memory = shared_memory(old)
     assert memory
     await kill_under_load(service, engine, name)

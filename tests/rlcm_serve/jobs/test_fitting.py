@@ -11,10 +11,11 @@ from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.calibration_job import CalibrationRequest
 from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.jobs.fitting import Fitted, fit, require_verified
+from rlcm_serve.jobs.fitting import Fitted, WorkerFailed, fit, require_verified
 from rlcm_serve.recording import Recorder, Recording
 from tests.rlcm_serve.jobs.problem_engine import ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY
+from tests.served import set_traps
 
 REQUEST = CalibrationRequest(alphas=(0.2,))
 
@@ -44,6 +45,22 @@ def test_a_fit_is_that_of_the_command_line(recordings: list[Recording], tmp_path
     assert isinstance(level, CertifiedLevel)
     assert (level.share_answered, level.risk) == (0.8, 0.0)
     assert verify(result.certificate, traces) == []
+
+
+def test_what_lies_in_the_folder_it_runs_in_is_not_imported(
+    recordings: list[Recording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_traps(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert fitted(recordings).certificate is not None
+
+
+def test_a_process_that_cannot_start_is_a_fault(
+    recordings: list[Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(WorkerFailed, match="ended with status 1"):
+        fitted(recordings)
 
 
 def test_traces_stay_where_nothing_can_be_fitted(
