@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -89,7 +90,7 @@ class InfeasibleLevel:
 Level = CertifiedLevel | InfeasibleLevel
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots it could not keep its digest, which every answer names
 class Certificate:
     """Levels of risk, the promise they share, and what they were measured on.
 
@@ -143,7 +144,7 @@ class Certificate:
         """Whether an engine can be held to it: what was calibrated is known."""
         return self.fingerprint is not None
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the content. It reveals an edit; it is no signature, and proves no author."""
         return _digest(self._content())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -171,8 +171,8 @@ def _check_announced_length(scope: Scope, limit: int) -> None:
         raise BodyTooLarge(limit)
 
 
-def _require(scope: AccessScope) -> Callable[..., Caller]:
-    def check(
+def _require(scope: AccessScope) -> Callable[..., Awaitable[Caller]]:
+    async def check(  # were it no coroutine, a thread would run it
         request: Request,
         bearer: Annotated[Any, Security(_bearer)],
         header: Annotated[Any, Security(_header)],

@@ -96,10 +96,15 @@ class LiveSolution:
         """What is about to be answered; raises as `ask` does if it is refused."""
         return await self._started
 
-    async def events(self) -> AsyncIterator[Event]:
-        """All that happens, up to the end, good or bad."""
-        while (event := await self._told.get()) is not None:
-            yield event
+    async def events(self) -> AsyncIterator[list[Event]]:
+        """All that happens, up to the end, good or bad: each time as much as has happened since."""
+        told: list[Event | None] = []
+        while None not in told:
+            told = [await self._told.get()]
+            while not self._told.empty():
+                told.append(self._told.get_nowait())
+            if events := [event for event in told if event is not None]:
+                yield events
 
     async def outcome(self) -> Solution | BaseException:
         """The solution, or what `ask` raised instead."""

@@ -37,7 +37,7 @@ class Context:
     tracing: Tracing = field(default_factory=Tracing)
 
 
-def context_of(request: Request) -> Context:
+async def context_of(request: Request) -> Context:  # were it no coroutine, a thread would run it
     """The context of the app that serves a request."""
     context: Context = request.app.state.context
     return context

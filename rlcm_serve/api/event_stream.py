@@ -20,11 +20,11 @@ def frame(data: str, event: str | None = None) -> bytes:
 
 
 class EventStream(Response):
-    """Sends frames as they come, and a comment whenever none has come for a while.
+    """Sends frames as they come, and a comment every now and then.
 
     Args:
         frames: closed when it has ended, or the client has left.
-        heartbeat: seconds of silence before a comment.
+        heartbeat: seconds from one comment to the next.
     """
 
     media_type = MEDIA_TYPE
@@ -35,7 +35,6 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._frames = frames
         self._heartbeat = heartbeat
-        self._has_sent = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves the request.
@@ -59,16 +58,13 @@ class EventStream(Response):
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
             async for part in frames:
-                self._has_sent = True
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _beat(self, send: Send) -> None:
         while True:
-            self._has_sent = False
             await asyncio.sleep(self._heartbeat)
-            if not self._has_sent:
-                await send({"type": "http.response.body", "body": _HEARTBEAT, "more_body": True})
+            await send({"type": "http.response.body", "body": _HEARTBEAT, "more_body": True})
 
 
 async def _leave(receive: Receive) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response, Security
-from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from rlcm_serve.api.access import require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.event_stream import EventStream, frame
 from rlcm_serve.api.problems import documented
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.uploads import LINES, uploaded_problems
@@ -101,7 +101,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
 
 @router.get(
     "/calibrations/{id}/events",
-    response_class=EventSourceResponse,
+    response_class=EventStream,
     response_model=None,
     responses=_STREAM | documented(401, 403, 404, 422, 500, 503),
     dependencies=[Security(require_solve)],
@@ -109,7 +109,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
 async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
     """The job now, and whenever it has got on, until it has ended."""
     await context.jobs.get(id_)  # refused here if there is none: a stream has its status already
-    return EventSourceResponse(_events(context, id_), ping=context.settings.heartbeat_s)
+    return EventStream(_events(context, id_), context.settings.heartbeat_s)
 
 
 @router.get(
@@ -136,10 +136,10 @@ async def cancel_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBo
     return await _body(context, await context.jobs.cancel(id_))
 
 
-async def _events(context: Context, id_: str) -> AsyncIterator[ServerSentEvent]:
+async def _events(context: Context, id_: str) -> AsyncGenerator[bytes]:
     async for job in context.jobs.watch(id_):
         body = await _body(context, job)
-        yield ServerSentEvent(body.model_dump_json(), event="calibration", sep="\n")
+        yield frame(body.model_dump_json(), "calibration")
 
 
 async def _body(context: Context, job: Calibration) -> CalibrationBody:

@@ -6,17 +6,17 @@ import functools
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from sse_starlette import EventSourceResponse
 
 from rlcm_serve.api.access import MaySolve, require_solve
 from rlcm_serve.api.asking import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.event_stream import EventStream, frame
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.problems import problem_of, report_unexpected
 from rlcm_serve.api.streams import data_stream
@@ -66,7 +66,7 @@ _STREAM = data_stream(
 )
 async def create_chat_completion(
     body: ChatRequest, request: Request, context: ContextOfApp, caller: MaySolve
-) -> ChatCompletion | Response:
+) -> Response:
     """Answers the last message of a conversation at the risk the caller accepts."""
     model = _served(context, body.model)
     response_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
@@ -74,7 +74,8 @@ async def create_chat_completion(
         question = body.to_question(context.settings.default_alpha)
         if not body.stream:
             solution = await while_connected(request, ask(context, caller, question))
-            return ChatCompletion.of(response_id, created, body, question, solution)
+            answered = ChatCompletion.of(response_id, created, body, question, solution)
+            return Response(answered.model_dump_json(), media_type="application/json")
         is_live = question.samples == 1
         live = LiveSolution(functools.partial(ask, context, caller, question, text=is_live))
         try:
@@ -84,30 +85,30 @@ async def create_chat_completion(
             raise
     writer = ChunkWriter(response_id, created, model, body.include_usage)
     chunks = _chunks(live, writer, body, question)
-    return EventSourceResponse(chunks, ping=context.settings.heartbeat_s, sep="\n")
+    return EventStream(chunks, context.settings.heartbeat_s)
 
 
 async def _chunks(
     live: LiveSolution, writer: ChunkWriter, body: ChatRequest, question: Question
-) -> AsyncIterator[dict[str, str]]:
+) -> AsyncGenerator[bytes]:
     """The stream of a question that was taken; only a whole one ends with `[DONE]`.
 
     One sample's thinking is sent as it is drawn. Of several, only that of the one whose answer it
     turns out to be, before the answer.
     """
     try:
-        yield {"data": writer.first()}
-        async for event in live.events():
-            if isinstance(event, TokenEvent) and not event.is_answer:
-                yield {"data": writer.thinking(event.text)}
+        yield frame(writer.first())
+        async for events in live.events():
+            spoken = [one for one in events if isinstance(one, TokenEvent) and not one.is_answer]
+            yield b"".join(frame(writer.thinking(one.text)) for one in spoken)
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
             for chunk in writer.last(body, question, outcome):
-                yield {"data": chunk}
-            yield {"data": _DONE}
+                yield frame(chunk)
+            yield frame(_DONE)
         else:  # too late for a status: the stream says it
             report_unexpected(outcome)
-            yield {"data": json.dumps(problem_of(outcome).openai_error())}
+            yield frame(json.dumps(problem_of(outcome).openai_error()))
     finally:
         live.cancel()
 

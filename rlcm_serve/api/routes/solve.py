@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from fastapi import APIRouter, Depends, Request, Response
-from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from rlcm_serve.api.access import MaySolve
 from rlcm_serve.api.asking import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import ContextOfApp
+from rlcm_serve.api.event_stream import EventStream, frame
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.problems import documented, problem_of, report_unexpected
 from rlcm_serve.api.streams import event_stream
@@ -41,12 +41,14 @@ async def solve(
     request: Request,
     context: ContextOfApp,
     caller: MaySolve,
-) -> SolveResponse | Response:
+) -> Response:
     """Answers one problem at the risk the caller accepts."""
     question = body.to_question()
     if not body.stream:
         solution = await while_connected(request, ask(context, caller, question))
-        return SolveResponse.from_solution(solution, body.return_trace)
+        answered = SolveResponse.from_solution(solution, body.return_trace)
+        # As it stands: FastAPI would validate it once more, and take it apart for its own encoder.
+        return Response(answered.model_dump_json(), media_type="application/json")
     live = LiveSolution(functools.partial(ask, context, caller, question, text=body.stream_tokens))
     try:
         prepared = await while_connected(request, live.start())
@@ -55,26 +57,26 @@ async def solve(
         raise
     start = StartBody.from_prepared(prepared)
     events = _events(live, start, body.return_trace)
-    return EventSourceResponse(events, ping=context.settings.heartbeat_s, sep="\n")
+    return EventStream(events, context.settings.heartbeat_s)
 
 
 async def _events(
     live: LiveSolution, start: StartBody, return_trace: bool
-) -> AsyncIterator[ServerSentEvent]:
+) -> AsyncGenerator[bytes]:
     """The stream of a question that was taken; it ends with `done` or `error`."""
     try:
         yield _sent("start", start)
-        async for event in live.events():
-            yield _sent(*body_of(event, return_trace))
+        async for events in live.events():
+            yield b"".join(_sent(*body_of(event, return_trace)) for event in events)
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
             yield _sent("done", SolveResponse.from_solution(outcome, return_trace))
         else:  # too late for a status: the stream says it
             report_unexpected(outcome)
-            yield ServerSentEvent(problem_of(outcome).to_json(), event="error", sep="\n")
+            yield frame(problem_of(outcome).to_json(), "error")
     finally:
         live.cancel()
 
 
-def _sent(name: str, body: Wire) -> ServerSentEvent:
-    return ServerSentEvent(body.model_dump_json(), event=name, sep="\n")
+def _sent(name: str, body: Wire) -> bytes:
+    return frame(body.model_dump_json(), name)
