@@ -23,7 +23,6 @@ GROUPS = (
     ("rlcm_serve/admission", "admission"),
     ("rlcm_serve/engine", "engine"),
     ("rlcm_serve", "solver"),
-    ("sse_starlette", "sse-starlette"),
     ("fastapi", "FastAPI"),
     ("starlette", "Starlette"),
     ("anyio", "anyio"),

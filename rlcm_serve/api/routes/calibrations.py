@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response, Security
 
 from rlcm_serve.api.access import require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.event_stream import EventStream, frame
+from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.problems import documented
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.uploads import LINES, uploaded_problems
@@ -101,7 +101,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
 
 @router.get(
     "/calibrations/{id}/events",
-    response_class=EventStream,
+    response_class=Response,
     response_model=None,
     responses=_STREAM | documented(401, 403, 404, 422, 500, 503),
     dependencies=[Security(require_solve)],
@@ -109,7 +109,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
 async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
     """The job now, and whenever it has got on, until it has ended."""
     await context.jobs.get(id_)  # refused here if there is none: a stream has its status already
-    return EventStream(_events(context, id_), context.settings.heartbeat_s)
+    return event_response(_events(context, id_), context.settings.heartbeat_s)
 
 
 @router.get(

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from rlcm_serve.api.access import MaySolve, require_solve
 from rlcm_serve.api.asking import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.event_stream import EventStream, frame
+from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.problems import problem_of, report_unexpected
 from rlcm_serve.api.streams import data_stream
@@ -85,7 +85,7 @@ async def create_chat_completion(
             raise
     writer = ChunkWriter(response_id, created, model, body.include_usage)
     chunks = _chunks(live, writer, body, question)
-    return EventStream(chunks, context.settings.heartbeat_s)
+    return event_response(chunks, context.settings.heartbeat_s)
 
 
 async def _chunks(

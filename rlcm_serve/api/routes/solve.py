@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from rlcm_serve.api.access import MaySolve
 from rlcm_serve.api.asking import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import ContextOfApp
-from rlcm_serve.api.event_stream import EventStream, frame
+from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.problems import documented, problem_of, report_unexpected
 from rlcm_serve.api.streams import event_stream
@@ -57,7 +57,7 @@ async def solve(
         raise
     start = StartBody.from_prepared(prepared)
     events = _events(live, start, body.return_trace)
-    return EventStream(events, context.settings.heartbeat_s)
+    return event_response(events, context.settings.heartbeat_s)
 
 
 async def _events(
