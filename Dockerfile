@@ -1,5 +1,8 @@
 # docker build --target cpu --build-arg TORCH_INDEX=... -t rlcm-serve:cpu .   (TORCH_INDEX: see README)
 # docker build --target cuda -t rlcm-serve:cuda .
+#
+# It listens on all addresses, so it asks for API keys, which live in /home/rlcm (a volume, or a database by URL):
+# docker run --rm -v rlcm:/home/rlcm rlcm-serve:cpu keys new --scope solve --name me
 
 FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /src
