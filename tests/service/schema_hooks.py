@@ -26,6 +26,8 @@ NOT_IN_THE_SCHEMA = (
     "leave . to test on",
     "rollouts is . and n is .",
     "leave out top_p, or take vote filtered",
+    "confidence is missing: the vote weighs by it",
+    "reference is .*(blank|give a problem one reference|null)",
 )
 
 

@@ -3,6 +3,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -32,11 +33,27 @@ def written(form: str = "json", level: str = "info") -> io.StringIO:
     return stream
 
 
+@pytest.fixture
+def process_named_by_vllm() -> Iterator[None]:
+    """Once vLLM is imported, every record of the process carries its name for it."""
+    made = logging.getLogRecordFactory()
+
+    def make(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = made(*arguments, **named)
+        record.vllm_process_name = "MainProcess"
+        return record
+
+    logging.setLogRecordFactory(make)
+    yield
+    logging.setLogRecordFactory(made)
+
+
+@pytest.mark.usefixtures("process_named_by_vllm")
 def test_a_line_is_one_object_with_its_fields(exchange: Exchange) -> None:
     stream = written()
     exchange.trace_id = "t1"
     logger = logging.getLogger("rlcm_serve.jobs")
-    fields = {"job": 7, "where": {"line": 3}, "share": 0.5, "vllm_process_name": "MainProcess"}
+    fields = {"job": 7, "where": {"line": 3}, "share": 0.5}
     logger.warning("job %s\nstopped", 7, extra=fields)
     (line,) = objects(stream)
     time = line.pop("time")
