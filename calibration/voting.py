@@ -18,7 +18,8 @@ from calibration.errors import CalibrationError
 NO_ANSWER = -1
 """The class of a sample in which no answer could be read."""
 
-_UNITS = 2.0**40
+WEIGHT_UNITS = 2.0**40
+"""Of which every weight is a whole number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def confidence_vote(classes: Sequence[int], confidences: Sequence[float]) -> Vot
             raise CalibrationError(f"answer class is {answer_class}: give {NO_ANSWER} or more")
         if not 0 <= confidence <= 1:
             raise CalibrationError(f"confidence is {confidence}: give a number from 0 to 1")
-        weights.append(round(confidence * _UNITS) / _UNITS)
+        weights.append(round(confidence * WEIGHT_UNITS) / WEIGHT_UNITS)
         if answer_class != NO_ANSWER:
             by_class.setdefault(answer_class, []).append(weights[-1])
     # fsum, so that beyond 4096 samples the order still does not matter.
@@ -109,7 +110,7 @@ def take_votes(class_XN: NDArray[np.integer[Any]], weight_XN: NDArray[np.float64
         weight_XN: weight of each sample, in [0, 1]; trusted to be.
     """
     class_NX, weight_NX = np.moveaxis(class_XN, -1, 0), np.moveaxis(weight_XN, -1, 0)
-    weight_NX = np.rint(weight_NX * _UNITS) / _UNITS
+    weight_NX = np.rint(weight_NX * WEIGHT_UNITS) / WEIGHT_UNITS
     shape_X = class_NX.shape[1:]
     sample_X = np.full(shape_X, -1, dtype=np.intp)
     most_X = np.full(shape_X, -1.0)

@@ -1,50 +1,15 @@
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torchmetrics.classification import BinaryAUROC
 
-from calibration import (
-    CalibrationError,
-    ReliabilityBin,
-    auroc,
-    brier_score,
-    expected_calibration_error,
-    positive_calibration_error,
-    reliability_bins,
-)
-from calibration.metrics import risk_coverage
+from calibration import CalibrationError, auroc
+from calibration.metrics import pairs_within, risk_coverage, within_auroc
 
-# Two bins of width 0.5: (0.1, 0.3; one right of two) and (0.6, 0.8, 1.0; one right of three).
 CONFIDENCE = [0.1, 0.3, 0.6, 0.8, 1.0]
 CORRECT = [0, 1, 1, 0, 0]
-
-
-def test_reliability_bins() -> None:
-    low, high = reliability_bins(CONFIDENCE, CORRECT, n_bins=2)
-    assert low == ReliabilityBin(0.0, 0.5, 2, pytest.approx(0.2), 0.5)
-    assert high == ReliabilityBin(0.5, 1.0, 3, pytest.approx(0.8), pytest.approx(1 / 3))
-
-
-def test_an_edge_belongs_to_the_bin_above_and_1_to_the_last() -> None:
-    bins = reliability_bins([0.0, 0.3, 0.7, 1.0], [0, 0, 0, 0], n_bins=10)
-    assert [(b.low, b.count) for b in bins] == [(0.0, 1), (0.3, 1), (0.7, 1), (0.9, 1)]
-
-
-def test_ece_and_pce() -> None:
-    # Gaps: 0.3 under-, 0.8 - 1/3 overconfident.
-    assert expected_calibration_error(CONFIDENCE, CORRECT, n_bins=2) == pytest.approx(
-        (2 * 0.3 + 3 * (0.8 - 1 / 3)) / 5
-    )
-    assert positive_calibration_error(CONFIDENCE, CORRECT, n_bins=2) == pytest.approx(
-        3 * (0.8 - 1 / 3) / 5
-    )
-
-
-def test_soft_outcomes() -> None:
-    assert expected_calibration_error([0.25, 0.75], [0.25, 0.75]) == 0.0
-    assert brier_score([0.25, 0.75], [0.5, 0.75]) == pytest.approx(0.0625 / 2)
-
-
-def test_brier() -> None:
-    assert brier_score(CONFIDENCE, CORRECT) == pytest.approx((0.01 + 0.49 + 0.16 + 0.64 + 1.0) / 5)
 
 
 def test_auroc_by_hand() -> None:
@@ -99,17 +64,57 @@ def test_an_uninformative_confidence_has_the_error_rate_as_its_area() -> None:
     assert risk_coverage([0.3, 0.3], [0.5, 1.0]).area == pytest.approx(1 / 4)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_auroc_is_that_of_torchmetrics(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score = (rng.integers(0, 30, 300) / 30).astype(np.float32)
+    correct = rng.random(300) < score
+    expected = BinaryAUROC()(torch.tensor(score), torch.tensor(correct.astype(int))).item()
+    assert auroc(score, correct) == pytest.approx(expected, abs=1e-6)
+
+
+def test_within_auroc_by_hand() -> None:
+    # Problem 0: right 0.9 and 0.2 against wrong 0.5: one of two pairs. Problem 1 has no pair, and
+    # problem 2 a tie.
+    problem = [0, 0, 0, 1, 1, 2, 2]
+    confidence = [0.9, 0.5, 0.2, 0.1, 0.8, 0.4, 0.4]
+    correct = [1, 0, 1, 1, 1, 0, 1]
+    assert within_auroc(problem, confidence, correct) == pytest.approx(1.5 / 3)
+
+
+def test_a_confidence_that_only_knows_the_problem_ranks_nothing_within() -> None:
+    problem, correct = np.repeat(np.arange(4), 4), np.arange(16) % 5 < np.arange(16) // 4
+    confidence = correct.reshape(4, 4).mean(axis=1)[problem]
+    assert auroc(confidence, correct) > 0.7
+    assert within_auroc(problem, confidence, correct) == 0.5
+
+
+def test_within_auroc_without_a_pair_is_undefined() -> None:
+    assert within_auroc([0, 0, 1], [0.1, 0.2, 0.3], [1, 1, 0]) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 5), st.booleans()), min_size=1, max_size=40
+    )
+)
+def test_pairs_within_a_problem(answers: list[tuple[int, int, bool]]) -> None:
+    problem, score, correct = (np.array(column) for column in zip(*answers, strict=True))
+    wins_P, pairs_P = pairs_within(problem, score.astype(float), correct)
+    for p in range(problem.max() + 1):
+        right = score[(problem == p) & correct][:, None]
+        wrong = score[(problem == p) & ~correct][None, :]
+        assert wins_P[p] == (right > wrong).sum() + (right == wrong).sum() / 2
+        assert pairs_P[p] == right.size * wrong.size
+
+
 @pytest.mark.parametrize(
     ("metric", "confidence", "correct", "message"),
     [
-        (brier_score, [0.5], [0, 1], "1 confidences and 2 outcomes"),
-        (brier_score, [], [], "0 confidences and 0 outcomes"),
-        (brier_score, [1.5], [1], "confidence is 1.5"),
-        (expected_calibration_error, [np.nan], [1], "confidence is nan"),
-        (expected_calibration_error, [0.5], [2], "correct is 2.0"),
         (auroc, [0.5, 0.6], [1, 1], "2 right and 0 wrong"),
         (auroc, [0.5, 0.6], [1, 0.5], "correct is 0.5"),
         (auroc, [np.nan, 0.6], [1, 0], "a confidence is nan"),
+        (auroc, [], [], "0 confidences"),
         (risk_coverage, [np.nan, 0.6], [1, 0], "a confidence is nan"),
         (risk_coverage, [0.5], [1, 0], "1 confidences and 2 outcomes"),
         (risk_coverage, [0.5], [-1], "correct is -1.0"),
@@ -121,6 +126,6 @@ def test_refuses(metric, confidence, correct, message) -> None:
         metric(confidence, correct)
 
 
-def test_refuses_no_bins() -> None:
-    with pytest.raises(CalibrationError, match="n_bins is 0"):
-        reliability_bins([0.5], [1], n_bins=0)
+def test_refuses_answers_of_no_problem() -> None:
+    with pytest.raises(CalibrationError, match="1 problems and 2 confidences"):
+        within_auroc([0], [0.5, 0.6], [0, 1])

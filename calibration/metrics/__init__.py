@@ -1,0 +1,48 @@
+"""How well confidence matches correctness (RLCM §4.1); estimates, without error bars or guarantees.
+
+`confidence` and `correct` hold one number per answer. `correct` is 0 or 1, or the share of several
+answers that were right, except where a function says otherwise. Intervals of the same figures are
+in `calibration.bootstrap`.
+"""
+
+from calibration.metrics.ranking import (
+    RiskCoverage,
+    auroc,
+    pairs_within,
+    risk_coverage,
+    within_auroc,
+)
+from calibration.metrics.reliability import (
+    N_BINS,
+    ReliabilityBin,
+    adaptive_calibration_error,
+    bin_numbers,
+    expected_calibration_error,
+    positive_calibration_error,
+    reliability_bins,
+)
+from calibration.metrics.scoring import (
+    LEAST_PROBABILITY,
+    brier_score,
+    log_losses,
+    negative_log_likelihood,
+)
+
+__all__ = [
+    "LEAST_PROBABILITY",
+    "N_BINS",
+    "ReliabilityBin",
+    "RiskCoverage",
+    "adaptive_calibration_error",
+    "auroc",
+    "bin_numbers",
+    "brier_score",
+    "expected_calibration_error",
+    "log_losses",
+    "negative_log_likelihood",
+    "pairs_within",
+    "positive_calibration_error",
+    "reliability_bins",
+    "risk_coverage",
+    "within_auroc",
+]

@@ -1,0 +1,128 @@
+"""Confidence held against accuracy, bin by bin."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibration.errors import CalibrationError
+from calibration.metrics.arguments import probabilities
+
+N_BINS = 10
+"""Bins of equal width over [0, 1]; RLCM does not state its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """The answers with a confidence in [low, high); the last bin includes 1.
+
+    Attributes:
+        low: lower edge.
+        high: upper edge.
+        count: number of answers, at least 1.
+        confidence: their mean confidence.
+        accuracy: their mean correctness.
+    """
+
+    low: float
+    high: float
+    count: int
+    confidence: float
+    accuracy: float
+
+
+def bin_numbers(confidence_N: NDArray[np.float64], n_bins: int) -> NDArray[np.intp]:
+    """The bin, of equal width, that each confidence lies in; an edge belongs to the bin above.
+
+    Raises:
+        CalibrationError: no bins.
+    """
+    if n_bins < 1:
+        raise CalibrationError(f"n_bins is {n_bins}: give 1 or more")
+    return np.digitize(confidence_N, np.arange(1, n_bins) / n_bins)
+
+
+def reliability_bins(
+    confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS
+) -> tuple[ReliabilityBin, ...]:
+    """The non-empty bins of equal width, by rising confidence.
+
+    Raises:
+        CalibrationError: no answers, lengths that differ, numbers outside [0, 1], or no bins.
+    """
+    confidence_N, correct_N = probabilities(confidence, correct)
+    bin_N = bin_numbers(confidence_N, n_bins)
+    return tuple(
+        ReliabilityBin(
+            low=b / n_bins,
+            high=(b + 1) / n_bins,
+            count=int((bin_N == b).sum()),
+            confidence=float(confidence_N[bin_N == b].mean()),
+            accuracy=float(correct_N[bin_N == b].mean()),
+        )
+        for b in np.unique(bin_N).tolist()
+    )
+
+
+def expected_calibration_error(
+    confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS
+) -> float:
+    """ECE: the gap between accuracy and confidence, averaged over answers; bins of equal width.
+
+    It depends on the number of bins, is biased upwards when bins are small, and does not see gaps
+    that cancel within a bin.
+    """
+    bins = reliability_bins(confidence, correct, n_bins)
+    return _mean_gap(bins, [abs(b.accuracy - b.confidence) for b in bins])
+
+
+def positive_calibration_error(
+    confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS
+) -> float:
+    """PCE: the part of ECE that comes from bins with more confidence than accuracy."""
+    bins = reliability_bins(confidence, correct, n_bins)
+    return _mean_gap(bins, [max(0.0, b.confidence - b.accuracy) for b in bins])
+
+
+def adaptive_calibration_error(
+    confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS
+) -> float:
+    """ECE over bins of equal mass: the answers in order of confidence, cut into equal parts.
+
+    Each bin holds exactly N / n_bins answers. One that lies across an edge counts in both bins, in
+    proportion. Answers of the same confidence are alike: each is right to the same degree, the
+    share of all of them that is right, so that their order does not matter, and one confidence for
+    all answers gives |accuracy - confidence|.
+
+    It resolves the confidences that are common, where bins of equal width may hold nearly all
+    answers in one. It is as biased upwards, and as blind to gaps that cancel within a bin.
+
+    Raises:
+        CalibrationError: as `reliability_bins`.
+    """
+    confidence_N, correct_N = probabilities(confidence, correct)
+    if n_bins < 1:
+        raise CalibrationError(f"n_bins is {n_bins}: give 1 or more")
+    _, tie_N, count_K = np.unique(confidence_N, return_inverse=True, return_counts=True)
+    gap_K = np.bincount(tie_N, correct_N - confidence_N)
+    return equal_mass_gap(np.cumsum(count_K), np.cumsum(gap_K), n_bins) / confidence_N.size
+
+
+def equal_mass_gap(
+    answers_K: NDArray[np.integer[Any]], gap_K: NDArray[np.float64], n_bins: int
+) -> float:
+    """The absolute gap between correctness and confidence, summed over bins of equal mass.
+
+    Args:
+        answers_K: number of answers up to each distinct confidence, that one included.
+        gap_K: sum of correctness minus confidence over them.
+        n_bins: that the answers are divided among.
+    """
+    edges = np.arange(1, n_bins) * (answers_K[-1] / n_bins)
+    at_edges = np.interp(edges, np.append(0, answers_K), np.append(0.0, gap_K))
+    return float(np.abs(np.diff(at_edges, prepend=0.0, append=gap_K[-1])).sum())
+
+
+def _mean_gap(bins: tuple[ReliabilityBin, ...], gaps: list[float]) -> float:
+    return float(np.average(gaps, weights=[b.count for b in bins]))
