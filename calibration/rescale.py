@@ -29,12 +29,16 @@ class Scale:
     offset: float = 0.0
 
     @classmethod
-    def fit(cls, traces: Traces) -> Self:
+    def fit(cls, traces: Traces, pull: float = 1.0) -> Self:
         """The scale of recorded confidences, or the recorded one if it fits nearly as well.
 
         Every problem weighs the same, all its readings together; slope and offset are drawn a
         little towards 1 and 0. It does not cover what is not monotone, nor that an exit picks the
         first reading above a threshold, which is right less often than all such readings.
+
+        Args:
+            traces: problems to learn from.
+            pull: how strongly towards 1 and 0; less for a score that is no probability at all.
         """
         logit_N, right_N, weight_N = _readings(traces)
 
@@ -43,7 +47,9 @@ class Scale:
             return float(weight_N @ (np.logaddexp(0, z_N) - right_N * z_N))
 
         def penalised(slope_and_offset: NDArray[np.float64]) -> float:
-            return loss(slope_and_offset) + float(np.sum((slope_and_offset - recorded) ** 2)) / 2
+            return loss(slope_and_offset) + pull * float(
+                np.sum((slope_and_offset - recorded) ** 2) / 2
+            )
 
         recorded = np.array([1.0, 0.0])
         fitted = optimize.minimize(penalised, recorded, method="L-BFGS-B").x
@@ -55,6 +61,11 @@ class Scale:
     def is_recorded(self) -> bool:
         """Whether thresholds stay as they are."""
         return (self.slope, self.offset) == (1.0, 0.0)
+
+    def right(self, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How likely an answer of each recorded confidence is right; NaN stays NaN."""
+        clipped = confidence.clip(_NEAR_0_OR_1, 1 - _NEAR_0_OR_1)
+        return np.asarray(special.expit(self.slope * special.logit(clipped) + self.offset))
 
     def threshold(self, right: float) -> float:
         """The recorded confidence at which an answer is right with this probability.

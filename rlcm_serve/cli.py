@@ -29,11 +29,13 @@ def build_app() -> typer.Typer:
         commands.solve,
         commands.collect,
         commands.aggregate,
+        commands.compare,
     ]
     own += [calibration.fit, calibration.verify, calibration.replay]
     own += [calibration.plan, calibration.report]
     for command in own:
         app.command()(command)
+    app.command("eval")(commands.evaluate)
     app.add_typer(commands.keys)
     for entry in sorted(entry_points(group="rlcm.commands"), key=lambda entry: entry.name):
         loaded: typer.Typer | Callable[..., None] = entry.load()

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from calibration import FULL_BUDGET, ExitReason
 from calibration.trace_table import Reading, Rollout
@@ -158,21 +158,33 @@ def _named(problem: LabelledProblem, error: RequestRefused) -> RequestRefused:
     return RequestRefused("data", f"problem {problem.id!r}: {error}")
 
 
-class RecordingLog(Protocol):
+Made = TypeVar("Made")
+Made_co = TypeVar("Made_co", covariant=True)
+Made_contra = TypeVar("Made_contra", contravariant=True)
+
+
+class Records(Protocol[Made_co]):
+    """What makes a recording of one rollout."""
+
+    async def record(self, problem: LabelledProblem, rollout: int) -> Made_co:
+        """Runs it."""
+
+
+class RecordingLog(Protocol[Made_contra]):
     """Where finished recordings are kept; used by one thread at a time, not the event loop's."""
 
     def keys(self) -> Collection[Key]:
         """Which recordings are finished."""
 
-    def append(self, recording: Recording) -> None:
+    def append(self, recording: Made_contra, /) -> None:
         """Keeps one more: once it returns, a kill does not lose it."""
 
 
 async def record_missing(
-    recorder: Recorder,
+    recorder: Records[Made],
     problems: Sequence[LabelledProblem],
     rollouts: int,
-    log: RecordingLog,
+    log: RecordingLog[Made],
     progress: OnProgress = tell_nobody,
     concurrency: int = CONCURRENCY,
 ) -> None:

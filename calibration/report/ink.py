@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 
 INK, MUTED, GRID, PAPER = "#1f2429", "#5a646e", "#d9dee3", "#fdfdfe"
 BLUE, ORANGE, TINT = "#0a5ca8", "#b84a0b", "#fbeee5"
+GREEN, PURPLE, TEAL = "#2b7a3d", "#6f3fa8", "#0b7480"
+ROSE, GOLD, BROWN = "#b02467", "#806000", "#6d4c3d"
 
 THEME = {
     "ink": (INK, "#e4e9ee"),
@@ -20,6 +22,12 @@ THEME = {
     "blue": (BLUE, "#6db3f2"),
     "orange": (ORANGE, "#f29a63"),
     "tint": (TINT, "#2b211b"),
+    "green": (GREEN, "#79c98a"),
+    "purple": (PURPLE, "#bf9df0"),
+    "teal": (TEAL, "#58cad3"),
+    "rose": (ROSE, "#f28bb9"),
+    "gold": (GOLD, "#d9bb55"),
+    "brown": (BROWN, "#c8a794"),
 }
 """Colours by role: as figures are drawn, on light paper, and what takes their place on dark."""
 
@@ -28,6 +36,7 @@ WIDTH = 7.2
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
+_DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 _SETTINGS = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
@@ -72,6 +81,16 @@ def settings() -> Iterator[None]:
         yield
 
 
+def css_variables() -> str:
+    """The colours of page and figures as CSS; print is always light."""
+    light = "".join(f"--{role}: {color};" for role, (color, _) in THEME.items())
+    dark = "".join(f"--{role}: {color};" for role, (_, color) in THEME.items())
+    return (
+        f":root {{ color-scheme: light dark; {light} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
+    )
+
+
 def png(figure: Figure) -> bytes:
     """The figure on light paper, 160 dots per inch."""
     buffer = io.BytesIO()
@@ -95,6 +114,7 @@ def inline_svg(figure: Figure, name: str, alt: str) -> str:
         del root.attrib[size]
     ids: set[str] = set()
     for element in root.iter():
+        _slim(element)
         _adapt(element, name)
         # Panels that look the same have images of the same id, which nothing refers to.
         if "id" in element.attrib and element.attrib["id"] in ids:
@@ -107,6 +127,18 @@ def inline_svg(figure: Figure, name: str, alt: str) -> str:
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _slim(element: ElementTree.Element) -> None:
+    """Without what nobody sees: names of groups, white space, hundredths of a hundredth."""
+    if element.tag == f"{{{_SVG}}}g":
+        element.attrib.pop("id", None)
+    for key in {"d", "x", "y"} & element.attrib.keys():
+        rounded = _DECIMALS.sub(lambda number: f"{float(number[0]):.2f}", element.attrib[key])
+        element.attrib[key] = " ".join(rounded.split())
+    for part in ("text", "tail"):
+        if not (getattr(element, part) or "").strip():
+            setattr(element, part, None)
 
 
 def _adapt(element: ElementTree.Element, name: str) -> None:

@@ -10,7 +10,7 @@ from calibration.fwer import Promise
 from calibration.pvalues import PValue
 from calibration.report.captions import OPTIMISTIC, Caption
 from calibration.report.findings import Findings
-from calibration.report.ink import THEME
+from calibration.report.ink import css_variables
 from calibration.report.tables import certified_levels, measured_levels, pairs
 from calibration.report.words import NB, percent, problems, rate
 
@@ -47,7 +47,7 @@ def page(findings: Findings, plates: Sequence[Plate]) -> str:
 <meta name="color-scheme" content="light dark">
 <title>Risk report of certificate {certificate.id}</title>
 <style>
-{_variables()}
+{css_variables()}
 {Path(__file__).with_name("page.css").read_text("utf-8")}</style>
 </head>
 <body>
@@ -117,16 +117,6 @@ def promise(certificate: Certificate) -> str:
 
 def _listed(parts: Sequence[str], last: str) -> str:
     return f" {last} ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
-def _variables() -> str:
-    """The colours of page and figures; print is always light."""
-    light = "".join(f"--{role}: {color};" for role, (color, _) in THEME.items())
-    dark = "".join(f"--{role}: {color};" for role, (_, color) in THEME.items())
-    return (
-        f":root {{ color-scheme: light dark; {light} }}\n"
-        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
-    )
 
 
 def _cards(findings: Findings) -> str:

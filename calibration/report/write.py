@@ -1,6 +1,6 @@
 """From a certificate and its traces to a page and its figures."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -9,6 +9,7 @@ from calibration.certificate import Certificate
 from calibration.errors import CalibrationError
 from calibration.report import captions, figures, policy_figures
 from calibration.report.captions import Caption
+from calibration.report.files import replace_files
 from calibration.report.findings import Findings, find
 from calibration.report.ink import inline_svg, png, settings
 from calibration.report.page import Plate, page
@@ -62,7 +63,7 @@ def write_report(
             figure.set_layout_engine("none")  # as laid out for the PNG
             plates.append(Plate(name, inline_svg(figure, name, caption.alt), caption))
     files[PAGE] = page(findings, plates).encode()
-    _replace(out, files)
+    replace_files(out, files, former=[f"{name}.png" for name in FIGURES])
     return out / PAGE
 
 
@@ -78,20 +79,3 @@ def _drawn(findings: Findings) -> Iterator[tuple[str, Figure, Caption]]:
     yield "reliability", figures.draw_reliability(findings), captions.of_reliability(findings)
     yield "p-values", policy_figures.draw_p_values(findings), captions.of_p_values(findings)
     yield "samples", policy_figures.draw_samples(findings.samples), captions.of_samples(findings)
-
-
-def _replace(out: Path, files: Mapping[str, bytes]) -> None:
-    """All files under other names first, then each under its own, the page last."""
-    out.mkdir(parents=True, exist_ok=True)
-    partial = {name: out / f"{name}.partial" for name in files}
-    try:
-        for name, content in files.items():
-            partial[name].write_bytes(content)
-        for name, path in partial.items():
-            path.replace(out / name)
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
-    for name in FIGURES:
-        if f"{name}.png" not in files:
-            (out / f"{name}.png").unlink(missing_ok=True)

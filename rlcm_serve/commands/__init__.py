@@ -1,9 +1,10 @@
 """The service's own commands. Heavy imports are made inside, so that `rlcm --help` is quick."""
 
 from rlcm_serve.commands.aggregation import aggregate
+from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.keys import keys
 from rlcm_serve.commands.questions import solve
 from rlcm_serve.commands.recordings import collect
 from rlcm_serve.commands.service import config, serve
 
-__all__ = ["aggregate", "collect", "config", "keys", "serve", "solve"]
+__all__ = ["aggregate", "collect", "compare", "config", "evaluate", "keys", "serve", "solve"]

@@ -1,0 +1,158 @@
+"""`rlcm eval` and `rlcm compare`: a model and its confidence on benchmarks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from rlcm_serve.commands.options import (
+    LogOption,
+    MaxTokensOption,
+    ModelOption,
+    VerboseOption,
+    engine_settings,
+)
+from rlcm_serve.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.evaluation.sources import Source
+
+
+def evaluate(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Benchmark, NAME=FILE for its rows in a file of yours, or a JSONL or Parquet "
+            "file; several may follow."
+        ),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DATA]... [-- VLLM_ARGS]...",
+            help="Further benchmarks; after `--`: vLLM's engine arguments, passed through.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("runs/eval"),
+    model: ModelOption = "embedded",
+    rollouts: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rollouts per problem; by default each benchmark's own number."),
+    ] = None,
+    budgets: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Tokens between two readings of confidence and forced answers (N)."
+        ),
+    ] = None,
+    answers: Annotated[int, typer.Option(min=1, help="Answers forced at every reading (K).")] = 4,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first problems of each benchmark.")
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(
+            help="The run's own source of confidence: probe, sequence-probability, lowest-group, "
+            "tail, answer-probability, agreement, entropy or verbalised. By default the probe, or "
+            "the sequence probability of a model without one."
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="FIELD=COLUMN, for a file: problem, answer, id, group, part."),
+    ] = None,
+    grader: Annotated[
+        str | None, typer.Option(help="For a file: math, choice, code or exact.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Of the sampling; by default the model's own.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Of the sampling; by default the model's own.")
+    ] = None,
+    max_tokens: MaxTokensOption = None,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Measure a model and its confidence on benchmarks. An interrupted run goes on."""
+    from rlcm_serve.evaluation.evaluate import Asked
+    from rlcm_serve.evaluation.evaluate import evaluate as run
+    from rlcm_serve.evaluation.loading import load
+
+    named = list(takewhile(lambda word: not word.startswith("-"), more or ()))
+    specs = dict.fromkeys([*(data or ()), *named])
+    if not specs:
+        raise RequestRefused("data", "nothing to evaluate on: give --data embedded, for example")
+    mapping = _mapping(column or ())
+    benchmarks = [load(spec, mapping, grader, limit) for spec in specs]
+    settings = engine_settings(
+        model, budgets, max_tokens, engine_log, verbose, (more or [])[len(named) :]
+    )
+    settings, source = _with_source(settings, confidence)
+    asked = Asked(
+        settings=replace(settings, temperature=temperature, top_p=top_p, record_signals=True),
+        benchmarks=benchmarks,
+        source=source,
+        rollouts=rollouts,
+        answers=answers,
+        out=out,
+    )
+    report = asyncio.run(run(asked, Console(stderr=True)))
+    Console().print(str(report), markup=False, highlight=False, soft_wrap=True)
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="[NAME=]FOLDER[:SOURCE] of each run; the others are held against the first."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("runs/compare"),
+) -> None:
+    """Put runs side by side: the main table, paired differences, and what is not comparable."""
+    from rlcm_serve.evaluation.compare import compare as put_together
+    from rlcm_serve.evaluation.compare import to_text, write_comparison
+    from rlcm_serve.evaluation.run import Run
+
+    if len(runs) < 2:
+        raise RequestRefused("runs", "one run has nothing to be compared with: give two or more")
+    comparison = put_together([Run.load(spec) for spec in runs])
+    page = write_comparison(comparison, out)
+    console = Console()
+    console.print(to_text(comparison))
+    console.print(str(page), markup=False, highlight=False, soft_wrap=True)
+
+
+def _mapping(columns: Sequence[str]) -> dict[str, str]:
+    mapping = {}
+    for given in columns:
+        field, equals, column = given.partition("=")
+        if not (field and equals and column):
+            raise RequestRefused("map", f"--map is {given!r}: give FIELD=COLUMN")
+        mapping[field] = column
+    return mapping
+
+
+def _with_source(settings: EngineSettings, asked: str | None) -> tuple[EngineSettings, Source]:
+    """The run's own source, and an engine that exits by it if it can; a probe if there is one."""
+    from rlcm_serve.engine.model_files import ModelFiles, resolve_model
+    from rlcm_serve.evaluation.sources import ABOUT, Source
+
+    if asked is not None and asked not in list(Source):
+        raise RequestRefused(
+            "confidence", f"confidence is {asked!r}: give one of {', '.join(Source)}"
+        )
+    has_probe = ModelFiles.read(resolve_model(settings.model)).probe is not None
+    by_itself = Source.PROBE if has_probe else Source.SEQUENCE_PROBABILITY
+    source = Source(asked) if asked else by_itself
+    exits_by = source if ABOUT[source].online else by_itself
+    return replace(settings, confidence=exits_by.value), source

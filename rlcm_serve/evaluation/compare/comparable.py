@@ -1,0 +1,120 @@
+"""Whether figures of two runs may be held against each other, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rlcm_serve.evaluation.compare.base import Run, benchmark_of
+from rlcm_serve.evaluation.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.report.looks import is_probability, title_of
+from rlcm_serve.evaluation.report.words import listed
+
+_OF_THE_MODEL = frozenset({"model", "engine model", "engine probe", "engine tokenizer", "source"})
+"""What runs are compared for; anything else should be the same."""
+
+_TITLES = {
+    "engine sampling temperature": "temperature",
+    "engine sampling top_p": "top-p",
+    "engine budget thinking": "reasoning budget, tokens",
+    "engine budget answer": "answer budget, tokens",
+    "engine checkpoint_interval": "tokens between two readings",
+    "engine forced_suffix": "what opens a forced answer",
+    "engine chat_template": "chat template",
+    "answers": "answers forced at every reading",
+}
+
+
+def warnings(runs: Sequence[Run]) -> Iterator[str]:
+    """What differs between each run and the first, one sentence each."""
+    first, *others = runs
+    for other in others:
+        yield from _settings(first, other)
+        titles_of: dict[str, list[str]] = {}
+        for benchmark in first.measures.benchmarks:
+            found = benchmark_of(other.measures, benchmark.name)
+            differs = (
+                [f"not evaluated in {other.name}."]
+                if found is None
+                else _benchmarks(first, benchmark, other, found)
+            )
+            for sentence in differs:
+                titles_of.setdefault(sentence, []).append(benchmark.title)
+        for benchmark in other.measures.benchmarks:
+            if benchmark_of(first.measures, benchmark.name) is None:
+                sentence = f"not evaluated in {first.name}, but in {other.name}."
+                titles_of.setdefault(sentence, []).append(benchmark.title)
+        yield from (f"{listed(titles)}: {sentence}" for sentence, titles in titles_of.items())
+    yield from _sources(runs)
+
+
+def _settings(first: Run, other: Run) -> Iterator[str]:
+    one, two = flat(first.manifest), flat(other.manifest)
+    for name in [*one, *(name for name in two if name not in one)]:
+        if name not in _OF_THE_MODEL and one.get(name) != two.get(name):
+            title = _TITLES.get(name, name)
+            yield (
+                f"Made otherwise: {title} is {_shown(one.get(name))} in {first.name} and "
+                f"{_shown(two.get(name))} in {other.name}."
+            )
+
+
+def _benchmarks(
+    first: Run, one: BenchmarkMeasures, other: Run, two: BenchmarkMeasures
+) -> Iterator[str]:
+    if one.grader != two.grader:
+        yield (
+            f"graded by {one.grader} in {first.name} and by {two.grader} in {other.name}; where "
+            "they judge differently, that counts as a difference of models."
+        )
+    if one.problems != two.problems:
+        yield _problems(first, other, one.name)
+    ours, theirs = (run.measures.rollouts.get(one.name) for run in (first, other))
+    if ours != theirs:
+        yield (
+            f"{ours} rollouts of each problem in {first.name} and {theirs} in {other.name}; votes "
+            "of the same number n compare, those of all rollouts do not."
+        )
+
+
+def _problems(first: Run, other: Run, benchmark: str) -> str:
+    ours, theirs = set(first.problem_ids(benchmark)), set(other.problem_ids(benchmark))
+    if ours == theirs:
+        return (
+            f"the problems have the same ids in {first.name} and {other.name}, but other texts or "
+            "references."
+        )
+    return (
+        f"{len(ours):,} problems in {first.name} and {len(theirs):,} in {other.name}, "
+        f"{len(ours & theirs):,} of them in both; the main table compares different problems, "
+        "the paired differences only those in both."
+    )
+
+
+def _sources(runs: Sequence[Run]) -> Iterator[str]:
+    sources = {run.name: run.source for run in runs}
+    if len(set(sources.values())) > 1:
+        said = ", ".join(f"{name} by {title_of(source)}" for name, source in sources.items())
+        yield f"Confidence comes from different sources: {said}."
+    for source in dict.fromkeys(sources.values()):
+        if not is_probability(source):
+            yield (
+                f"The {title_of(source)} confidence does not claim to be a probability: PCE and "
+                "ECE say only how far its scale is from one, AUROC how well it ranks."
+            )
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level, names joined by blanks."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name} ")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = "not said" if value is None else repr(value) if isinstance(value, str) else f"{value:,}"
+    return text if len(text) <= 60 else f"{text[:57]}…"

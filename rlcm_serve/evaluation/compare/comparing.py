@@ -1,0 +1,153 @@
+"""Runs put side by side: main table, ranks, paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibration.bootstrap import estimate_difference
+from calibration.errors import CalibrationError
+from calibration.estimates import Estimate
+from calibration.scores import Scored
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.compare.base import (
+    COLUMNS,
+    DIFFERENCES,
+    HIGHER_IS_BETTER,
+    BenchmarkComparison,
+    Comparison,
+    Difference,
+    Place,
+    Rank,
+    Run,
+    benchmark_of,
+    source_of,
+)
+from rlcm_serve.evaluation.compare.comparable import warnings
+from rlcm_serve.evaluation.report.results import mean
+
+_DIGITS = 3
+"""Figures that are the same in print share their rank."""
+
+
+def compare(runs: Sequence[Run]) -> Comparison:
+    """Put runs side by side; the others are held against the first.
+
+    Differences are of the problems that both runs have, told by their ids, and their intervals
+    resample these problems for both alike. What else differs between the runs is not corrected,
+    but warned of.
+
+    Raises:
+        RequestRefused: fewer than two runs, two of one name, or no benchmark in common.
+    """
+    if len(runs) < 2:
+        raise RequestRefused("runs", "one run has nothing to be compared with: give two or more")
+    names = tuple(run.name for run in runs)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise RequestRefused("runs", f"two runs are called {twice!r}: name one, as NAME=FOLDER")
+    titles = {b.name: b.title for run in runs for b in run.measures.benchmarks}
+    in_all = [
+        name for name in titles if all(benchmark_of(run.measures, name) is not None for run in runs)
+    ]
+    ours = [benchmark.name for benchmark in runs[0].measures.benchmarks]
+    if not any(benchmark_of(run.measures, name) for run in runs[1:] for name in ours):
+        raise RequestRefused(
+            "runs", f"{names[0]} has no benchmark in common with any other: evaluate on the same"
+        )
+    return Comparison(
+        names=names,
+        sources=tuple(run.source for run in runs),
+        benchmarks=tuple(_benchmark(runs, name, title) for name, title in titles.items()),
+        overall=_overall(runs, in_all) if len(in_all) > 1 else (),
+        warnings=tuple(warnings(runs)),
+        measures=tuple(run.measures for run in runs),
+    )
+
+
+def ranked(estimates: Sequence[Estimate | None], higher_is_better: bool) -> list[Rank]:
+    """The best and, of three or more, the second best; ties share a rank, and the next is lost."""
+    sign = -1 if higher_is_better else 1
+    scores = [
+        None if e is None or e.value is None else sign * round(e.value, _DIGITS) for e in estimates
+    ]
+    known = sorted(score for score in scores if score is not None)
+    if len(known) < 2:
+        return [""] * len(scores)
+    best = known[0]
+    second = known[1] if len(known) > 2 and known[1] > best else None
+    return [
+        "" if score is None else "best" if score == best else "second" if score == second else ""
+        for score in scores
+    ]
+
+
+def _benchmark(runs: Sequence[Run], name: str, title: str) -> BenchmarkComparison:
+    figures = [_figures(run, name) for run in runs]
+    return BenchmarkComparison(name, title, _placed(figures), tuple(_differences(runs, name)))
+
+
+def _figures(run: Run, name: str) -> dict[str, Estimate] | None:
+    benchmark = benchmark_of(run.measures, name)
+    if benchmark is None:
+        return None
+    found = source_of(benchmark, run.source)
+    metrics = found.metrics if found else {}
+    errors = {column: metrics.get(column, Estimate(None)) for column in COLUMNS[1:]}
+    return {"accuracy": benchmark.accuracy, **errors}
+
+
+def _placed(figures: Sequence[dict[str, Estimate] | None]) -> tuple[dict[str, Place] | None, ...]:
+    ranks = {
+        column: ranked([f[column] if f else None for f in figures], column in HIGHER_IS_BETTER)
+        for column in COLUMNS
+    }
+    return tuple(
+        {column: Place(found[column], ranks[column][i]) for column in COLUMNS} if found else None
+        for i, found in enumerate(figures)
+    )
+
+
+def _overall(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Place], ...]:
+    means = []
+    for run in runs:
+        figures = [found for name in names if (found := _figures(run, name)) is not None]
+        means.append({column: mean([found[column] for found in figures]) for column in COLUMNS})
+    return tuple(placed for placed in _placed(means) if placed is not None)
+
+
+def _differences(runs: Sequence[Run], name: str) -> Iterator[Difference]:
+    first, *others = runs
+    if benchmark_of(first.measures, name) is None:
+        return
+    ours = first.problem_ids(name)
+    for other in others:
+        if benchmark_of(other.measures, name) is None:
+            continue
+        theirs = other.problem_ids(name)
+        shared = [problem_id for problem_id in ours if problem_id in set(theirs)]
+        if not shared:
+            yield Difference(other.name, 0, {}, "they have no problem in common")
+            continue
+        try:
+            metrics = estimate_difference(
+                _on(first.scored(name, first.source), ours, shared),
+                _on(other.scored(name, other.source), theirs, shared),
+                DIFFERENCES,
+            )
+        except CalibrationError as error:
+            yield Difference(other.name, len(shared), {}, str(error))
+        else:
+            yield Difference(other.name, len(shared), metrics)
+
+
+def _on(scored: Scored, ids: Sequence[str], shared: Sequence[str]) -> Scored:
+    """The rollouts of the shared problems, numbered in their order."""
+    number_of = {problem_id: number for number, problem_id in enumerate(shared)}
+    number_P = np.array([number_of.get(problem_id, -1) for problem_id in ids])
+    kept = scored.select(number_P >= 0)
+    number_P = number_P[number_P >= 0]
+    unit_P = None if kept.unit_P is None else kept.unit_P[np.argsort(number_P)]
+    return replace(kept, problem_R=number_P[kept.problem_R], unit_P=unit_P)

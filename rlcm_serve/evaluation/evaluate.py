@@ -1,0 +1,268 @@
+"""An evaluation, start to finish: load, run, grade, measure, report; each step leaves files.
+
+What an earlier start has finished is not done again: rollouts are kept as they end, verdicts as
+they are given. Measuring and reporting always begin anew, for they take seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from calibration import Certificate
+from calibration.errors import CertificateError
+from calibration.fingerprint import Fingerprint
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import resolve_model
+from rlcm_serve.evaluation.graded import answers_given, graded_table
+from rlcm_serve.evaluation.grading.base import Grader
+from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
+from rlcm_serve.evaluation.loading import LoadedBenchmark
+from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures
+from rlcm_serve.evaluation.measuring import measure_benchmark
+from rlcm_serve.evaluation.recorded import Recorded
+from rlcm_serve.evaluation.recording import EvaluationRecorder
+from rlcm_serve.evaluation.report import write_report
+from rlcm_serve.evaluation.run_folder import (
+    BenchmarkFolder,
+    RolloutJournal,
+    RunFolder,
+    plain_manifest,
+    write_table,
+    write_text,
+)
+from rlcm_serve.evaluation.sources import ABOUT, Source
+from rlcm_serve.guarantees import find_certificates
+from rlcm_serve.recording import record_missing
+from rlcm_serve.session import running_engine
+from rlcm_serve.terminal import progress_bar
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be evaluated.
+
+    Attributes:
+        settings: of the engine.
+        benchmarks: loaded.
+        source: the run's own: what votes by budget, tables and shipped certificates go by.
+        rollouts: per problem; None takes each benchmark's own number.
+        answers: K, forced at every reading.
+        out: folder of the run.
+    """
+
+    settings: EngineSettings
+    benchmarks: Sequence[LoadedBenchmark]
+    source: Source
+    rollouts: int | None
+    answers: int
+    out: Path
+
+    def rollouts_of(self, benchmark: LoadedBenchmark) -> int:
+        """Rollouts of each of its problems."""
+        return self.rollouts or benchmark.rollouts
+
+
+async def evaluate(asked: Asked, console: Console) -> Path:
+    """Runs what is missing, grades, measures and reports; returns the path of the report.
+
+    Raises:
+        RequestRefused: the folder holds another run, or a problem does not fit into the context.
+        ModelRefused, EngineDead: the engine cannot run the model, or died; what was finished is
+            kept.
+    """
+    folder = RunFolder(asked.out)
+    with ExitStack() as graders:
+        for benchmark in asked.benchmarks:
+            graders.enter_context(benchmark.grader)
+        async with running_engine(asked.settings, console) as engine:
+            await record(engine, asked, folder, console)
+            identity = engine.identity
+        for benchmark in asked.benchmarks:
+            grade(benchmark, asked, identity, folder, console)
+    return measure(asked, folder, console)
+
+
+async def record(
+    engine: ReasoningEngine, asked: Asked, folder: RunFolder, console: Console
+) -> None:
+    """Runs the rollouts that the folder does not hold yet."""
+    folder.begin(_manifest(asked, engine.identity))
+    recorders = [
+        EvaluationRecorder(engine, benchmark.grader, asked.answers)
+        for benchmark in asked.benchmarks
+    ]
+    for recorder, benchmark in zip(recorders, asked.benchmarks, strict=True):
+        for problem in benchmark.problems:  # all of them, before hours are spent on the first
+            recorder.check(problem)
+    for recorder, benchmark in zip(recorders, asked.benchmarks, strict=True):
+        await _record(recorder, benchmark, asked, folder.benchmark(benchmark.name), console)
+
+
+def _manifest(asked: Asked, identity: EngineIdentity) -> dict[str, Any]:
+    """What two runs have to share to be parts of one; rollouts and benchmarks may be added."""
+    return plain_manifest(
+        format="rlcm-evaluation",
+        version=1,
+        model=asked.settings.model,
+        engine=identity,
+        source=asked.source,
+        answers=asked.answers,
+    )
+
+
+async def _record(
+    recorder: EvaluationRecorder,
+    benchmark: LoadedBenchmark,
+    asked: Asked,
+    folder: BenchmarkFolder,
+    console: Console,
+) -> None:
+    rollouts = asked.rollouts_of(benchmark)
+    made_with = {"grader": benchmark.grader.name}
+    folder.begin(benchmark.problems)
+    journal = RolloutJournal(folder.journal, made_with, folder.finished())
+    wanted = {(problem.id, number) for problem in benchmark.problems for number in range(rollouts)}
+    if wanted - journal.keys():
+        with progress_bar(console) as progress:
+            bar = progress.add_task(benchmark.title, total=None)
+            await record_missing(
+                recorder,
+                benchmark.problems,
+                rollouts,
+                journal,
+                lambda done, total: progress.update(bar, completed=done, total=total),
+            )
+    made = list(journal.records())
+    if made:
+        folder.write([*folder.read(), *made])
+    folder.journal.unlink()
+
+
+def grade(
+    benchmark: LoadedBenchmark,
+    asked: Asked,
+    identity: EngineIdentity,
+    folder: RunFolder,
+    console: Console,
+) -> None:
+    """Grades the rollouts that were asked for, of all that are there; writes their traces."""
+    part, grader = folder.benchmark(benchmark.name), benchmark.grader
+    references = {problem.id: problem.answer for problem in benchmark.problems}
+    rollouts = range(asked.rollouts_of(benchmark))
+    records = [
+        record
+        for record in part.read()
+        if record.problem_id in references and record.rollout in rollouts
+    ]
+    pairs = sorted(
+        {(answer, references[problem_id]) for problem_id, answer in answers_given(records)}
+    )
+    with progress_bar(console) as progress:
+        bar = progress.add_task(f"grading {benchmark.title}", total=len(pairs))
+        verdicts = grade_missing(
+            grader,
+            pairs,
+            Grades(folder.grades_file),
+            lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    table = graded_table(
+        records,
+        references,
+        {problem.id: problem.group for problem in benchmark.problems},
+        verdicts,
+        grader.classes,
+        asked.source,
+        _fingerprint(identity, asked.source, grader),
+    )
+    write_table(part.traces, table)
+
+
+def _fingerprint(identity: EngineIdentity, source: Source, grader: Grader) -> Fingerprint | None:
+    """Of what a certificate fitted on the table would hold for; None if no engine exits by it."""
+    if not ABOUT[source].online:
+        return None
+    return replace(fingerprint_of(identity), grader=grader.name)
+
+
+def measure(asked: Asked, folder: RunFolder, console: Console) -> Path:
+    """Measures what is in the folder and writes figures and report."""
+    model = resolve_model(asked.settings.model)
+    certificates = [Certificate.load(path) for path in find_certificates(model)]
+    measured = []
+    for benchmark in asked.benchmarks:
+        with console.status(f"measuring {benchmark.title}"):
+            measured.append(_measure(benchmark, asked.source, certificates, folder, console))
+    run = RunMeasures(
+        name=asked.settings.model,
+        source=asked.source,
+        made_by=_made_by(folder.manifest()),
+        rollouts={one.name: asked.rollouts_of(one) for one in asked.benchmarks},
+        created=date.today().isoformat(),
+        version=version("rlcm-serve"),
+        benchmarks=tuple(measured),
+    )
+    with console.status("drawing"):
+        write_text(folder.metrics_file, msgspec.json.format(msgspec.json.encode(run)).decode())
+        return write_report(run, folder.path)
+
+
+def _measure(
+    benchmark: LoadedBenchmark,
+    source: Source,
+    certificates: Sequence[Certificate],
+    folder: RunFolder,
+    console: Console,
+) -> BenchmarkMeasures:
+    part = folder.benchmark(benchmark.name)
+    recorded = Recorded.read(part.traces, source)
+    traces, texts = recorded.own, part.texts()
+    ids = (traces.problem_ids[problem] for problem in traces.problem_R)
+    return measure_benchmark(
+        name=benchmark.name,
+        title=benchmark.title,
+        grader=benchmark.grader.name,
+        problems=benchmark.digest,
+        recorded=recorded,
+        texts=[texts[key] for key in zip(ids, traces.rollout_R.tolist(), strict=True)],
+        parts=benchmark.parts,
+        certificates=list(_fitting(certificates, traces.fingerprint, console)),
+    )
+
+
+def _fitting(
+    certificates: Sequence[Certificate], fingerprint: Fingerprint | None, console: Console
+) -> Iterator[Certificate]:
+    """Those that speak of what was run; of the others the first says why it does not."""
+    told = False
+    for certificate in certificates:
+        try:
+            certificate.require_traces(fingerprint)
+        except CertificateError as error:
+            if not told:
+                said = f"certificate {certificate.id} is left out, for it is of another engine"
+                console.print(f"{said}: {error}", markup=False, highlight=False, soft_wrap=True)
+            told = True
+        else:
+            yield certificate
+
+
+def _made_by(manifest: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """A manifest as plain names and values."""
+    flat: dict[str, str] = {}
+    for name, value in manifest.items():
+        if isinstance(value, Mapping):
+            flat |= _made_by(value, f"{prefix}{name} ")
+        else:
+            flat[prefix + name] = repr(value) if name == "forced_suffix" else str(value)
+    return flat

@@ -1,0 +1,79 @@
+"""Verdicts on disk, so that an evaluation that was interrupted grades nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from rlcm_serve.evaluation.grading.base import Grader, Pair
+from rlcm_serve.recording import OnProgress, tell_nobody
+
+CHUNK = 64
+"""Pairs that are graded before they are written: what a kill can lose."""
+
+
+class Grades:
+    """Verdicts by grader, answer and reference, in a file of one line each that only grows.
+
+    A kill loses the lines that were not written yet; a line it cut off is dropped at the next
+    start. Lines that are no verdict are passed over, and their pairs graded again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        _cut_unfinished_line(path)
+        self._verdicts: dict[str, bool] = {}
+        for line in path.read_text().splitlines():
+            key, _, verdict = line.partition(" ")
+            if verdict in ("0", "1"):
+                self._verdicts[key] = verdict == "1"
+
+    def get(self, grader: str, pair: Pair) -> bool | None:
+        """The verdict, if it is known."""
+        return self._verdicts.get(_key(grader, pair))
+
+    def add(self, grader: str, verdicts: Iterable[tuple[Pair, bool]]) -> None:
+        """Keeps verdicts; they are in the file when this returns."""
+        found = {_key(grader, pair): right for pair, right in verdicts}
+        with self.path.open("a") as file:
+            file.write("".join(f"{key} {right:d}\n" for key, right in found.items()))
+        self._verdicts |= found
+
+
+def grade_missing(
+    grader: Grader, pairs: Sequence[Pair], cache: Grades, on_progress: OnProgress = tell_nobody
+) -> dict[Pair, bool]:
+    """The verdict on every pair; those that the cache does not know are graded and kept.
+
+    Args:
+        on_progress: told how many different pairs are decided, of how many.
+    """
+    verdicts = {pair: cache.get(grader.name, pair) for pair in pairs}
+    missing = [pair for pair, known in verdicts.items() if known is None]
+    known = len(verdicts) - len(missing)
+    on_progress(known, len(verdicts))
+    for start in range(0, len(missing), CHUNK):
+        chunk = missing[start : start + CHUNK]
+        graded = grader.grade(chunk, partial(_pass_on, on_progress, known + start, len(verdicts)))
+        found = list(zip(chunk, graded, strict=True))
+        cache.add(grader.name, found)
+        verdicts.update(found)
+    return {pair: bool(verdict) for pair, verdict in verdicts.items()}
+
+
+def _pass_on(on_progress: OnProgress, before: int, total: int, done: int, _: int) -> None:
+    on_progress(before + done, total)
+
+
+def _key(grader: str, pair: Pair) -> str:
+    return hashlib.sha256(json.dumps([grader, *pair]).encode()).hexdigest()[:32]
+
+
+def _cut_unfinished_line(path: Path) -> None:
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

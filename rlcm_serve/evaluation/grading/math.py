@@ -1,0 +1,85 @@
+"""Mathematical answers, compared by value: the service's own grader, several at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from calibration.voting import NO_ANSWER
+from rlcm_serve.aggregation.graders import Comparison, Graders
+from rlcm_serve.answers import GRADER
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.grading.base import Grader, Pair
+from rlcm_serve.plain_answers import equal_at_sight
+from rlcm_serve.recording import OnProgress, tell_nobody
+
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+
+
+class MathGrader(Grader):
+    """What `answers.AnswerGrader` says, which is what certificates are fitted with.
+
+    Plain numbers are decided at sight. All else goes to worker processes, where a comparison that
+    takes over `time_limit` seconds is ended and counts as wrong. What math-verify gets wrong is
+    listed in docs/grading.md.
+
+    Args:
+        workers: processes at most; by default one a core, two at most.
+        time_limit: seconds for one comparison.
+    """
+
+    name = GRADER
+
+    def __init__(self, workers: int | None = None, time_limit: float = 5.0) -> None:
+        self._workers, self._time_limit = workers, time_limit
+        self._graders: Graders | None = None
+
+    def check_reference(self, reference: str) -> None:
+        """Any text is read, if only as a name; but it has to be one, and its braces balanced.
+
+        Raises:
+            RequestRefused: it is empty, or its braces are not balanced.
+        """
+        if not reference.strip(" \t\r\n$.,;"):
+            raise RequestRefused("data", f"the reference answer {reference!r} is empty")
+        depth = 0
+        for token in _BRACE.findall(reference):
+            depth += {"{": 1, "}": -1}.get(token, 0)
+            if depth < 0:
+                break
+        if depth:
+            raise RequestRefused(
+                "data",
+                f"the reference answer {reference!r} does not parse: its braces are not balanced",
+            )
+
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = tell_nobody) -> list[bool]:
+        """As `Grader.grade`; pairs that repeat are compared once."""
+        verdict = {pair: equal_at_sight(*pair) for pair in pairs}
+        open_ = [pair for pair, seen in verdict.items() if seen is None]
+        done = len(verdict) - len(open_)
+        on_progress(done, len(verdict))
+        comparisons = [Comparison((), (answer,), reference) for answer, reference in open_]
+        for pair, finding in zip(open_, self._pool().compare(comparisons), strict=True):
+            verdict[pair] = finding.correct[0]
+            done += 1
+            on_progress(done, len(verdict))
+        return [bool(verdict[pair]) for pair in pairs]
+
+    def classes(self, answers: Sequence[str | None]) -> list[int]:
+        """As `AnswerGrader.classes`: a chain of equal answers is one class."""
+        present = [answer for answer in answers if answer is not None]
+        (finding,) = self._pool().compare([Comparison(present, (), None)])
+        found = iter(finding.classes)
+        return [NO_ANSWER if answer is None else next(found) for answer in answers]
+
+    def stop(self) -> None:
+        """Ends the workers."""
+        if self._graders is not None:
+            self._graders.close()
+            self._graders = None
+
+    def _pool(self) -> Graders:
+        if self._graders is None:
+            self._graders = Graders(self._workers, self._time_limit)
+        return self._graders

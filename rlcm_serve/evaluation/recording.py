@@ -1,0 +1,143 @@
+"""Rollouts for evaluation: at full budget, with all that any source of confidence is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import takewhile
+
+from calibration import FULL_BUDGET, ExitReason
+from rlcm_serve.core import (
+    Budget,
+    Checkpoint,
+    Completion,
+    Drawing,
+    Message,
+    Role,
+    Thought,
+    TokenIds,
+)
+from rlcm_serve.engine.base import ReasoningEngine
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.grading.base import Grader
+from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
+from rlcm_serve.evaluation.verbalised import verbalised
+from rlcm_serve.labelled_problems import LabelledProblem
+
+ANSWERS = 4
+"""Answers forced at every reading: K of RLCM App. B."""
+_SAID_TOKENS = 8
+"""The most that stating a confidence may take."""
+
+
+class EvaluationRecorder:
+    """Runs one benchmark's problems through an engine that records its signals.
+
+    Args:
+        engine: has started, with `record_signals`.
+        grader: says where an answer stands, and how one is forced.
+        answers: K, forced at every reading.
+    """
+
+    def __init__(self, engine: ReasoningEngine, grader: Grader, answers: int = ANSWERS) -> None:
+        self.engine, self.grader, self.answers = engine, grader, answers
+        budget = engine.identity.budget
+        answer = max(budget.answer, grader.answer_tokens or 0)
+        self.drawing = Drawing(replace(budget, answer=answer), engine.identity.sampling)
+
+    def check(self, problem: LabelledProblem) -> None:
+        """Returns if the engine would take it.
+
+        Raises:
+            RequestRefused: it does not fit into the model's context; the message names it.
+        """
+        try:
+            self.engine.check(self._prompt(problem), self.drawing)
+        except RequestRefused as error:
+            raise RequestRefused("data", f"problem {problem.id!r}: {error}") from error
+
+    async def record(self, problem: LabelledProblem, rollout: int) -> RolloutRecord:
+        """One rollout, and what can be read and forced at every checkpoint of it."""
+        prompt = self._prompt(problem)
+        thought = await self._think(prompt)
+        readings = await asyncio.gather(
+            *(self._reading(prompt, thought, at) for at in thought.checkpoints)
+        )
+        own = thought.answer_text
+        return RolloutRecord(
+            problem_id=problem.id,
+            rollout=rollout,
+            text=thought.text,
+            tokens=len(thought.tokens),
+            natural=thought.exit is ExitReason.NATURAL,
+            own_text=own,
+            own_answer=self.grader.find(own) if own else None,
+            own_tokens=thought.answer_tokens,
+            own_verbalised=verbalised(own) if own else None,
+            readings=tuple(readings),
+        )
+
+    def _prompt(self, problem: LabelledProblem) -> TokenIds:
+        return self.engine.prompt((Message(Role.USER, problem.problem),))
+
+    async def _think(self, prompt: TokenIds) -> Thought:
+        async with aclosing(self.engine.think(prompt, FULL_BUDGET, self.drawing)) as events:
+            async for event in events:
+                if isinstance(event, Thought):
+                    return event
+        raise RuntimeError("the engine's events ended without a thought")
+
+    async def _reading(self, prompt: TokenIds, thought: Thought, at: Checkpoint) -> Reading:
+        thinking = thought.tokens[: at.tokens]
+        forced, entropy = await asyncio.gather(
+            self.engine.continue_after(
+                prompt, thinking, self.grader.opening, self.drawing, self.answers, logprobs=True
+            ),
+            self.engine.entropy_after(prompt, thinking, self.drawing),
+        )
+        answers = tuple(self.grader.close(completion.text) for completion in forced)
+        said, said_tokens = await self._say(prompt, thinking, answers[0])
+        return Reading(
+            tokens=at.tokens,
+            signals=dict(at.signals or {}),
+            answers=answers,
+            answer_tokens=tuple(completion.tokens for completion in forced),
+            answer_probability=_probability(forced[0], answers[0]),
+            entropy=entropy,
+            verbalised=said,
+            verbalised_tokens=said_tokens,
+        )
+
+    async def _say(
+        self, prompt: TokenIds, thinking: TokenIds, answer: str | None
+    ) -> tuple[float | None, int]:
+        """How sure the model says it is of an answer, in RLCR's format, and the tokens of that."""
+        if answer is None:
+            return None, 0
+        asked = f"<answer>\\boxed{{{answer}}}</answer><confidence>"
+        budget = Budget(self.drawing.budget.thinking, _SAID_TOKENS)
+        drawing = replace(self.drawing, budget=budget)
+        (said,) = await self.engine.continue_after(prompt, thinking, asked, drawing, logprobs=True)
+        return verbalised(f"<confidence>{said.text}"), _tokens_before(said, "<")
+
+
+def _probability(completion: Completion, answer: str | None) -> float | None:
+    """Of the tokens up to where the answer ends."""
+    if answer is None or completion.pieces is None:
+        return None
+    end = completion.text.find(answer) + len(answer)
+    length, total = 0, 0.0
+    for piece, logprob in completion.pieces:
+        if length >= end:
+            break
+        length += len(piece)
+        total += logprob
+    return math.exp(min(total, 0.0))
+
+
+def _tokens_before(completion: Completion, mark: str) -> int:
+    pieces: Sequence[tuple[str, float]] = completion.pieces or ()
+    return sum(1 for _ in takewhile(lambda piece: mark not in piece[0], pieces))

@@ -1,0 +1,204 @@
+"""Figures of what a confidence is worth: reliability, distribution, risk-coverage, ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from calibration.report.ink import BLUE, GRID, INK, MUTED, ORANGE, PAPER
+from calibration.report.words import rate
+from rlcm_serve.evaluation.measures import BenchmarkMeasures, SourceMeasures
+from rlcm_serve.evaluation.report.looks import DASHES, DOTS, LOOKS, title_of
+from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
+from rlcm_serve.evaluation.report.words import number, number_in_full
+
+FOOT = 0.22
+"""Height of the highest bar of a reliability diagram, of its panel's."""
+
+
+def draw_reliability(benchmark: BenchmarkMeasures) -> Figure:
+    """Share right against confidence, a panel per source; below, how many rollouts are where."""
+    columns = _columns(len(benchmark.sources))
+    figure, axes = panels(len(benchmark.sources), columns, 2.05 if columns > 3 else 2.5)
+    for panel, found in zip(axes, benchmark.sources, strict=True):
+        _draw_bins(panel, found)
+        panel.set_title(title_of(found.source), fontsize=8.5, pad=18)
+        panel.set(xlim=(0, 1), ylim=(0, 1))
+        _write_ece(panel, found)
+        _quarters(panel)
+    figure.supxlabel("confidence", fontsize=9)
+    figure.supylabel("share right", fontsize=9)
+    legend(figure, axes)
+    return figure
+
+
+def draw_distributions(benchmark: BenchmarkMeasures) -> Figure:
+    """Rollouts by confidence: the right ones upwards, the wrong ones downwards (RLCM App. D)."""
+    columns = _columns(len(benchmark.sources))
+    figure, axes = panels(len(benchmark.sources), columns, 1.95 if columns > 2 else 2.6)
+    for panel, found in zip(axes, benchmark.sources, strict=True):
+        edges = np.linspace(0, 1, len(found.right) + 1)
+        n_rollouts = max(sum(found.right) + sum(found.wrong), 1)
+        for counts, sign, color, label in (
+            (found.right, 1, BLUE, "right"),
+            (found.wrong, -1, ORANGE, "wrong"),
+        ):
+            share = sign * np.array(counts) / n_rollouts
+            panel.stairs(share, edges, fill=True, color=color, label=label)
+        panel.axhline(0, color=INK, linewidth=0.8)
+        panel.axvline(found.mean, color=INK, linewidth=1.1, linestyle=DASHES, label="mean")
+        panel.axvline(found.median, color=INK, linewidth=1.4, linestyle=DOTS, label="median")
+        panel.set_title(title_of(found.source), fontsize=8.5)
+        panel.set_xlim(0, 1)
+        percent_axis(panel, "y", 4)
+        panel.yaxis.set_major_formatter(lambda share, _: rate(abs(round(share, 9))))
+        panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    figure.supxlabel("confidence", fontsize=9)
+    figure.supylabel("share of the rollouts", fontsize=9)
+    legend(figure, axes)
+    return figure
+
+
+def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
+    """Share wrong among the surest against how many they are, a line per source."""
+    columns = min(len(benchmarks), 3)
+    figure, axes = panels(len(benchmarks), columns, 3.4 if columns == 1 else 2.5)
+    single = len(benchmarks) == 1
+    for panel, benchmark in zip(axes, benchmarks, strict=True):
+        for found in benchmark.sources:
+            look = LOOKS[found.source]
+            label = title_of(found.source)
+            if single:
+                label += f" ({number(found.metrics['aurc'])})"
+            panel.plot(
+                [0, *found.coverage],
+                [found.risk[0], *found.risk],
+                drawstyle="steps-pre",
+                label=label,
+                markevery=_spread(found.coverage, list(LOOKS).index(found.source)),
+                **look.line(),
+            )
+        panel.set_title("" if single else benchmark.title)
+        panel.set_xlim(0, 1)
+        panel.set_ylim(bottom=0)
+        percent_axis(panel, "x", 5 if columns < 3 else 2)
+        percent_axis(panel, "y", 5)
+    figure.supxlabel("share answered, the surest first", fontsize=9)
+    figure.supylabel("share wrong of these", fontsize=9)
+    legend(figure, axes)
+    return figure
+
+
+def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
+    """AUROC over all rollouts, and within each question, with intervals."""
+    most = max(len(benchmark.sources) for benchmark in benchmarks)
+    columns = min(len(benchmarks), 2)
+    figure, axes = panels(len(benchmarks), columns, 0.75 + 0.3 * most)
+    left = min(0.46, *(_lowest(found) - 0.02 for b in benchmarks for found in b.sources))
+    for place, (panel, benchmark) in enumerate(zip(axes, benchmarks, strict=True)):
+        panel.axvline(0.5, color=INK, linewidth=1, linestyle=DASHES, label="chance")
+        for row, found in enumerate(benchmark.sources):
+            _draw_rank(panel, found, row)
+        panel.set_yticks(
+            range(len(benchmark.sources)), [title_of(s.source) for s in benchmark.sources]
+        )
+        if place % columns:
+            panel.tick_params(labelleft=False)
+        panel.set_ylim(len(benchmark.sources) - 0.4, -0.6)
+        panel.set_title("" if len(benchmarks) == 1 else benchmark.title)
+        panel.xaxis.set_major_locator(MaxNLocator(6))
+        panel.set_xlim(left, 1)
+    figure.supxlabel("AUROC", fontsize=9)
+    legend(figure, axes)
+    return figure
+
+
+def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
+    """Accuracy by confidence, gaps as lines; at the foot how many rollouts a bin has."""
+    most = max(b.count for b in found.bins)
+    panel.bar(
+        [b.low for b in found.bins],
+        [FOOT * b.count / most for b in found.bins],
+        [b.high - b.low for b in found.bins],
+        align="edge",
+        color=GRID,
+        zorder=0.5,
+        label="rollouts (on a scale of their own)",
+    )
+    panel.plot([0, 1], [0, 1], color=INK, linewidth=1, label="accuracy = confidence")
+    panel.vlines(
+        [b.confidence for b in found.bins],
+        [min(b.accuracy, b.confidence) for b in found.bins],
+        [max(b.accuracy, b.confidence) for b in found.bins],
+        color=MUTED,
+        linewidth=1,
+    )
+    for label, color, sure in (
+        ("too sure", ORANGE, True),
+        ("not sure enough", BLUE, False),
+    ):
+        bins = [b for b in found.bins if (b.confidence > b.accuracy) == sure]
+        if not bins:
+            continue
+        panel.plot(
+            [b.confidence for b in bins],
+            [b.accuracy for b in bins],
+            "s" if sure else "o",
+            color=color,
+            markersize=4.5,
+            clip_on=False,
+            label=label,
+            zorder=3,
+        )
+
+
+def _write_ece(panel: Axes, found: SourceMeasures) -> None:
+    """Between title and panel."""
+    panel.text(
+        0,
+        1.07,
+        f"ECE {number_in_full(found.metrics['ece'])}",
+        transform=panel.transAxes,
+        fontsize=7.2,
+        color=MUTED,
+    )
+
+
+def _draw_rank(panel: Axes, found: SourceMeasures, row: int) -> None:
+    for name, label, offset, face in (
+        ("auroc", "over all rollouts", -0.13, PAPER),
+        ("within_auroc", "within each question", 0.13, BLUE),
+    ):
+        estimate = found.metrics[name]
+        if estimate.value is None:
+            continue
+        if estimate.low is not None and estimate.high is not None:
+            panel.hlines(row + offset, estimate.low, min(estimate.high, 1), color=BLUE)
+        panel.plot(estimate.value, row + offset, "o", color=BLUE, markerfacecolor=face, label=label)
+
+
+def _lowest(found: SourceMeasures) -> float:
+    """The lowest figure of a source's ranking, its interval included."""
+    estimates = (found.metrics["auroc"], found.metrics["within_auroc"])
+    bounds = [bound for e in estimates for bound in (e.value, e.low) if bound is not None]
+    return min(bounds, default=0.5)
+
+
+def _columns(n: int) -> int:
+    return 4 if n > 6 or n == 4 else 3
+
+
+def _quarters(panel: Axes) -> None:
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+
+
+def _spread(x: Sequence[float], first: int) -> list[int]:
+    """Points of a line for its markers, about five along x, others for each line."""
+    at = 0.12 + 0.024 * first + np.arange(5) * 0.19
+    index = np.searchsorted(np.array(x), at) + 1
+    return sorted({int(i) for i in index if i <= len(x)})

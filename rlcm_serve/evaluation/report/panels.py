@@ -1,0 +1,108 @@
+"""Small multiples: panels of one figure, their axes, curves with intervals, one legend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from calibration.estimates import Estimate
+from calibration.report.ink import WIDTH
+from calibration.report.words import rate
+from rlcm_serve.evaluation.report.looks import Look
+
+_TITLE_CHARACTERS = 0.06
+"""Width of a letter of a legend, inches."""
+
+
+def panels(n: int, columns: int, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure of n panels, filled row by row; what is left of the last row stays empty.
+
+    Args:
+        n: panels, at least 1.
+        columns: at most so many in a row.
+        height: of one row, inches.
+    """
+    columns = min(n, columns)
+    rows = math.ceil(n / columns)
+    figure = Figure(figsize=(WIDTH, 0.55 + rows * height), layout="constrained")
+    every = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for spare in every[n:]:
+        spare.remove()
+    return figure, every[:n]
+
+
+def rows_of_panels(n: int, columns: int, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """A figure of n rows, each with all columns: one row for each benchmark."""
+    figure, axes = panels(n * columns, columns, height)
+    return figure, [axes[row * columns : (row + 1) * columns] for row in range(n)]
+
+
+def percent_axis(axes: Axes, which: str, ticks: int = 6) -> None:
+    """Shares in [0, 1] as percentages."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: rate(round(share, 9))))
+
+
+def tokens_axis(axes: Axes, ticks: int = 5) -> None:
+    """Tokens, from 0, with commas for thousands."""
+    axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
+    axes.set_xlim(left=0)
+
+
+def drawable(values: Iterable[float | None]) -> list[float]:
+    """Values with a gap of the line where one is unknown."""
+    return [math.nan if value is None else value for value in values]
+
+
+def draw_curve(
+    axes: Axes,
+    x: Sequence[float],
+    estimates: Sequence[Estimate],
+    look: Look,
+    label: str,
+    band: bool = True,
+) -> None:
+    """A line through what is defined, its intervals as a band."""
+    known = [(at, e) for at, e in zip(x, estimates, strict=True) if e.value is not None]
+    axes.plot(
+        [at for at, _ in known],
+        drawable(e.value for _, e in known),
+        label=label,
+        markevery=_every(len(known)),
+        **look.line(),
+    )
+    bounded = [(at, e.low, e.high) for at, e in known if e.low is not None and e.high is not None]
+    if band and bounded:
+        at, low, high = zip(*bounded, strict=True)
+        axes.fill_between(at, low, high, color=look.color, alpha=0.14, linewidth=0)
+
+
+def legend(figure: Figure, axes: Iterable[Axes], upside: bool = True) -> None:
+    """One legend for all panels, every label once, in as many columns as fit."""
+    entries = {
+        label: handle
+        for panel in axes
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    if not entries:
+        return
+    longest = max(map(len, entries))
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside upper left" if upside else "outside lower left",
+        ncols=max(1, min(len(entries), int(WIDTH / (_TITLE_CHARACTERS * longest + 0.55)))),
+        columnspacing=1.4,
+        handlelength=2.6,
+    )
+
+
+def _every(n: int) -> int:
+    """So that a line has about ten markers."""
+    return max(1, n // 10)

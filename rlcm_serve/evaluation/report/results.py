@@ -1,0 +1,177 @@
+"""The first things to know: how often the model is right, and how true its confidence is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from calibration.estimates import Estimate
+from calibration.report.words import count, percent
+from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures
+from rlcm_serve.evaluation.report import html
+from rlcm_serve.evaluation.report.html import Card, Cell, Row
+from rlcm_serve.evaluation.report.looks import is_probability, title_of
+from rlcm_serve.evaluation.report.section import Section, own_source
+from rlcm_serve.evaluation.report.words import (
+    UNDEFINED,
+    listed,
+    number,
+    number_interval,
+    share,
+    share_in_full,
+    share_interval,
+    tokens,
+)
+
+UNKNOWN = Estimate(None)
+
+
+def headline(run: RunMeasures) -> str:
+    """The run in one or two sentences."""
+    if len(run.benchmarks) == 1:
+        (benchmark,) = run.benchmarks
+        right = f"It answers {share_in_full(benchmark.accuracy)} of {benchmark.title} right."
+    else:
+        titles = listed([benchmark.title for benchmark in run.benchmarks])
+        accuracy = mean([benchmark.accuracy for benchmark in run.benchmarks])
+        right = f"Over {titles} it answers {share(accuracy)} right, each benchmark counted alike."
+    gap = _gap(run)
+    if gap is None or not is_probability(run.source):
+        return right
+    name = title_of(run.source)
+    if abs(gap) < 0.005:
+        return f"{right} Its confidence ({name}) is on average as high as that."
+    direction = "too sure" if gap > 0 else "not sure enough"
+    return f"{right} Its confidence ({name}) is on average {100 * abs(gap):.1f} points {direction}."
+
+
+def cards(run: RunMeasures) -> str:
+    """The few figures to take away, means over benchmarks where there are several."""
+    own = [own_source(run, benchmark) for benchmark in run.benchmarks]
+    metrics = [found.metrics for found in own if found]
+    several = len(run.benchmarks) > 1
+    accuracy = mean([b.accuracy for b in run.benchmarks])
+    thought = mean([b.tokens for b in run.benchmarks])
+    shown = [Card("accuracy (Pass@1)", share(accuracy), _under(accuracy, share_interval, several))]
+    for name, title in (("ece", "calibration error (ECE)"), ("auroc", "ranking (AUROC)")):
+        if metrics:
+            found = mean([of.get(name, UNKNOWN) for of in metrics])
+            shown.append(Card(title, number(found), _under(found, number_interval, several)))
+    shown.append(
+        Card(
+            "tokens per rollout",
+            tokens(thought.value or 0),
+            "reasoning and answer" + ("; mean over benchmarks" if several else ""),
+        )
+    )
+    return html.cards(shown)
+
+
+def section(run: RunMeasures) -> Section:
+    """The main table (RLCM Table 1)."""
+    rows = [row for benchmark in run.benchmarks for row in _rows(run, benchmark)]
+    if len(run.benchmarks) > 1:
+        rows.append(_overall(run))
+    caption = (
+        f"Confidence: {title_of(run.source)}, at the end of each rollout. Intervals are 95 %, by "
+        "resampling problems. Accuracy: higher is better; PCE and ECE: lower is better. Where PCE "
+        "equals ECE, all of the error is overconfidence. Ended: rollouts that ended by themselves, "
+        "not by the budget. No answer: rollouts without a readable one."
+    )
+    head = [
+        "benchmark", "problems", "accuracy", "PCE", "ECE",
+        "tokens", "ended", "no answer",
+    ]  # fmt: skip
+    content = [html.table(caption, head, rows)]
+    if not is_probability(run.source):
+        content.append(
+            html.note(
+                f"The confidence of this run ({title_of(run.source)}) does not claim to be the "
+                "probability of being right: PCE and ECE say only how far its scale is from one."
+            )
+        )
+    return Section(
+        "results",
+        "Accuracy and calibration",
+        "How often is a single rollout right, and does its confidence say so? Rollouts without a "
+        "readable answer count as wrong.",
+        tuple(content),
+    )
+
+
+def mean(estimates: Sequence[Estimate]) -> Estimate:
+    """Over benchmarks, each counted alike, without an interval; of a single one, it as it is."""
+    if len(estimates) == 1:
+        return estimates[0]
+    values = [estimate.value for estimate in estimates if estimate.value is not None]
+    if not values or len(values) < len(estimates):
+        return UNKNOWN
+    return Estimate(sum(values) / len(values))
+
+
+def _rows(run: RunMeasures, benchmark: BenchmarkMeasures) -> list[Row]:
+    own = own_source(run, benchmark)
+    metrics = own.metrics if own else {}
+    whole = Row(
+        benchmark.title,
+        [
+            Cell(f"{benchmark.n_problems:,}", count(benchmark.n_rollouts, "rollout")),
+            Cell(share(benchmark.accuracy), share_interval(benchmark.accuracy)),
+            *(
+                Cell(
+                    number(metrics.get(name, UNKNOWN)), number_interval(metrics.get(name, UNKNOWN))
+                )
+                for name in ("pce", "ece")
+            ),
+            Cell(number(benchmark.tokens, 0), number_interval(benchmark.tokens, 0)),
+            Cell(percent(benchmark.natural)),
+            Cell(percent(benchmark.unread)),
+        ],
+    )
+    parts = [
+        Row(
+            part.name,
+            [
+                Cell(f"{part.n_problems:,}"),
+                Cell(share(part.accuracy), share_interval(part.accuracy)),
+                Cell(number(part.pce), number_interval(part.pce)),
+                Cell(number(part.ece), number_interval(part.ece)),
+                *[Cell("")] * 3,
+            ],
+            indented=True,
+        )
+        for part in benchmark.parts
+    ]
+    return [whole, *parts]
+
+
+def _overall(run: RunMeasures) -> Row:
+    own = [own_source(run, benchmark) for benchmark in run.benchmarks]
+    errors = [
+        mean([found.metrics.get(name, UNKNOWN) if found else UNKNOWN for found in own])
+        for name in ("pce", "ece")
+    ]
+    return Row(
+        "mean of the benchmarks",
+        [
+            Cell(""),
+            Cell(share(mean([benchmark.accuracy for benchmark in run.benchmarks]))),
+            *(Cell(number(error)) for error in errors),
+            Cell(number(mean([benchmark.tokens for benchmark in run.benchmarks]), 0)),
+            Cell(""),
+            Cell(""),
+        ],
+    )
+
+
+def _under(estimate: Estimate, interval: Callable[[Estimate], str], several: bool) -> str:
+    if several:
+        return "mean of the benchmarks"
+    text = interval(estimate)
+    return f"95 %: {text}" if text else UNDEFINED
+
+
+def _gap(run: RunMeasures) -> float | None:
+    """Mean confidence minus accuracy, averaged over benchmarks; None without either."""
+    own = [(own_source(run, benchmark), benchmark.accuracy.value) for benchmark in run.benchmarks]
+    gaps = [found.mean - value for found, value in own if found and value is not None]
+    return sum(gaps) / len(gaps) if gaps and len(gaps) == len(own) else None

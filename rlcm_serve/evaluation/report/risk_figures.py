@@ -1,0 +1,216 @@
+"""Figures of controlled risk: target and what came of it, its tokens, and the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
+
+from calibration.report.ink import BLUE, INK, MUTED, PAPER, TINT
+from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled
+from rlcm_serve.evaluation.report.looks import (
+    DASH_DOT,
+    DASHES,
+    DOTS,
+    LOOKS,
+    SOLID,
+    Look,
+    title_of,
+)
+from rlcm_serve.evaluation.report.panels import (
+    drawable,
+    legend,
+    panels,
+    percent_axis,
+    rows_of_panels,
+)
+
+APART = 5
+"""Between the points of two policies for one target, points of print."""
+MOST_ADDED = 0.15
+"""Errors shown of a frontier: up to so much above the full budget's."""
+
+
+def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
+    """Target against realised risk with intervals, a panel per source that has any."""
+    sources = certified_sources(benchmark)
+    columns = 4 if len(sources) > 6 or len(sources) == 4 else 3
+    figure, axes = panels(len(sources), columns, 2.1 if min(len(sources), columns) > 2 else 3.0)
+    right = min(1.0, 1.12 * max(found.alpha for found in benchmark.controlled))
+    highest = [
+        found.realised.high
+        for found in benchmark.controlled
+        if found.realised and found.realised.high is not None
+    ]
+    top = min(1.0, max([right, *(1.06 * high for high in highest)]))
+    for panel, source in zip(axes, sources, strict=True):
+        panel.fill_between(
+            [0, right], [0, right], top, color=TINT, linewidth=0, label="above target"
+        )
+        panel.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
+        of_source = [found for found in benchmark.controlled if found.source == source]
+        _draw_realised(panel, of_source)
+        panel.set_title(title_of(source), fontsize=8.5)
+        panel.set(xlim=(0, right), ylim=(0, top))
+        percent_axis(panel, "x", 4)
+        percent_axis(panel, "y", 5)
+    figure.supxlabel("target α", fontsize=9)
+    figure.supylabel("realised risk", fontsize=9)
+    legend(figure, axes)
+    return figure
+
+
+def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
+    """Tokens and answers against target: a row per benchmark, a line per source and origin."""
+    figure, rows = rows_of_panels(len(benchmarks), 2, 2.7 if len(benchmarks) == 1 else 2.2)
+    for (spent, answered), benchmark in zip(rows, benchmarks, strict=True):
+        spent.axhline(1, color=INK, linewidth=1, linestyle=DASHES, label="at the full budget")
+        n_certificates = 0
+        for found in _lines(benchmark.controlled):
+            source, origin = found[0].source, found[0].origin
+            label, style = title_of(source), LOOKS[source].line(hollow=True)
+            if is_certificate(origin):
+                label += f", {origin}"
+                style = _of_certificate(source, n_certificates)
+                n_certificates += 1
+            alphas = [at.alpha for at in found]
+            spent.plot(alphas, drawable(tokens_share(at) for at in found), label=label, **style)
+            answered.plot(alphas, drawable(at.answered for at in found), label=label, **style)
+        for panel in (spent, answered):
+            percent_axis(panel, "x", 5)
+            percent_axis(panel, "y", 5)
+            panel.set_xlim(left=0)
+            panel.set_ylim(bottom=0)
+        answered.set_ylim(0, 1.04)
+        if len(benchmarks) > 1:
+            spent.set_ylabel(benchmark.title)
+    rows[0][0].set_title("tokens, share of the full budget's")
+    rows[0][1].set_title("questions answered")
+    figure.supxlabel("target α", fontsize=9)
+    legend(figure, [panel for row in rows for panel in row])
+    return figure
+
+
+def draw_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
+    """Tokens against error along each source's thresholds."""
+    columns = min(len(benchmarks), 3)
+    figure, axes = panels(len(benchmarks), columns, 3.5 if columns == 1 else 2.5)
+    for panel, benchmark in zip(axes, benchmarks, strict=True):
+        for frontier in benchmark.frontiers:
+            panel.plot(
+                frontier.tokens,
+                frontier.error,
+                label=title_of(frontier.source),
+                markevery=max(1, len(frontier.tokens) // 10),
+                **LOOKS[frontier.source].line(),
+            )
+        panel.plot(
+            1, max(f.error[0] for f in benchmark.frontiers), "o", color=INK, markersize=9,
+            markerfacecolor="none", markeredgewidth=1.4, label="full budget", zorder=4,
+        )  # fmt: skip
+        panel.set_title("" if len(benchmarks) == 1 else benchmark.title)
+        _near_full_budget(panel, benchmark)
+        percent_axis(panel, "x", 5 if columns < 3 else 3)
+        percent_axis(panel, "y", 5)
+    figure.supxlabel(
+        "tokens, share of the full budget's, those of the readings included", fontsize=9
+    )
+    figure.supylabel("share answered wrong", fontsize=9)
+    legend(figure, axes)
+    return figure
+
+
+def certified_sources(benchmark: BenchmarkMeasures) -> list[str]:
+    """Sources with a certified policy at some target."""
+    return list(dict.fromkeys(f.source for f in benchmark.controlled if f.reason is None))
+
+
+def is_certificate(origin: str) -> bool:
+    """Whether its policies come with a certificate, and not from a fit for this report."""
+    return origin.startswith("certificate")
+
+
+def tokens_share(found: Controlled) -> float | None:
+    """Tokens as a share of the full budget's; None where nothing is certified."""
+    if found.tokens is None or not found.full_tokens:
+        return None
+    return found.tokens / found.full_tokens
+
+
+def _near_full_budget(panel: Axes, benchmark: BenchmarkMeasures) -> None:
+    """Leaves out where so many answers are wrong that nobody would stop there."""
+    errors = [error for frontier in benchmark.frontiers for error in frontier.error]
+    full = max(frontier.error[0] for frontier in benchmark.frontiers)
+    top = min(max(errors), full + MOST_ADDED)
+    shown = [
+        tokens
+        for frontier in benchmark.frontiers
+        for tokens, error in zip(frontier.tokens, frontier.error, strict=True)
+        if error <= top
+    ]
+    low, high = min(shown), max(1.0, *shown)
+    margin = 0.03 * (high - low) + 0.005
+    height = top - min(errors) + 0.01
+    panel.set_xlim(low - margin, high + margin)
+    panel.set_ylim(max(0.0, min(errors) - 0.06 * height), top + 0.06 * height)
+
+
+def _draw_realised(panel: Axes, of_source: Sequence[Controlled]) -> None:
+    """Every origin's points, a little apart; crosses where none of them is certified."""
+    certified = [found for found in of_source if found.reason is None]
+    origins = list(dict.fromkeys(found.origin for found in certified))
+    for place, origin in enumerate(origins):
+        own = [found for found in certified if found.origin == origin]
+        aside = APART * (place - (len(origins) - 1) / 2)
+        _draw_origin(panel, own, aside, is_certificate(origin))
+    unmet = sorted({f.alpha for f in of_source} - {f.alpha for f in certified})
+    if unmet:
+        panel.plot(unmet, [0] * len(unmet), "x", color=MUTED, clip_on=False, label="not certified")
+
+
+def _draw_origin(panel: Axes, own: Sequence[Controlled], aside: float, certificate: bool) -> None:
+    """Points with their intervals, moved aside by so many points of print."""
+    figure = panel.get_figure(root=True)
+    known = [
+        (found.alpha, found.realised)
+        for found in own
+        if found.realised is not None and found.realised.value is not None
+    ]
+    if figure is None or not known:
+        return
+    moved = panel.transData + ScaledTranslation(aside / 72, 0, figure.dpi_scale_trans)
+    for alpha, realised in known:
+        bounds = drawable((realised.low, realised.high))
+        panel.plot([alpha, alpha], bounds, color=BLUE, linewidth=1.3, transform=moved)
+    panel.plot(
+        [alpha for alpha, _ in known],
+        drawable(realised.value for _, realised in known),
+        "o" if certificate else "D",
+        color=BLUE,
+        markersize=5,
+        markerfacecolor=BLUE if certificate else PAPER,
+        label="under a certificate" if certificate else "fitted for this report",
+        transform=moved,
+        zorder=3,
+    )
+
+
+def _of_certificate(source: str, number: int) -> dict[str, Any]:
+    """Filled, in its source's colour; several are told apart by marker and dashes."""
+    markers, dashes = "osD^", (SOLID, DASHES, DOTS, DASH_DOT)
+    look = Look(LOOKS[source].color, markers[number % 4], dashes[number % 4])
+    return look.line()
+
+
+def _lines(controlled: Iterable[Controlled]) -> Iterator[list[Controlled]]:
+    """Those with tokens, by source and origin, by rising target."""
+    shown = sorted(
+        (found for found in controlled if tokens_share(found) is not None),
+        key=lambda found: (list(LOOKS).index(found.source), found.origin, found.alpha),
+    )
+    for _, line in groupby(shown, key=lambda found: (found.source, found.origin)):
+        yield list(line)

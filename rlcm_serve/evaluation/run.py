@@ -1,0 +1,79 @@
+"""A finished run, read back, to be compared with others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from calibration.scores import Scored
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.measures import RunMeasures
+from rlcm_serve.evaluation.recorded import Recorded
+from rlcm_serve.evaluation.run_folder import RunFolder
+from rlcm_serve.evaluation.sources import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's figures, and the rollouts behind them.
+
+    Attributes:
+        name: what it is called in a comparison.
+        source: of the confidence that it is compared by.
+        measures: its figures.
+        manifest: what it was made with.
+    """
+
+    name: str
+    source: Source
+    measures: RunMeasures
+    manifest: dict[str, Any]
+    folder: RunFolder
+
+    @classmethod
+    def load(cls, spec: str) -> Self:
+        """The run of `[NAME=]FOLDER[:SOURCE]`; by default the folder's name and the run's source.
+
+        Raises:
+            RequestRefused: the folder holds no finished run, or there is no such source in it.
+        """
+        name, _, place = spec.rpartition("=")
+        path, _, source = place.rpartition(":")
+        if source not in list(Source) or not path:
+            path, source = place, ""
+        folder = RunFolder(Path(path))
+        manifest = folder.manifest()
+        try:
+            text = folder.metrics_file.read_bytes()
+            measures = msgspec.json.decode(text, type=RunMeasures)
+        except (OSError, msgspec.DecodeError) as error:
+            raise RequestRefused(
+                "run",
+                f"{path} holds no figures ({error}): let `rlcm eval --out {path}` finish first",
+            ) from error
+        chosen = Source(source or measures.source)
+        for benchmark in measures.benchmarks:
+            known = [one.source for one in benchmark.sources]
+            if chosen not in known:
+                raise RequestRefused(
+                    "run",
+                    f"{path} has no confidence by {chosen} on {benchmark.title}: take one of "
+                    f"{', '.join(known)}",
+                )
+        return cls(name or Path(path).resolve().name, chosen, measures, manifest, folder)
+
+    def recorded(self, benchmark: str) -> Recorded:
+        """The rollouts of a benchmark."""
+        own = Source(self.measures.source)
+        return Recorded.read(self.folder.benchmark(benchmark).traces, own)
+
+    def scored(self, benchmark: str, source: str) -> Scored:
+        """A benchmark's rollouts as they ended, under a source of confidence."""
+        return self.recorded(benchmark).scored(Source(source))
+
+    def problem_ids(self, benchmark: str) -> tuple[str, ...]:
+        """Its problems, as `Scored.problem_R` numbers them."""
+        return self.recorded(benchmark).own.problem_ids

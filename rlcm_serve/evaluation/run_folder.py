@@ -1,0 +1,263 @@
+"""A run on disk: what it was made with, its rollouts, their grades, its figures.
+
+run.json                  what the rollouts were made with
+grades.txt                verdicts, by a digest of grader, answer and reference
+BENCHMARK/journal.jsonl   rollouts while they are made; a kill loses none of it
+BENCHMARK/rollouts.parquet, readings.parquet   the same, once all are there
+BENCHMARK/traces.parquet  graded, for `rlcm fit` and for measuring
+metrics.json, report.html, figures/
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
+from rlcm_serve.journal import Journal
+from rlcm_serve.labelled_problems import LabelledProblem, read_problems
+from rlcm_serve.recording import Key
+
+_READING = [field.name for field in fields(Reading)]
+_ROLLOUT = [field.name for field in fields(RolloutRecord) if field.name != "readings"]
+_KINDS = {
+    "problem_id": pa.string(),
+    "rollout": pa.int64(),
+    "text": pa.large_string(),
+    "tokens": pa.int64(),
+    "natural": pa.bool_(),
+    "own_text": pa.large_string(),
+    "own_answer": pa.string(),
+    "own_tokens": pa.int64(),
+    "own_verbalised": pa.float64(),
+    "signals": pa.map_(pa.string(), pa.float64()),
+    "answers": pa.list_(pa.string()),
+    "answer_tokens": pa.list_(pa.int64()),
+    "answer_probability": pa.float64(),
+    "entropy": pa.float64(),
+    "verbalised": pa.float64(),
+    "verbalised_tokens": pa.int64(),
+}
+
+
+class RolloutJournal(Journal):
+    """A journal of rollouts, beside those of an earlier run that are whole already."""
+
+    def __init__(self, path: Path, settings: dict[str, Any], finished: Iterable[Key]) -> None:
+        super().__init__(path, settings)
+        self._finished = set(finished)
+
+    def keys(self) -> set[Key]:
+        """Which rollouts are there."""
+        return self._finished | {record.key for record in self.records()}
+
+    def records(self) -> Iterator[RolloutRecord]:
+        """Those in the journal."""
+        return map(RolloutRecord.from_json, self.rows())
+
+    def append(self, recording: RolloutRecord, /) -> None:
+        """Adds one."""
+        self.add(recording.to_json())
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkFolder:
+    """One benchmark's part of a run."""
+
+    path: Path
+
+    @property
+    def traces(self) -> Path:
+        """The graded table."""
+        return self.path / "traces.parquet"
+
+    @property
+    def noted(self) -> Path:
+        """The problems."""
+        return self.path / "problems.jsonl"
+
+    @property
+    def journal(self) -> Path:
+        """Rollouts that are not yet in the tables."""
+        return self.path / "journal.jsonl"
+
+    @property
+    def rollouts(self) -> Path:
+        """Rollouts with their texts."""
+        return self.path / "rollouts.parquet"
+
+    @property
+    def readings(self) -> Path:
+        """What was read and forced at their checkpoints."""
+        return self.path / "readings.parquet"
+
+    def begin(self, problems: Sequence[LabelledProblem]) -> None:
+        """Notes these problems beside those that are noted already.
+
+        Raises:
+            RequestRefused: one of them was another problem when rollouts of it were made.
+        """
+        known = {problem.id: problem for problem in self.problems()}
+        for problem in problems:
+            if known.setdefault(problem.id, problem) != problem:
+                raise RequestRefused(
+                    "out",
+                    f"{self.path} holds rollouts of problem {problem.id!r} with another text or "
+                    "reference: give another folder",
+                )
+        self.path.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps(asdict(problem)) + "\n" for problem in known.values())
+        write_text(self.noted, "".join(lines))
+
+    def problems(self) -> list[LabelledProblem]:
+        """All problems that the part was ever begun with."""
+        return read_problems(self.noted) if self.noted.exists() else []
+
+    def finished(self) -> list[Key]:
+        """The rollouts in the tables."""
+        if not self.rollouts.exists():
+            return []
+        table = pq.read_table(self.rollouts, columns=["problem_id", "rollout"])
+        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+    def read(self) -> Iterator[RolloutRecord]:
+        """The rollouts in the tables, by problem and number."""
+        if not self.rollouts.exists():
+            return
+        readings: dict[Key, list[Reading]] = {}
+        for row in _rows(self.readings):
+            key = row.pop("problem_id"), row.pop("rollout")
+            row["signals"] = dict(row["signals"])
+            row["answers"], row["answer_tokens"] = (
+                tuple(row["answers"]),
+                tuple(row["answer_tokens"]),
+            )
+            readings.setdefault(key, []).append(Reading(**row))
+        for row in _rows(self.rollouts):
+            own = tuple(readings[row["problem_id"], row["rollout"]])
+            yield RolloutRecord(**row, readings=own)
+
+    def texts(self) -> dict[Key, str]:
+        """The reasoning of each rollout."""
+        table = pq.read_table(self.rollouts, columns=["problem_id", "rollout", "text"])
+        ids, numbers, texts = (column.to_pylist() for column in table.columns)
+        return dict(zip(zip(ids, numbers, strict=True), texts, strict=True))
+
+    def write(self, records: Iterable[RolloutRecord]) -> None:
+        """Puts these into the tables, in place of what they hold; then the journal may go."""
+        ordered = sorted(records, key=lambda record: record.key)
+        rollouts = _table(
+            [[getattr(record, name) for record in ordered] for name in _ROLLOUT], _ROLLOUT
+        )
+        rows = [(record, reading) for record in ordered for reading in record.readings]
+        keys = [[record.problem_id for record, _ in rows], [record.rollout for record, _ in rows]]
+        values = [[_plain(getattr(reading, name)) for _, reading in rows] for name in _READING]
+        readings = _table(keys + values, ["problem_id", "rollout", *_READING])
+        # The readings first: a table of rollouts says that they are whole.
+        write_table(self.readings, readings)
+        write_table(self.rollouts, rollouts)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """A run's folder, which may not be there yet."""
+
+    path: Path
+
+    @property
+    def manifest_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.json"
+
+    @property
+    def grades_file(self) -> Path:
+        return self.path / "grades.txt"
+
+    def benchmark(self, name: str) -> BenchmarkFolder:
+        """The part of one benchmark."""
+        return BenchmarkFolder(self.path / name)
+
+    def begin(self, manifest: dict[str, Any]) -> Self:
+        """Notes what the run is made with, or sees that it is what the folder was begun with.
+
+        Raises:
+            RequestRefused: the folder holds a run of other settings; the message names them.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise RequestRefused("out", f"{self.path} is a file: give a folder for the run")
+        if self.manifest_file.exists():
+            begun = self.manifest()
+            differ = sorted(
+                name for name in {*begun, *manifest} if begun.get(name) != manifest.get(name)
+            )
+            if differ:
+                was = "; ".join(
+                    f"{name} was {begun.get(name)!r}, is {manifest.get(name)!r}" for name in differ
+                )
+                raise RequestRefused(
+                    "out", f"{self.path} holds a run of other settings ({was}): give another folder"
+                )
+            return self
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self.manifest_file, json.dumps(manifest, indent=2) + "\n")
+        return self
+
+    def manifest(self) -> dict[str, Any]:
+        """What the run was made with.
+
+        Raises:
+            RequestRefused: the folder holds no run.
+        """
+        try:
+            manifest: dict[str, Any] = json.loads(self.manifest_file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise RequestRefused(
+                "run", f"{self.path} holds no run ({error}): give a folder that `rlcm eval` wrote"
+            ) from error
+        return manifest
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text, "utf-8")
+    partial.replace(path)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    pq.write_table(table, partial, compression="zstd")
+    partial.replace(path)
+
+
+def _table(columns: list[list[Any]], names: list[str]) -> pa.Table:
+    kinds = pa.schema([(name, _KINDS[name]) for name in names])
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, kinds, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=kinds)
+
+
+def _plain(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, dict) else value
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()
+
+
+def plain_manifest(**values: Any) -> dict[str, Any]:
+    """Values as JSON gives them back."""
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=asdict))
+    return plain

@@ -1,0 +1,41 @@
+"""The confidence that a model states in words (RLCR, arXiv 2507.16806)."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = (
+    r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*"
+    r"(?:(?P<percent>\\?%|percent\b)|(?:/|out\s+of)\s*(?P<of>\d+))?"
+)
+_TAG = re.compile(r"<confidence>(.*?)(?:</confidence>|<|\Z)", re.DOTALL | re.IGNORECASE)
+_STATED = re.compile(
+    rf"\bconfiden(?:ce|t)\b(?:\s+(?:level|score))?\W*(?:is|of|:|=)?\s*{_NUMBER}", re.I
+)
+_SURE = re.compile(rf"{_NUMBER}\s+(?:confiden(?:t|ce)|sure|certain)\b", re.IGNORECASE)
+_ANY = re.compile(_NUMBER, re.IGNORECASE)
+
+
+def verbalised(text: str) -> float | None:
+    """The confidence stated last, in [0, 1]; None if none is, or none that can be read.
+
+    What is between `<confidence>` and `</confidence>` counts before all else, and has to be one
+    number. Then `Confidence: 80%`, `90 % sure` and the like. A number over 1 without a scale
+    (`80`) is of a hundred.
+    """
+    if tags := _TAG.findall(text):
+        numbers = list(_ANY.finditer(tags[-1]))
+        return _value(numbers[0]) if len(numbers) == 1 else None
+    stated = max((*_STATED.finditer(text), *_SURE.finditer(text)), key=re.Match.start, default=None)
+    return None if stated is None else _value(stated)
+
+
+def _value(found: re.Match[str]) -> float | None:
+    number = float(found["number"])
+    if found["of"]:
+        value = number / float(found["of"]) if float(found["of"]) else float("nan")
+    elif found["percent"] or number > 1:
+        value = number / 100
+    else:
+        value = number
+    return value if 0 <= value <= 1 else None

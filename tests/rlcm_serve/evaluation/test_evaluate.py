@@ -1,0 +1,193 @@
+import asyncio
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from calibration import read_traces
+from calibration.bootstrap import estimate_metrics
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.errors import EngineDead, RequestRefused
+from rlcm_serve.evaluation.evaluate import Asked, grade, measure, record
+from rlcm_serve.evaluation.grading.exact import ExactGrader
+from rlcm_serve.evaluation.loading import LoadedBenchmark
+from rlcm_serve.evaluation.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.run import Run
+from rlcm_serve.evaluation.run_folder import RunFolder
+from rlcm_serve.evaluation.sources import Source
+from rlcm_serve.labelled_problems import LabelledProblem, digest_problems
+from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
+
+PROBLEMS = tuple(LabelledProblem(f"p{i:02}", f"Dial {i}. A up 5.", "8") for i in range(20))
+BENCHMARK = LoadedBenchmark(
+    name="dials",
+    title="Dials",
+    problems=PROBLEMS,
+    parts={problem.id: f"level {i % 2}" for i, problem in enumerate(PROBLEMS)},
+    grader=ExactGrader(),
+    rollouts=3,
+    digest=digest_problems(PROBLEMS),
+)
+
+
+def scripts(count: int = 60, seed: int = 7) -> list[Script]:
+    """Rollouts whose confidence knows something of whether they are right."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(count):
+        right = bool(rng.random() < 0.6)
+        confidence = float(np.clip(rng.normal(0.7 if right else 0.4, 0.15), 0.01, 0.99))
+        made.append(
+            Script(
+                confidences=(0.3, confidence),
+                c_end=confidence,
+                ends_at=int(rng.integers(20, 90)),
+                own=rf"\boxed{{{8 if right else 5}}}",
+                forced=("8}", "5}", "8}"),
+                continued={r"<answer>\boxed{8}</answer><confidence>": "sure</confidence>"},
+                signals={"sequence-probability": float(rng.random()), "tail": 0.5},
+            )
+        )
+    return made
+
+
+def asked(out: Path, benchmark: LoadedBenchmark = BENCHMARK, rollouts: int | None = None) -> Asked:
+    return Asked(EngineSettings(), [benchmark], Source.PROBE, rollouts, answers=3, out=out)
+
+
+def run(to_do: Asked, engine: ScriptedEngine) -> None:
+    """All but the start of an engine, and the figures."""
+    console, folder = Console(file=io.StringIO()), RunFolder(to_do.out)
+    asyncio.run(record(engine, to_do, folder, console))
+    for benchmark in to_do.benchmarks:
+        grade(benchmark, to_do, engine.identity, folder, console)
+
+
+def counts(path: Path) -> tuple[int, int]:
+    """Problems and rollouts of the traces."""
+    traces = read_traces(path / "dials" / "traces.parquet")
+    return traces.n_problems, traces.n_rollouts
+
+
+class Finished(NamedTuple):
+    path: Path
+    engine: ScriptedEngine
+    printed: str
+    measured: BenchmarkMeasures
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A run with its figures and its report."""
+    path, engine, printed = tmp_path_factory.mktemp("run") / "one", ScriptedEngine(*scripts()), ""
+    run(asked(path), engine)
+    console = Console(file=io.StringIO(), width=400)
+    assert measure(asked(path), RunFolder(path), console).is_file()
+    printed = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    (measured,) = Run.load(str(path)).measures.benchmarks
+    return Finished(path, engine, printed, measured)
+
+
+def test_the_figures_are_those_of_the_rollouts(finished: Finished) -> None:
+    measured = finished.measured
+    right = sum("8" in (script.own or "") for script in finished.engine.scripts)
+    assert measured.n_rollouts == 60
+    assert measured.accuracy.value == pytest.approx(right / 60)
+    assert measured.natural == 1.0
+    assert measured.unread == 0.0
+    assert [part.name for part in measured.parts] == ["level 0", "level 1"]
+    probe, *others = measured.sources
+    assert probe.source == Source.PROBE
+    assert {one.source for one in others} == {
+        *(Source.SEQUENCE_PROBABILITY, Source.TAIL),
+        *(Source.ANSWER_PROBABILITY, Source.AGREEMENT, Source.ENTROPY),
+    }
+    scored = Run.load(str(finished.path)).scored("dials", "probe")
+    assert estimate_metrics(scored, ["ece"])["ece"] == probe.metrics["ece"]
+    assert sum(probe.right) == right
+    assert probe.votes.n == (1, 2, 3)
+    assert [point.tokens for point in measured.budgets] == [16, 32, 48, 64, 80]
+    assert {point.risk for point in measured.controlled} == {"selective", "error"}
+
+
+def test_its_traces_are_what_rlcm_fit_takes(finished: Finished) -> None:
+    assert read_traces(finished.path / "dials" / "traces.parquet").servable
+    assert counts(finished.path) == (20, 60)
+
+
+class Dying(ScriptedEngine):
+    """Dies as a number of thoughts have begun."""
+
+    def __init__(self, thoughts: int, made: Sequence[Script]) -> None:
+        super().__init__(*made)
+        self.left = thoughts
+
+    async def check_health(self) -> None:
+        self.dead = self.dead or len(self.policies) > self.left
+        await super().check_health()
+
+
+def test_a_run_that_was_interrupted_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
+    folder, console = RunFolder(tmp_path), Console(file=io.StringIO())
+    dying = Dying(90, scripts())
+    with pytest.raises(EngineDead):
+        asyncio.run(record(dying, asked(tmp_path, rollouts=5), folder, console))
+    kept = folder.benchmark("dials").journal.read_text().splitlines()[1:]
+    assert 0 < len(kept) < 100
+    second = ScriptedEngine(*scripts())
+    asyncio.run(record(second, asked(tmp_path, rollouts=5), folder, console))
+    assert len(second.policies) == 100 - len(kept)
+    assert not folder.benchmark("dials").journal.exists()
+    assert len(folder.benchmark("dials").finished()) == 100
+
+
+def test_rollouts_and_problems_can_be_added_and_fewer_can_be_asked_for(tmp_path: Path) -> None:
+    few = replace(BENCHMARK, problems=PROBLEMS[:12])
+    run(asked(tmp_path, few, rollouts=2), ScriptedEngine(*scripts()))
+    engine = ScriptedEngine(*scripts())
+    run(asked(tmp_path, rollouts=4), engine)
+    assert counts(tmp_path) == (20, 80)
+    assert len(engine.policies) == 80 - 24
+    again = ScriptedEngine(*scripts())
+    run(asked(tmp_path, few, rollouts=2), again)
+    assert counts(tmp_path) == (12, 24)
+    assert again.policies == []
+
+
+def test_another_engine_or_another_number_of_answers_takes_another_folder(tmp_path: Path) -> None:
+    run(asked(tmp_path), ScriptedEngine(*scripts()))
+    with pytest.raises(RequestRefused, match="answers was 3, is 4"):
+        run(replace(asked(tmp_path), answers=4), ScriptedEngine(*scripts()))
+    warmer = ScriptedEngine(*scripts())
+    warmer.identity = replace(warmer.identity, probe="p1")
+    with pytest.raises(RequestRefused, match="engine was"):
+        run(asked(tmp_path), warmer)
+
+
+def test_certificates_of_another_engine_are_left_out_and_it_is_said_why(
+    finished: Finished,
+) -> None:
+    assert finished.printed.count("is left out, for it is of another engine") == 1
+    assert not any("certificate" in point.origin for point in finished.measured.controlled)
+
+
+def test_a_run_is_named_by_its_folder_and_taken_by_its_own_source(finished: Finished) -> None:
+    path = finished.path
+    assert (Run.load(str(path)).name, Run.load(str(path)).source) == ("one", Source.PROBE)
+    named = Run.load(f"base={path}:agreement")
+    assert (named.name, named.source) == ("base", Source.AGREEMENT)
+    with pytest.raises(RequestRefused, match="no confidence by lowest-group on Dials"):
+        Run.load(f"{path}:lowest-group")
+
+
+def test_a_folder_without_figures_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RequestRefused, match="holds no run"):
+        Run.load(str(tmp_path))
+    RunFolder(tmp_path).begin({})
+    with pytest.raises(RequestRefused, match=r"let `rlcm eval --out .*` finish"):
+        Run.load(str(tmp_path))

@@ -1,0 +1,89 @@
+import asyncio
+import math
+
+import pytest
+
+from rlcm_serve.core import Drawing, TokenIds
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.grading.exact import ExactGrader
+from rlcm_serve.evaluation.recording import EvaluationRecorder
+from rlcm_serve.evaluation.rollouts import RolloutRecord
+from rlcm_serve.labelled_problems import LabelledProblem
+from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
+
+PROBLEM = LabelledProblem("p1", "A dial shows 3. A up 5.", "8")
+SIGNALS = {"sequence-probability": 0.9, "tail": 0.6, "lowest-group": 0.5}
+ASKED = r"<answer>\boxed{7}</answer><confidence>"
+NATURAL = Script(
+    confidences=(0.2, 0.6),
+    c_end=0.7,
+    ends_at=40,
+    own=r"<answer>\boxed{8}</answer><confidence>0.9</confidence>",
+    forced=("7}", "8}"),
+    continued={ASKED: "0.35</confidence>"},
+    signals=SIGNALS,
+)
+
+
+def record(script: Script, answers: int = 2) -> RolloutRecord:
+    recorder = EvaluationRecorder(ScriptedEngine(script), ExactGrader(), answers)
+    return asyncio.run(recorder.record(PROBLEM, rollout=3))
+
+
+def test_every_reading_has_its_signals_answers_entropy_and_what_is_said_of_the_first_answer() -> (
+    None
+):
+    record_ = record(NATURAL)
+    assert record_.key == ("p1", 3)
+    assert [reading.tokens for reading in record_.readings] == [16, 32, 40]
+    assert [reading.signals["probe"] for reading in record_.readings] == [0.2, 0.6, 0.7]
+    first = record_.readings[0]
+    assert {name: first.signals[name] for name in SIGNALS} == SIGNALS
+    assert first.answers == ("7", "8")
+    assert first.answer_tokens == (3, 3)
+    assert first.entropy == 0.5
+    assert first.verbalised == 0.35
+
+
+def test_the_models_own_answer_and_confidence_are_what_counts_at_its_end() -> None:
+    record_ = record(NATURAL)
+    assert record_.natural
+    assert (record_.own_answer, record_.own_verbalised) == ("8", 0.9)
+    assert record_.given(0) == ("7", 3)
+    assert record_.given(2) == ("8", record_.own_tokens)
+
+
+def test_without_an_answer_of_its_own_the_forced_one_counts_and_costs() -> None:
+    record_ = record(Script(confidences=(0.3,), ends_at=None, own=None, signals=SIGNALS))
+    assert not record_.natural
+    last = len(record_.readings) - 1
+    assert record_.given(last) == ("7", record_.own_tokens + 3)
+
+
+def test_the_probability_is_of_the_answers_own_tokens() -> None:
+    # The pieces are the first character, the rest, and the end; the answer `7` is the first alone.
+    script = Script(forced="7} and so on", signals=SIGNALS, log_prob=-0.25)
+    assert record(script).readings[0].answer_probability == pytest.approx(math.exp(-0.25))
+    longer = Script(forced="12}", signals=SIGNALS, log_prob=-0.25)
+    assert record(longer).readings[0].answer_probability == pytest.approx(math.exp(-0.5))
+
+
+def test_where_no_answer_can_be_read_nothing_is_said_of_it() -> None:
+    reading = record(Script(forced="no end", signals=SIGNALS)).readings[0]
+    assert reading.answers == (None, None)
+    assert reading.answer_probability is None
+    assert (reading.verbalised, reading.verbalised_tokens) == (None, 0)
+
+
+def test_a_record_survives_the_journal() -> None:
+    record_ = record(NATURAL)
+    assert RolloutRecord.from_json(record_.to_json()) == record_
+
+
+def test_a_problem_that_does_not_fit_is_named() -> None:
+    class Short(ScriptedEngine):
+        def check(self, prompt: TokenIds, drawing: Drawing) -> None:
+            raise RequestRefused("problem", "the prompt is too long")
+
+    with pytest.raises(RequestRefused, match=r"problem 'p1': the prompt is too long"):
+        EvaluationRecorder(Short(), ExactGrader()).check(PROBLEM)

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.run_folder import BenchmarkFolder, RolloutJournal, RunFolder
+from rlcm_serve.labelled_problems import LabelledProblem
+from tests.rlcm_serve.evaluation.records import CUT_OFF, NATURAL
+
+
+def test_rollouts_come_back_from_the_tables_as_they_were(tmp_path: Path) -> None:
+    folder = BenchmarkFolder(tmp_path)
+    folder.write([CUT_OFF, NATURAL])
+    assert list(folder.read()) == [NATURAL, CUT_OFF]
+    assert folder.finished() == [NATURAL.key, CUT_OFF.key]
+    assert folder.texts() == {NATURAL.key: NATURAL.text, CUT_OFF.key: CUT_OFF.text}
+
+
+def test_a_journal_counts_what_is_in_the_tables_and_what_a_kill_has_left(tmp_path: Path) -> None:
+    folder = BenchmarkFolder(tmp_path)
+    folder.write([NATURAL])
+    journal = RolloutJournal(folder.journal, {"grader": "exact 1"}, folder.finished())
+    journal.append(CUT_OFF)
+    with folder.journal.open("a") as file:
+        file.write('{"problem_id": "p1", "rollout": 2, "te')
+    again = RolloutJournal(folder.journal, {"grader": "exact 1"}, folder.finished())
+    assert again.keys() == {NATURAL.key, CUT_OFF.key}
+    assert list(again.records()) == [CUT_OFF]
+
+
+def test_a_run_of_other_settings_is_refused_and_the_difference_named(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "run").begin({"model": "a", "answers": 4})
+    RunFolder(tmp_path / "run").begin({"model": "a", "answers": 4})
+    with pytest.raises(RequestRefused, match=r"answers was 4, is 2.*another folder"):
+        RunFolder(tmp_path / "run").begin({"model": "a", "answers": 2})
+
+
+def test_a_problem_that_has_changed_is_refused(tmp_path: Path) -> None:
+    folder = BenchmarkFolder(tmp_path / "part")
+    folder.begin([LabelledProblem("p1", "2 + 2?", "4"), LabelledProblem("p2", "1 + 1?", "2")])
+    folder.begin([LabelledProblem("p2", "1 + 1?", "2"), LabelledProblem("p3", "3 + 3?", "6")])
+    assert [problem.id for problem in folder.problems()] == ["p1", "p2", "p3"]
+    with pytest.raises(RequestRefused, match=r"'p1' with another text"):
+        folder.begin([LabelledProblem("p1", "2 + 2?", "5")])
+
+
+def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(RequestRefused, match="holds no run"):
+        RunFolder(tmp_path).manifest()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RequestRefused, match="give a folder"):
+        RunFolder(tmp_path / "file").begin({})
