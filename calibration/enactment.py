@@ -47,11 +47,14 @@ class _Worth:
         outcome_RS: tokens, and whether it is answered and correct, as one number.
         class_RS: class of the answer; NO_ANSWER where none is given.
         confidence_RS: raw confidence.
+        readings_R: tokens that all of a rollout's readings cost; None if none cost any. A stop's
+            outcome has those up to it.
     """
 
     outcome_RS: NDArray[np.int64]
     class_RS: NDArray[np.int64]
     confidence_RS: NDArray[np.float64]
+    readings_R: NDArray[np.int64] | None
 
     @classmethod
     def of(cls, traces: Traces, rows_R: NDArray[np.intp]) -> Self:
@@ -66,12 +69,18 @@ class _Worth:
         tokens_RCE = traces.tokens_RC[rows_R, :, None] + np.where(
             answers_E | own_R1E, traces.answer_tokens_RC[rows_R, :, None], 0
         )
+        readings_R = None
+        if traces.confidence_tokens_RC is not None:
+            readings_RC = np.cumsum(traces.confidence_tokens_RC[rows_R], axis=1)
+            readings_R = readings_RC[np.arange(len(rows_R)), traces.final_R[rows_R]]
+            tokens_RCE += readings_RC[:, :, None]
         class_RCE = np.where(answered_RCE, traces.answer_class_RC[rows_R, :, None], NO_ANSWER)
         flat = (len(rows_R), -1)
         return cls(
             (tokens_RCE * _TOKENS + answered_RCE * _ANSWERED + correct_RCE).reshape(flat),
             class_RCE.reshape(flat),
             np.repeat(traces.confidence_RC[rows_R], ENDINGS, axis=1),
+            readings_R,
         )
 
 
@@ -89,13 +98,16 @@ class Stopped:
         enact = self._merge if rollout_DN.shape[1] > 1 else self._alone
         outcome_DT, confidence_DT = enact(self.stop_RT, rollout_DN, self.enactor.least_T)
         full_D1, _ = enact(self.full_R1, rollout_DN, np.zeros(1))
+        full_tokens_D = full_D1[:, 0] // _TOKENS
+        if self.worth.readings_R is not None:  # nobody who always goes to the end takes any
+            full_tokens_D -= self.worth.readings_R[rollout_DN].sum(axis=1)
         return Outcomes(
             answered_DT=(outcome_DT & _ANSWERED) != 0,
             correct_DT=(outcome_DT & _CORRECT) != 0,
             tokens_DT=outcome_DT // _TOKENS,
             confidence_DT=confidence_DT,
             full_correct_D=(full_D1[:, 0] & _CORRECT) != 0,
-            full_tokens_D=full_D1[:, 0] // _TOKENS,
+            full_tokens_D=full_tokens_D,
         )
 
     def _alone(

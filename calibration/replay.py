@@ -42,8 +42,8 @@ class Replay:
         losses: losses of the units, in the order of sorted(set(traces.units)).
         answered_T: mean share answered.
         right_T: mean share answered and right.
-        tokens_T: mean tokens of a draw, all its samples together.
-        full_tokens: the same at the full budget.
+        tokens_T: mean tokens of a draw, all its samples together, with what their readings cost.
+        full_tokens: the same at the full budget, without any reading.
         full_right: mean share right at the full budget.
         n_problems: problems.
         n_draws: draws of the procedure, of all problems together.
@@ -242,7 +242,8 @@ class _Sums:
 
         def mean(count_Q: NDArray[np.int64]) -> NDArray[np.float64]:
             share_Q = count_Q.T / plan.divisors
-            return np.asarray(share_Q.sum(axis=-1) / n_units)
+            # One after the other: `sum` goes by how they lie in memory, so by how many policies.
+            return np.asarray(share_Q.cumsum(axis=-1)[..., -1] / n_units)
 
         answered_T, right_T, tokens_T = (mean(count_QT) for count_QT in self._count_QT3)
         full_right, full_tokens = (float(mean(full_Q)) for full_Q in self._full_Q2)

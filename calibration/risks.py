@@ -26,13 +26,14 @@ class Outcomes:
         answered_DT: an answer is given: the rule answers, it can be read, and of several samples it
             holds its least share of the vote.
         correct_DT: an answer is given and is right.
-        tokens_DT: reasoning and answer tokens of all samples; nothing is forced where the rule
-            abstains, what the model wrote by itself counts.
+        tokens_DT: reasoning and answer tokens of all samples, and those that readings of the
+            confidence cost until the stop; nothing is forced where the rule abstains, what the
+            model wrote by itself counts.
         confidence_DT: the raw confidence at the stop; of several samples the winner's share of the
             vote, 0 if none holds an answer.
         full_correct_D: the same draw at the full budget, however small the winner's share, is
             answered right.
-        full_tokens_D: tokens of the same draw at the full budget.
+        full_tokens_D: tokens of the same draw at the full budget, without any reading.
     """
 
     answered_DT: NDArray[np.bool_]

@@ -85,6 +85,7 @@ def _reading_faults(columns: Columns) -> Iterator[Fault]:
     yield _negative("rollout", columns.rollout_L)
     yield _negative("tokens", columns.tokens_L)
     yield _negative("answer_tokens", columns.answer_tokens_L)
+    yield _negative("confidence_tokens", columns.confidence_tokens_L)
 
 
 def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:

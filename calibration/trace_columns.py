@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibration.errors import TraceError
 from calibration.exit_rule import ExitReason
-from calibration.trace_table import TEXT, typed
+from calibration.trace_table import CONFIDENCE_TOKENS, TEXT, typed
 from calibration.voting import NO_ANSWER
 
 
@@ -90,15 +90,16 @@ class Columns:
     answer_class_L: NDArray[np.int64]
     answer_tokens_L: NDArray[np.int64]
     correct_L: NDArray[np.bool_]
+    confidence_tokens_L: NDArray[np.int64]
 
     @classmethod
     def of(cls, tables: Sequence[pa.Table], sources: Sequence[str], complete: bool) -> Self:
         """Stacks the tables of several sources, fills in what is left out, and sorts.
 
         Left out, `checkpoint` is the running number of a rollout's rows, `end_reason` natural,
-        `answer_tokens` 0, and `answer_class` the equal texts of `answer` within a problem; without
-        texts, right answers are one class and wrong ones another, so that in a vote all the wrong
-        ones agree.
+        `answer_tokens` and `confidence_tokens` 0, and `answer_class` the equal texts of `answer`
+        within a problem; without texts, right answers are one class and wrong ones another, so that
+        in a vote all the wrong ones agree.
 
         Args:
             complete: everything but `group` and `answer` must be there.
@@ -120,7 +121,12 @@ class Columns:
         n_rows, names = table.num_rows, table.column_names
 
         def values(name: str, default: int = 0) -> NDArray[Any]:
-            return table.column(name).to_numpy() if name in names else np.full(n_rows, default)
+            if name not in names:
+                return np.full(n_rows, default)
+            column = table.column(name)
+            # Null only where a file of several leaves out what another has.
+            column = column.fill_null(default) if column.null_count else column
+            return np.asarray(column.to_numpy())
 
         def labels(name: str, default: str | None = None) -> Labels:
             if name in names:
@@ -154,6 +160,7 @@ class Columns:
             answer_class_L=answer_class_L,
             answer_tokens_L=values("answer_tokens")[row_L],
             correct_L=correct_L,
+            confidence_tokens_L=values("confidence_tokens")[row_L],
         )
 
     def place(self, line: int) -> str:
@@ -198,10 +205,14 @@ def _count(problem_L: NDArray[np.int64], rollout_L: NDArray[np.int64]) -> NDArra
     return number_L
 
 
+_ONLY_IN_SOME = {"group", CONFIDENCE_TOKENS.name}
+"""Columns that one file may have and the next not."""
+
+
 def _same_columns(tables: Sequence[pa.Table], sources: Sequence[str]) -> None:
     first = set(tables[0].column_names)
     for table, source in zip(tables, sources, strict=True):
-        if odd := sorted((first ^ set(table.column_names)) - {"group"}):
+        if odd := sorted((first ^ set(table.column_names)) - _ONLY_IN_SOME):
             raise TraceError(
                 f"{source}: columns {odd} are there or in {sources[0]}, but not in both: give all "
                 "files of a directory the same columns"

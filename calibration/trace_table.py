@@ -32,6 +32,10 @@ SCHEMA = pa.schema(
     ]
 )
 
+CONFIDENCE_TOKENS = pa.field("confidence_tokens", pa.int64())
+"""A column that a table has only where some reading cost tokens; left out, none did."""
+
+KNOWN = SCHEMA.append(CONFIDENCE_TOKENS)
 NULLABLE = ("group", "answer")
 REQUIRED = ("problem_id", "rollout", "tokens", "is_final", "confidence", "correct")
 """What every table must have; with a fingerprint, all of SCHEMA but NULLABLE."""
@@ -55,6 +59,8 @@ class Reading:
         answer_class: number of the group of equal answers within the problem; NO_ANSWER if none.
         answer_tokens: tokens that this answer cost.
         correct: whether the answer is right; no answer is not.
+        confidence_tokens: tokens that were generated for the confidence alone, as some that are
+            made of text need; the probe's costs none.
     """
 
     tokens: int
@@ -63,6 +69,7 @@ class Reading:
     answer_class: int
     answer_tokens: int
     correct: bool
+    confidence_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,8 @@ class Rollout:
 def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> pa.Table:
     """One row per reading; `checkpoint` numbers a rollout's readings from 1, the final one too.
 
+    There is no column for what readings cost if none did.
+
     Raises:
         TraceError: a value is not of its column's type; the message names the rollout.
     """
@@ -98,7 +107,9 @@ def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> pa
             batches.append(_to_batch(part))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise _mistyped(part) from error
-    table = pa.Table.from_batches(batches, SCHEMA)
+    table = pa.Table.from_batches(batches, KNOWN)
+    if not pc.any(pc.not_equal(table.column(CONFIDENCE_TOKENS.name), 0)).as_py():
+        table = table.drop_columns([CONFIDENCE_TOKENS.name])
     if fingerprint is None:
         return table
     return table.replace_schema_metadata({FINGERPRINT_KEY: json.dumps(fingerprint.to_json())})
@@ -120,7 +131,7 @@ def fingerprint_of(schema: pa.Schema, source: str) -> Fingerprint | None:
 
 
 def typed(table: pa.Table, source: str, complete: bool) -> pa.Table:
-    """The known columns of a table in the types of SCHEMA, texts as TEXT, without nulls.
+    """The known columns of a table in the types of KNOWN, texts as TEXT, without nulls.
 
     Args:
         table: with columns in any order and of any type that can be cast without loss.
@@ -131,7 +142,7 @@ def typed(table: pa.Table, source: str, complete: bool) -> pa.Table:
         TraceError: a column is missing, a value is null or cannot be cast, or there are no rows.
     """
     required = [name for name in SCHEMA.names if name not in NULLABLE] if complete else REQUIRED
-    names = [name for name in SCHEMA.names if name in table.column_names]
+    names = [name for name in KNOWN.names if name in table.column_names]
     if missing := [name for name in required if name not in names]:
         raise TraceError(
             f"{source}: missing columns {missing}: traces "
@@ -163,9 +174,10 @@ def _to_batch(rollouts: Sequence[Rollout]) -> pa.RecordBatch:
         "answer_class": [reading.answer_class for _, _, reading in rows],
         "answer_tokens": [reading.answer_tokens for _, _, reading in rows],
         "correct": [reading.correct for _, _, reading in rows],
+        "confidence_tokens": [reading.confidence_tokens for _, _, reading in rows],
     }
-    arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    arrays = [pa.array(columns[field.name], field.type) for field in KNOWN]
+    return pa.RecordBatch.from_arrays(arrays, schema=KNOWN)
 
 
 def _mistyped(rollouts: Sequence[Rollout]) -> TraceError:
@@ -182,7 +194,7 @@ def _mistyped(rollouts: Sequence[Rollout]) -> TraceError:
 
 
 def _cast_column(table: pa.Table, name: str, source: str) -> pa.ChunkedArray:
-    column, kind = table.column(name), SCHEMA.field(name).type
+    column, kind = table.column(name), KNOWN.field(name).type
     if name not in NULLABLE and column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         remedy = (

@@ -17,7 +17,7 @@ from calibration.exit_rule import ExitReason
 from calibration.fingerprint import Fingerprint
 from calibration.trace_checks import check_tables
 from calibration.trace_columns import Columns
-from calibration.trace_table import SCHEMA, Rollout, fingerprint_of, to_table
+from calibration.trace_table import KNOWN, Rollout, fingerprint_of, to_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +40,7 @@ class Traces:
         answer_class_RC: class of the answer if stopped here; NO_ANSWER if none could be read.
         answer_tokens_RC: tokens which that answer costs.
         correct_RC: whether that answer is right.
+        confidence_tokens_RC: tokens which this reading costs, 0 in the padding; None if none does.
     """
 
     fingerprint: Fingerprint | None
@@ -54,6 +55,7 @@ class Traces:
     answer_class_RC: NDArray[np.int64]
     answer_tokens_RC: NDArray[np.int64]
     correct_RC: NDArray[np.bool_]
+    confidence_tokens_RC: NDArray[np.int64] | None = None
 
     @classmethod
     def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
@@ -116,6 +118,8 @@ class Traces:
         for array in (self.tokens_RC, self.answer_class_RC, self.answer_tokens_RC, self.correct_RC):
             digest.update(array[recorded_RC].astype("<i8").tobytes())
         digest.update(self.confidence_RC[recorded_RC].astype("<f8").tobytes())
+        if self.confidence_tokens_RC is not None and self.confidence_tokens_RC.any():
+            digest.update(self.confidence_tokens_RC[recorded_RC].astype("<i8").tobytes())
         return digest.hexdigest()
 
     def select(self, keep_P: NDArray[np.bool_]) -> Self:
@@ -141,6 +145,9 @@ class Traces:
             answer_class_RC=self.answer_class_RC[keep_R],
             answer_tokens_RC=self.answer_tokens_RC[keep_R],
             correct_RC=self.correct_RC[keep_R],
+            confidence_tokens_RC=None
+            if self.confidence_tokens_RC is None
+            else self.confidence_tokens_RC[keep_R],
         )
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Self, Self]:
@@ -191,6 +198,9 @@ class Traces:
             answer_class_RC=grid(columns.answer_class_L, -1),
             answer_tokens_RC=grid(columns.answer_tokens_L, 0),
             correct_RC=grid(columns.correct_L, False),
+            confidence_tokens_RC=grid(columns.confidence_tokens_L, 0)
+            if columns.confidence_tokens_L.any()
+            else None,
         )
 
 
@@ -247,8 +257,8 @@ def _read_table(path: Path) -> pa.Table:
     """The known columns of a file, texts as dictionaries: ids repeat in row after row."""
     try:
         schema = pq.read_schema(path)
-        names = [name for name in SCHEMA.names if name in schema.names]
-        texts = [name for name in names if SCHEMA.field(name).type == pa.string()]
+        names = [name for name in KNOWN.names if name in schema.names]
+        texts = [name for name in names if KNOWN.field(name).type == pa.string()]
         with pq.ParquetFile(path, read_dictionary=texts) as file:
             return file.read(columns=names)
     except (pa.ArrowInvalid, OSError) as error:

@@ -7,7 +7,7 @@ policies tested are needed, are repeated by the fitting code.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -190,7 +190,8 @@ def _verdict(level: Level, family: Family, certified_T: NDArray[np.bool_]) -> st
 def _walk(traces: Traces, draws: Draws, policy: ExitPolicy, procedure: Procedure) -> Outcomes:
     """One draw after the other, one sample after the other, one checkpoint after the other."""
     under = [_Question(traces, rows.tolist(), policy, procedure) for rows in draws.rollout_DN]
-    full = [_Question(traces, rows.tolist(), FULL_BUDGET, procedure) for rows in draws.rollout_DN]
+    unread = replace(traces, confidence_tokens_RC=None)
+    full = [_Question(unread, rows.tolist(), FULL_BUDGET, procedure) for rows in draws.rollout_DN]
     return Outcomes(
         answered_DT=np.array([[question.answered] for question in under]),
         correct_DT=np.array([[question.correct] for question in under]),
@@ -243,6 +244,8 @@ def _sample(traces: Traces, row: int, policy: ExitPolicy) -> tuple[int, int, flo
     tokens = int(traces.tokens_RC[row, column])
     if answers or (exit_ is None and traces.natural_R[row]):
         tokens += int(traces.answer_tokens_RC[row, column])
+    if traces.confidence_tokens_RC is not None:
+        tokens += sum(traces.confidence_tokens_RC[row, : column + 1].tolist())
     return answer_class, tokens, confidence, bool(traces.correct_RC[row, column])
 
 

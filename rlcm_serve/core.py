@@ -6,7 +6,7 @@ share in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -42,6 +42,19 @@ class OnInfeasible(StrEnum):
     ERROR = "error"
     FULL_BUDGET = "full_budget"
     ABSTAIN = "abstain"
+
+
+class Signal(StrEnum):
+    """What the engine reads a confidence from while the model thinks, at no token's cost.
+
+    But for the probe they are made of how likely the model found the tokens that it drew;
+    `rlcm_serve.engine.signals` defines them.
+    """
+
+    PROBE = "probe"
+    SEQUENCE_PROBABILITY = "sequence-probability"
+    LOWEST_GROUP = "lowest-group"
+    TAIL = "tail"
 
 
 class Role(StrEnum):
@@ -105,15 +118,18 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The probe's reading after `tokens` reasoning tokens.
+    """The reading of confidence after `tokens` reasoning tokens.
 
     `is_final` marks c_end, the reading at the last state before `</think>` or at the budget; it
-    never triggers an exit (design of the exit rule: calibration.exit_rule).
+    never triggers an exit (design of the exit rule: calibration.exit_rule). `signals` has every
+    signal that the engine could read there, by its name, if it was to record them: the one that
+    `confidence` is, and those that it might have been.
     """
 
     tokens: int
     confidence: float
     is_final: bool = False
+    signals: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +163,16 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A short continuation of a forced prefix, and what it cost in generated tokens."""
+    """A short continuation of a forced prefix, and what it cost in generated tokens.
+
+    `pieces`, if they were asked for, has for each of these tokens the text it adds and the
+    log-probability the model gave it, whatever the sampling; the texts together are `text`. A token
+    that ends the continuation adds none.
+    """
 
     text: str
     tokens: int
+    pieces: tuple[tuple[str, float], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

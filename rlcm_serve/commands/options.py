@@ -25,6 +25,13 @@ IntervalOption = Annotated[
 MaxTokensOption = Annotated[
     int | None, typer.Option("--max-tokens", min=1, help="Thinking budget of one sample, tokens.")
 ]
+ConfidenceOption = Annotated[
+    str,
+    typer.Option(
+        "--confidence",
+        help="Where confidence comes from: probe, sequence-probability, lowest-group or tail.",
+    ),
+]
 LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for what vLLM prints.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show what vLLM prints.")]
 VllmArguments = Annotated[
@@ -39,13 +46,19 @@ def engine_settings(
     engine_log: Path | None,
     verbose: bool,
     vllm_arguments: list[str] | None,
+    confidence: str = "probe",
 ) -> EngineSettings:
-    """The engine that the options ask for."""
+    """The engine that the options ask for.
+
+    Raises:
+        ModelRefused: there is no such confidence.
+    """
     from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.terminal import default_engine_log
 
     return EngineSettings(
         model=model,
+        confidence=confidence,
         interval=interval,
         max_tokens=max_tokens,
         vllm_arguments=tuple(vllm_arguments or ()),

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from rlcm_serve.commands.options import (
     CertificateOption,
+    ConfidenceOption,
     LogOption,
     ModelOption,
     NoCertificateOption,
@@ -50,6 +51,7 @@ def solve(
     model: ModelOption = "embedded",
     certificate: CertificateOption = None,
     no_certificate: NoCertificateOption = False,
+    confidence: ConfidenceOption = "probe",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what /solve would return.")
     ] = False,
@@ -64,7 +66,7 @@ def solve(
         raise RequestRefused("problem", "give a question or --file, one of the two")
     question = _question(problem or _PLACEHOLDER, alpha, n, risk, vote, on_infeasible)
     console = Console(stderr=True)
-    settings = engine_settings(model, None, None, engine_log, verbose, None)
+    settings = engine_settings(model, None, None, engine_log, verbose, None, confidence)
     service = build_service(settings, [] if no_certificate else certificate, StageClock(console))
     if file is not None:
         _solve_file(service, file, out or file.with_suffix(".answers.jsonl"), question, console)

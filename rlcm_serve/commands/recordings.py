@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.commands.options import (
+    ConfidenceOption,
     IntervalOption,
     LogOption,
     MaxTokensOption,
@@ -25,6 +26,7 @@ def collect(
     out: Annotated[Path, typer.Option(help="Parquet file for the traces.")],
     model: ModelOption = "embedded",
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 1,
+    confidence: ConfidenceOption = "probe",
     interval: IntervalOption = None,
     max_tokens: MaxTokensOption = None,
     engine_log: LogOption = None,
@@ -39,7 +41,9 @@ def collect(
     from rlcm_serve.recording import to_rollouts
     from rlcm_serve.session import record_problems
 
-    settings = engine_settings(model, interval, max_tokens, engine_log, verbose, vllm_arguments)
+    settings = engine_settings(
+        model, interval, max_tokens, engine_log, verbose, vllm_arguments, confidence
+    )
     journal = out.with_suffix(".journal.jsonl")
     identity, recordings = asyncio.run(
         record_problems(settings, data, journal, rollouts, 1, Console(stderr=True))

@@ -18,11 +18,16 @@ from rlcm_serve.core import (
     Thought,
     TokenIds,
 )
+from rlcm_serve.prompts import FORCED_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
 class EngineIdentity:
-    """What of an engine goes into a certificate's fingerprint: digests, and its fixed settings."""
+    """What of an engine goes into a certificate's fingerprint: digests, and its fixed settings.
+
+    `probe` says where confidence comes from: the probe's digest, "" without one, or for any other
+    signal its definition, as `rlcm_serve.engine.signals.definition` writes it.
+    """
 
     model: str
     probe: str
@@ -106,11 +111,39 @@ class ReasoningEngine(ABC):
             RequestRefused: as `check`.
         """
 
-    @abstractmethod
     async def force_answers(
         self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
     ) -> tuple[Completion, ...]:
         r"""Samples `count` answers forced after `thinking` (RLCM App. A).
 
         Each has at most `drawing.budget.answer` tokens. The text begins inside `\boxed{`.
+        """
+        return await self.continue_after(prompt, thinking, FORCED_ANSWER, drawing, count)
+
+    @abstractmethod
+    async def continue_after(
+        self,
+        prompt: TokenIds,
+        thinking: TokenIds,
+        text: str,
+        drawing: Drawing,
+        count: int = 1,
+        *,
+        logprobs: bool = False,
+    ) -> tuple[Completion, ...]:
+        """Closes the thinking, writes `text` after it, and samples `count` continuations of that.
+
+        Each has at most `drawing.budget.answer` tokens, and with `logprobs` its pieces. A model
+        that does not close its thinking with a token goes on with `text` on a new line.
+        """
+
+    @abstractmethod
+    async def entropy_after(
+        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing
+    ) -> float | None:
+        """How open it is what the model would say if its thinking were closed (EAT, 2509.26522).
+
+        Returns:
+            The entropy in nats of the next token after the closing one, over the whole vocabulary
+            and at temperature 1; None for a model that does not close its thinking with a token.
         """

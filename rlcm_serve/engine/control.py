@@ -6,12 +6,14 @@ nothing of vLLM and nothing of torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from calibration import INITIAL_STATE, ExitPolicy, ExitReason, step
+from rlcm_serve.core import Signal
 from rlcm_serve.engine.readings import Readings, TableAddress
+from rlcm_serve.engine.signals import ENTROPY
 
 EXTRA_ARG = "rlcm"
 """Key in vLLM's `SamplingParams.extra_args` under which a request carries its control."""
@@ -24,6 +26,7 @@ class ControlSpec:
     Token counts are of reasoning tokens. `stop_high` and `stop_low` are two ids that stand for
     nothing in the model's vocabulary; `think_end` is None for a model that does not close its
     thinking with a token. A `budget` of 0 only takes the reading at the prompt's last state.
+    `reads` is what a reading is of: a `Signal`, or `ENTROPY`.
     """
 
     policy: ExitPolicy
@@ -35,6 +38,12 @@ class ControlSpec:
     table: TableAddress
     slot: int
     ticket: int
+    reads: str = Signal.PROBE.value
+
+    @property
+    def follows_tokens(self) -> bool:
+        """Whether it is to be known of each token how likely it was."""
+        return self.table.signals and self.budget > 0
 
     def to_extra_args(self) -> dict[str, Any]:
         """This request's entry of `SamplingParams.extra_args`."""
@@ -61,6 +70,8 @@ class ControlSpec:
             raise ValueError(f"extra_args[{EXTRA_ARG!r}] is malformed: {error}") from error
         if spec.interval < 1 or spec.budget < 0:
             raise ValueError(f"interval {spec.interval} must be >= 1 and budget {spec.budget} >= 0")
+        if spec.reads not in (*Signal, ENTROPY):
+            raise ValueError(f"reads is {spec.reads!r}: give one of {', '.join(Signal)}, {ENTROPY}")
         return spec
 
 
@@ -93,20 +104,23 @@ class ExitControl:
         """Whether a sampled token closes the thinking."""
         return token == self.spec.think_end
 
-    def read(self, tokens: int, confidence: float) -> int | None:
-        """Takes the reading after `tokens` tokens; returns the stop id to force, or None."""
+    def read(self, tokens: int, confidence: float, signals: Sequence[float] = ()) -> int | None:
+        """Takes the reading after `tokens` tokens; returns the stop id to force, or None.
+
+        `signals` are all of them in the order of `Signal`, where they are recorded.
+        """
         if tokens >= self.spec.budget:
-            self.readings.finish(tokens, confidence)
+            self.readings.finish(tokens, confidence, signals)
             return self.spec.stop_low
         if tokens > self._tokens:
             self._tokens, self._before = tokens, self._after
         self._after, exit_ = step(self.spec.policy, self._before, tokens, confidence)
-        self.readings.add(tokens // self.spec.interval, confidence)
+        self.readings.add(tokens // self.spec.interval, confidence, signals)
         if exit_ is ExitReason.HIGH:
             return self.spec.stop_high
         return self.spec.stop_low if exit_ is ExitReason.LOW else None
 
-    def end(self, tokens: int, confidence: float) -> None:
+    def end(self, tokens: int, confidence: float, signals: Sequence[float] = ()) -> None:
         """The model closed its thinking after `tokens` tokens: c_end, read at the last of them."""
         self.thinking = False
-        self.readings.finish(tokens, confidence)
+        self.readings.finish(tokens, confidence, signals)

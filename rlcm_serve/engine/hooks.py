@@ -84,8 +84,8 @@ _ARGUMENTS = (
     *("enable_batch_sharded_sampling", "spec_method", "spec_model", "speculative_config"),
 )
 _SAMPLING = (
-    *("detokenize", "extra_args", "max_tokens", "n", "output_kind", "seed", "stop_token_ids"),
-    *("stream_interval", "temperature", "top_p"),
+    *("detokenize", "extra_args", "logprobs", "max_tokens", "n", "output_kind", "seed"),
+    *("stop_token_ids", "stream_interval", "temperature", "top_p"),
 )
 
 FRONT_END = (
@@ -118,7 +118,8 @@ FRONT_END = (
     Hook("vllm:SamplingParams", takes=tuple(name for name in _SAMPLING if name != "extra_args")),
     Hook("vllm.sampling_params:RequestOutputKind", has=("DELTA",)),
     Hook("vllm:RequestOutput", has=("num_cached_tokens", "outputs")),
-    Hook("vllm.outputs:CompletionOutput", has=("index", "stop_reason", "token_ids")),
+    Hook("vllm.outputs:CompletionOutput", has=("index", "logprobs", "stop_reason", "token_ids")),
+    Hook("vllm.logprobs:Logprob", has=("logprob",)),
     Hook(
         "vllm.config:VllmConfig",
         has=("additional_config", "parallel_config", "scheduler_config", "use_v2_model_runner"),

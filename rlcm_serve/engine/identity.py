@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcm_serve.core import Budget, Sampling
+from rlcm_serve.core import Budget, Sampling, Signal
 from rlcm_serve.engine.base import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, chat_template_digest
 from rlcm_serve.engine.model_text import ModelText
+from rlcm_serve.engine.signals import definition
 
 _THINKING_TOKENS = 8192  # RLCM App. B
 _ANSWER_TOKENS = 256
@@ -19,12 +20,15 @@ def identify(asked: EngineSettings, files: ModelFiles, text: ModelText) -> Engin
     """The settings, then the model's own, then defaults."""
     own = files.generation
     trained_at = files.probe.checkpoint_interval if files.probe else None
+    interval = _first(asked.interval, trained_at, _INTERVAL)
     return EngineIdentity(
         model=files.model_digest(),
-        probe=files.probe_digest(),
+        probe=files.probe_digest()
+        if asked.confidence == Signal.PROBE
+        else definition(Signal(asked.confidence), interval),
         tokenizer=files.tokenizer_digest(),
         chat_template=chat_template_digest(text.tokenizer),
-        checkpoint_interval=_first(asked.interval, trained_at, _INTERVAL),
+        checkpoint_interval=interval,
         sampling=Sampling(
             temperature=_first(asked.temperature, own.get("temperature"), 1.0),
             top_p=_first(asked.top_p, own.get("top_p"), 1.0),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from rlcm_serve.core import Signal
 from rlcm_serve.engine.hooks import check_hooks
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.plugin import CONFIG_KEY, PROBED
@@ -49,12 +50,18 @@ class EngineSettings:
         top_p: of the sampling.
         slots: samples that may think at a time; further ones wait.
         runner: vLLM's model runner, "v1" or "v2".
+        confidence: the `Signal` that `Checkpoint.confidence` is, and that exits act on. With any
+            but the probe a model without one can be served, and readings carry all other signals.
+        record_signals: have every reading carry all signals, whichever acts.
         needs_probe: refuse a model without a probe. Else it runs as it is, and every reading is
             NaN, which fires nothing; that is how a probe's training data are made.
         log_stats: have vLLM count what it does, for Prometheus.
         log: file for what vLLM prints; None leaves it on the terminal. What it printed when it was
             started the time before is kept beside, under `.1`.
         vllm_arguments: vLLM's own command line arguments, passed through as they are.
+
+    Raises:
+        ModelRefused: there is no such signal.
     """
 
     model: str = "embedded"
@@ -65,10 +72,28 @@ class EngineSettings:
     top_p: float | None = None
     slots: int = 1024
     runner: str = "v1"
+    confidence: str = Signal.PROBE.value
+    record_signals: bool = False
     needs_probe: bool = True
     log_stats: bool = False
     log: Path | None = None
     vllm_arguments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.confidence not in list(Signal):
+            raise ModelRefused(
+                f"confidence is {self.confidence!r}: give one of {', '.join(Signal)}"
+            )
+
+    @property
+    def reads_probe(self) -> bool:
+        """Whether a probe is read, if the model has one."""
+        return self.confidence == Signal.PROBE or self.record_signals
+
+    @property
+    def follows_tokens(self) -> bool:
+        """Whether it is to be known of each token how likely it was."""
+        return self.confidence != Signal.PROBE or self.record_signals
 
 
 def launch(
@@ -148,7 +173,9 @@ def _arguments(
     arguments.hf_overrides = {"architectures": [PROBED + files.architecture]}
     arguments.additional_config = {
         CONFIG_KEY: {
-            "probe": str(files.folder / PROBE_FOLDER) if files.probe else None,
+            "probe": str(files.folder / PROBE_FOLDER)
+            if files.probe and settings.reads_probe
+            else None,
             "reserved": [stop_ids[0], stop_ids[1] + 1],
         }
     }

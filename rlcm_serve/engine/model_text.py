@@ -10,7 +10,7 @@ from rlcm_serve.core import Budget, Delta, Message, Thought, TokenIds
 from rlcm_serve.engine.conversation import Conversations
 from rlcm_serve.engine.model_files import ModelFiles, spare_ids, think_end_id
 from rlcm_serve.engine.text_stream import TextStream
-from rlcm_serve.prompts import FORCED_ANSWER, FORCED_SUFFIX
+from rlcm_serve.prompts import FORCED_ANSWER, THINK_END
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,8 +30,8 @@ class ModelText:
         ends = files.generation.get("eos_token_id", tokenizer.eos_token_id)
         self.end_ids = frozenset(ends if isinstance(ends, list) else [ends])
         # A model that does not close its thinking has nothing to be closed.
-        self.suffix_text = FORCED_SUFFIX if self.think_end is not None else f"\n{FORCED_ANSWER}"
-        self.suffix: TokenIds = tuple(tokenizer.encode(self.suffix_text, add_special_tokens=False))
+        self._closing = f"\n{THINK_END}" if self.think_end is not None else ""
+        self.suffix_text = f"{self._closing}\n{FORCED_ANSWER}"
         self._stops = self.end_ids | {self.stop_high, self.stop_low}
         self._conversations = Conversations(tokenizer)
 
@@ -42,6 +42,11 @@ class ModelText:
             RequestRefused: the template does not take these turns.
         """
         return self._conversations.encode(messages)
+
+    def close(self, text: str = "") -> TokenIds:
+        """What closes a thought, where the model does so, with any text on a line of its own."""
+        closing = f"{self._closing}\n{text}" if text else self._closing
+        return tuple(self.tokenizer.encode(closing, add_special_tokens=False))
 
     def drawn(self, ids: Sequence[int]) -> Sequence[int]:
         """What of newly generated ids is not the one that stopped their request."""
@@ -55,6 +60,14 @@ class ModelText:
         """The text of an answer, without special tokens."""
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
         return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each token of an answer adds to its text."""
+        stream = TextStream(self.tokenizer, skip_special_tokens=True)
+        pieces = [stream.push([id_]) for id_ in ids]
+        if pieces:
+            pieces[-1] += stream.flush()
+        return pieces
 
     def thought(self, ids: Sequence[int], stop_reason: int | str | None, budget: Budget) -> Thought:
         """Tells the kept reasoning from the stop id, the closing token and the model's own answer.

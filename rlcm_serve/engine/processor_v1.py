@@ -17,7 +17,7 @@ Followed = tuple[Tracked, list[int]]
 
 
 class ExitProcessor(LogitsProcessor):
-    """Reads the probe at each request's checkpoints and forces a stop id when the rule fires."""
+    """Takes the readings at each request's checkpoints and forces a stop id when the rule fires."""
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:

@@ -2,8 +2,8 @@
 
 Written against the same `ExitControl` as V1. Lengths come from the host's own counts, so a step
 without a checkpoint costs one small copy from the device (the tokens just fed, to see a thought
-close); a step with one, a second. Until `make test-gpu` has passed on a GPU, CUDA starts with the
-V1 runner.
+close); a step with one, a second. Where tokens are followed, every step costs two more, of one
+number a request each. Until `make test-gpu` has passed on a GPU, CUDA starts with the V1 runner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ExitProcessorV2(LogitsProcessor):
-    """Reads the probe at each request's checkpoints and forces a stop id when the rule fires."""
+    """Takes the readings at each request's checkpoints and forces a stop id when the rule fires."""
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:

@@ -30,7 +30,7 @@ _FIRST_REPLY = 60.0
 
 
 class RunningVllm:
-    """vLLM, and the table in which its workers leave the probe's readings.
+    """vLLM, and the table in which its workers leave their readings.
 
     When it dies, whoever waits for it is told at once: vLLM itself tells those who wait for tokens,
     the table those who wait for a slot.
@@ -59,7 +59,9 @@ class RunningVllm:
             shutil.rmtree(self._sockets, ignore_errors=True)
             raise
         self.context = int(self.llm.model_config.max_model_len)
-        self.table = ReadingsTable(settings.slots, self.context // interval + 1)
+        self.table = ReadingsTable(
+            settings.slots, self.context // interval + 1, signals=settings.follows_tokens
+        )
         self._started = children() - before
         self.remains = Remains(self._started)
         self._ids = itertools.count()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
 from rlcm_serve.core import (
@@ -16,6 +17,7 @@ from rlcm_serve.core import (
     Drawing,
     Message,
     Role,
+    Signal,
     Thought,
     TokenIds,
 )
@@ -25,21 +27,13 @@ from rlcm_serve.engine.identity import identify
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.model_text import ModelText
-from rlcm_serve.engine.readings import Slot
+from rlcm_serve.engine.readings import Slot, named
+from rlcm_serve.engine.requests import log_probs_of, sampling_params, seed_of, stride_of
 from rlcm_serve.engine.running import RunningVllm
+from rlcm_serve.engine.signals import ENTROPY, TokenSignals
 from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
 from rlcm_serve.probe import PROBE_FOLDER
-
-if TYPE_CHECKING:
-    from vllm import SamplingParams
-
-_STRIDE = 8
-"""The most tokens that come at a time where nobody wants their text.
-
-Tokens that come one by one cost this process twice the time. With a divisor of N, a checkpoint
-still comes with the very token that makes it stand.
-"""
-_SEEDS = 2**62  # vLLM adds the number of an answer to its seed, and takes -1 for none
+from rlcm_serve.prompts import FORCED_ANSWER
 
 
 class VllmEngine(ReasoningEngine):
@@ -74,13 +68,16 @@ class VllmEngine(ReasoningEngine):
         from transformers import AutoTokenizer
 
         files = ModelFiles.read(folder)
-        if files.probe is None and self.settings.needs_probe:
+        needed = self.settings.needs_probe and self.settings.confidence == Signal.PROBE
+        if files.probe is None and needed:
             raise ModelRefused(
                 f"{folder} holds no {PROBE_FOLDER}/: train one with "
-                f"`rlcm train probe --model {self.settings.model} --data problems.jsonl`"
+                f"`rlcm train probe --model {self.settings.model} --data problems.jsonl`, or take "
+                "confidence from the tokens alone, with `--confidence sequence-probability`"
             )
+        self._has_probe = files.probe is not None and self.settings.reads_probe
         self._text = ModelText(files, AutoTokenizer.from_pretrained(folder))
-        self.suffix_tokens = len(self._text.suffix)
+        self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
         self.identity = identify(self.settings, files, self._text)
         return files
 
@@ -127,7 +124,7 @@ class VllmEngine(ReasoningEngine):
                 f"{answering} to answer that is {needed}, and the model's context holds "
                 f"{running.context}: shorten the problem or lower max_tokens",
             )
-        if _seed(drawing) is not None and not running.honours_seeds:
+        if seed_of(drawing) is not None and not running.honours_seeds:
             raise RequestRefused(
                 "seed",
                 f"seed is {drawing.seed}, and on a CPU vLLM draws with a seed only where it takes "
@@ -143,8 +140,9 @@ class VllmEngine(ReasoningEngine):
         running, budget = self._alive(), drawing.budget
         # After the budget comes the stop id that ends it; after a natural end, the closing token
         # and the model's own answer.
-        params = self._sampling_params(drawing, budget.thinking + budget.answer + 2, self.stop_ids)
-        params.stream_interval = 1 if text else _stride(self.identity.checkpoint_interval)
+        most = budget.thinking + budget.answer + 2
+        params = sampling_params(drawing, most, (*self.stop_ids, *self._text.end_ids))
+        params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
         stream = self._text.stream() if text else None
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         tokens: list[int] = []
@@ -152,7 +150,9 @@ class VllmEngine(ReasoningEngine):
         stop_reason: int | str | None = None
         cached = 0
         try:
-            params.extra_args = self._control(running, slot, policy, budget.thinking)
+            params.extra_args = self._control(
+                running, slot, policy, budget.thinking, self.settings.confidence
+            )
             async with running.outputs(prompt, params, drawing.priority) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
@@ -164,16 +164,15 @@ class VllmEngine(ReasoningEngine):
                     for checkpoint in slot.new(len(tokens)):
                         checkpoints.append(checkpoint)
                         yield checkpoint
-            final = slot.final()
+            thought = self._text.thought(tokens, stop_reason, budget)
+            final, signals = slot.final(), slot.token_signals(len(thought.tokens))
         finally:
             running.table.release(slot)
         for delta in stream.flush() if stream else ():
             yield delta
-        thought = self._text.thought(tokens, stop_reason, budget)
         if thought.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
             if final is None:  # closed by an end of text, which leaves no later step to read it
-                prefix = (*prompt, *thought.tokens)
-                final = await self._read_state(prefix, len(thought.tokens), drawing.priority)
+                final = await self._read_end(prompt, thought.tokens, signals, drawing.priority)
             checkpoints.append(final)
             yield final
         yield replace(
@@ -182,29 +181,74 @@ class VllmEngine(ReasoningEngine):
             cached_prompt_tokens=min(cached, len(prompt)),
         )
 
-    async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
+    async def continue_after(
+        self,
+        prompt: TokenIds,
+        thinking: TokenIds,
+        text: str,
+        drawing: Drawing,
+        count: int = 1,
+        *,
+        logprobs: bool = False,
     ) -> tuple[Completion, ...]:
         """One request to vLLM, its prefix cached from the thinking."""
         running = self._alive()
-        params = self._sampling_params(drawing, drawing.budget.answer)
+        params = sampling_params(drawing, drawing.budget.answer, tuple(self._text.end_ids))
         params.n = count
+        params.logprobs = 0 if logprobs else None  # of what is drawn, and of no other token
         ids: list[list[int]] = [[] for _ in range(count)]
-        forced = (*prompt, *thinking, *self._text.suffix)
-        async with running.outputs(forced, params, drawing.priority) as outputs:
+        log_probs: list[list[float]] = [[] for _ in range(count)]
+        prefix = (*prompt, *thinking, *self._text.close(text))
+        async with running.outputs(prefix, params, drawing.priority) as outputs:
             async for output in outputs:
                 for part in output.outputs:
                     ids[part.index] += part.token_ids
-        return tuple(Completion(self._text.answer(own), len(own)) for own in ids)
+                    log_probs[part.index] += log_probs_of(part)
+        return tuple(
+            Completion(
+                self._text.answer(own),
+                len(own),
+                tuple(zip(self._text.pieces(own), found, strict=True)) if logprobs else None,
+            )
+            for own, found in zip(ids, log_probs, strict=True)
+        )
 
-    async def _read_state(self, prefix: TokenIds, tokens: int = 0, priority: int = 0) -> Checkpoint:
-        """The final reading at the last token of `prefix`, in a request of its own."""
+    async def entropy_after(
+        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing
+    ) -> float | None:
+        """A reading of its own kind at the closing token, its prefix cached from the thinking."""
+        if self._text.think_end is None:
+            return None
+        closed = (*prompt, *thinking, *self._text.close())
+        return (await self._read_state(closed, drawing.priority, ENTROPY)).confidence
+
+    async def _read_end(
+        self,
+        prompt: TokenIds,
+        thinking: TokenIds,
+        tokens_say: TokenSignals | None,
+        priority: int,
+    ) -> Checkpoint:
+        """c_end of a thought whose last state no step of its own has read."""
+        probe = math.nan
+        if self._has_probe or tokens_say is None:
+            probe = (await self._read_state((*prompt, *thinking), priority)).confidence
+        if tokens_say is None:
+            return Checkpoint(len(thinking), probe, is_final=True)
+        signals = (probe, *tokens_say)
+        confidence = signals[list(Signal).index(Signal(self.settings.confidence))]
+        return Checkpoint(len(thinking), confidence, is_final=True, signals=named(signals))
+
+    async def _read_state(
+        self, prefix: TokenIds, priority: int = 0, reads: str = Signal.PROBE.value
+    ) -> Checkpoint:
+        """A reading at the last token of `prefix`, in a request of its own."""
         running = self._alive()
         drawing = Drawing(self.identity.budget, self.identity.sampling)
-        params = self._sampling_params(drawing, 1, self.stop_ids)
+        params = sampling_params(drawing, 1, self.stop_ids)
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         try:
-            params.extra_args = self._control(running, slot, FULL_BUDGET, budget=0)
+            params.extra_args = self._control(running, slot, FULL_BUDGET, budget=0, reads=reads)
             async with running.outputs(prefix, params, priority) as outputs:
                 async for _ in outputs:
                     pass
@@ -213,26 +257,10 @@ class VllmEngine(ReasoningEngine):
             running.table.release(slot)
         if final is None:
             raise EngineDead("the engine sent back no reading: its processor is not running")
-        return replace(final, tokens=tokens)
-
-    def _sampling_params(
-        self, drawing: Drawing, max_tokens: int, stop_ids: Sequence[int] = ()
-    ) -> SamplingParams:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        return SamplingParams(
-            temperature=drawing.sampling.temperature,
-            top_p=drawing.sampling.top_p,
-            seed=_seed(drawing),
-            max_tokens=max_tokens,
-            stop_token_ids=[*stop_ids, *self._text.end_ids],
-            detokenize=False,
-            output_kind=RequestOutputKind.DELTA,
-        )
+        return final
 
     def _control(
-        self, running: RunningVllm, slot: Slot, policy: ExitPolicy, budget: int
+        self, running: RunningVllm, slot: Slot, policy: ExitPolicy, budget: int, reads: str
     ) -> dict[str, Any]:
         """A request's extra arguments."""
         spec = ControlSpec(
@@ -245,17 +273,6 @@ class VllmEngine(ReasoningEngine):
             table=running.table.address,
             slot=slot.number,
             ticket=slot.ticket,
+            reads=str(reads),
         )
         return spec.to_extra_args()
-
-
-def _seed(drawing: Drawing) -> int | None:
-    """The seed as vLLM takes one; greedy sampling draws nothing that it could change."""
-    if drawing.seed is None or drawing.sampling.temperature == 0:
-        return None
-    return drawing.seed % _SEEDS
-
-
-def _stride(interval: int) -> int:
-    """The largest divisor of `interval` up to `_STRIDE`."""
-    return max(stride for stride in range(1, _STRIDE + 1) if interval % stride == 0)

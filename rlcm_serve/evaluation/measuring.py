@@ -198,4 +198,5 @@ def _mean(value_R: NDArray[np.int64], traces: Traces) -> Estimate:
 
 
 def _sums(value_R: NDArray[np.int64], traces: Traces) -> NDArray[np.float64]:
-    return np.bincount(traces.problem_R, value_R, minlength=traces.n_problems)
+    sums_P = np.bincount(traces.problem_R, value_R, minlength=traces.n_problems)
+    return sums_P.astype(np.float64)

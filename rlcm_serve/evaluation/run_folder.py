@@ -151,15 +151,21 @@ class BenchmarkFolder:
         return dict(zip(zip(ids, numbers, strict=True), texts, strict=True))
 
     def write(self, records: Iterable[RolloutRecord]) -> None:
-        """Puts these into the tables, in place of what they hold; then the journal may go."""
-        ordered = sorted(records, key=lambda record: record.key)
+        """Puts these into the tables, in place of what they hold; then the journal may go.
+
+        One that comes twice, for a kill came between the tables and the journal, is there once.
+        """
+        ordered = sorted({record.key: record for record in records}.values(), key=_key)
         rollouts = _table(
             [[getattr(record, name) for record in ordered] for name in _ROLLOUT], _ROLLOUT
         )
         rows = [(record, reading) for record in ordered for reading in record.readings]
-        keys = [[record.problem_id for record, _ in rows], [record.rollout for record, _ in rows]]
-        values = [[_plain(getattr(reading, name)) for _, reading in rows] for name in _READING]
-        readings = _table(keys + values, ["problem_id", "rollout", *_READING])
+        columns: list[list[Any]] = [
+            [record.problem_id for record, _ in rows],
+            [record.rollout for record, _ in rows],
+            *([_plain(getattr(reading, name)) for _, reading in rows] for name in _READING),
+        ]
+        readings = _table(columns, ["problem_id", "rollout", *_READING])
         # The readings first: a table of rollouts says that they are whole.
         write_table(self.readings, readings)
         write_table(self.rollouts, rollouts)
@@ -239,6 +245,10 @@ def write_table(path: Path, table: pa.Table) -> None:
     partial = path.with_name(f"{path.name}.partial")
     pq.write_table(table, partial, compression="zstd")
     partial.replace(path)
+
+
+def _key(record: RolloutRecord) -> Key:
+    return record.key
 
 
 def _table(columns: list[list[Any]], names: list[str]) -> pa.Table:

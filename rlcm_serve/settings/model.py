@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from rlcm_serve.core import MAX_SAMPLES, MAX_TEMPERATURE
+from rlcm_serve.core import MAX_SAMPLES, MAX_TEMPERATURE, Signal
 from rlcm_serve.terminal import default_engine_log, state_folder
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ def at_home(value: Any) -> Any:
     if isinstance(value, str | Path) and str(value).startswith("~"):
         return type(value)(Path(value).expanduser())
     return value
+
+
+def _or(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 Listed = BeforeValidator(split_list)
@@ -89,6 +95,11 @@ class Settings(BaseSettings):
         example=["certificate.json"],
     )
     no_certificate: bool = _setting(False, "Model", "Serve without a guarantee.")
+    confidence: Annotated[Signal, BeforeValidator(_lower)] = _setting(
+        Signal.PROBE,
+        "Model",
+        f"Where confidence comes from: {_or(Signal)}.",
+    )
     interval: Tokens | None = _setting(
         None,
         "Model",
@@ -262,6 +273,7 @@ class Settings(BaseSettings):
 
         return EngineSettings(
             model=self.model,
+            confidence=self.confidence,
             interval=self.interval,
             max_tokens=self.max_tokens,
             answer_max_tokens=self.answer_max_tokens,

@@ -166,8 +166,13 @@ def test_one_sample_needs_no_share_of_the_vote(traces: Traces) -> None:
     assert replay(traces, [strict]).answered_T.tolist() == [1.0]
 
 
-def random_traces(fingerprint: Fingerprint, seed: int, n_problems: int = 25) -> Traces:
-    """Coarse confidences and few answers, so that ties are common; groups, and uneven rollouts."""
+def random_traces(
+    fingerprint: Fingerprint, seed: int, n_problems: int = 25, dearest: int = 0
+) -> Traces:
+    """Coarse confidences and few answers, so that ties are common; groups, and uneven rollouts.
+
+    A reading costs up to `dearest` tokens.
+    """
     rng = np.random.default_rng(seed)
 
     def reading(tokens: int) -> Reading:
@@ -179,6 +184,7 @@ def random_traces(fingerprint: Fingerprint, seed: int, n_problems: int = 25) -> 
             answer_class,
             int(rng.integers(1, 6)),
             answer_class == 0,
+            int(rng.integers(0, dearest + 1)),
         )
 
     def rollout(problem: int, number: int) -> Rollout:
@@ -235,6 +241,8 @@ def serve(
         classes.append(int(traces.answer_class_RC[r, column]) if answers else NO_ANSWER)
         correct.append(bool(traces.correct_RC[r, column]))
         tokens += int(traces.tokens_RC[r, column])
+        if traces.confidence_tokens_RC is not None:
+            tokens += sum(int(traces.confidence_tokens_RC[r, c]) for c in range(column + 1))
         if answers or (reason is None and traces.natural_R[r]):
             tokens += int(traces.answer_tokens_RC[r, column])
     if len(rows) == 1:
@@ -253,8 +261,12 @@ PROCEDURES = [
 
 
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=str)
-def test_replay_is_what_serving_would_do(fingerprint: Fingerprint, procedure: Procedure) -> None:
-    traces = random_traces(fingerprint, seed=1)
+@pytest.mark.parametrize("dearest", [0, 9])
+def test_replay_is_what_serving_would_do(
+    fingerprint: Fingerprint, procedure: Procedure, dearest: int
+) -> None:
+    traces = random_traces(fingerprint, seed=1, dearest=dearest)
+    unread = replace(traces, confidence_tokens_RC=None)
     drawn = outcomes(traces, POLICIES, procedure)
     for d, rows in enumerate(enact(traces, procedure).rollout_DN.tolist()):
         for t, policy in enumerate(POLICIES):
@@ -265,8 +277,26 @@ def test_replay_is_what_serving_would_do(fingerprint: Fingerprint, procedure: Pr
                 drawn.tokens_DT[d, t],
                 drawn.confidence_DT[d, t],
             )
-        _, correct, tokens, _ = serve(traces, FULL_BUDGET, rows, procedure.vote)
+        _, correct, tokens, _ = serve(unread, FULL_BUDGET, rows, procedure.vote)
         assert (correct, tokens) == (drawn.full_correct_D[d], drawn.full_tokens_D[d])
+
+
+def test_readings_cost_until_the_stop_and_nothing_at_the_full_budget(
+    fingerprint: Fingerprint,
+) -> None:
+    def reading(tokens: int, confidence: float, cost: int) -> Reading:
+        return Reading(tokens, confidence, "7", 0, 3, True, cost)
+
+    checkpoints = (reading(16, 0.2, 5), reading(32, 0.7, 6))
+    rollout = Rollout("p", 0, ExitReason.NATURAL, checkpoints, reading(40, 0.9, 7))
+    traces = Traces.from_rollouts([rollout], fingerprint)
+    policies = [ExitPolicy(lambda_high=high) for high in (0.1, 0.6, 0.8)]
+    found = replay(traces, [*policies, FULL_BUDGET])
+    assert found.tokens_T.tolist() == [16 + 3 + 5, 32 + 3 + 11, 40 + 3 + 18, 40 + 3 + 18]
+    assert found.full_tokens == 43
+    free = replay(replace(traces, confidence_tokens_RC=None), [*policies, FULL_BUDGET])
+    assert free.tokens_T.tolist() == [19, 35, 43, 43]
+    assert (free.losses.loss_UT == found.losses.loss_UT).all()
 
 
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=str)
@@ -307,7 +337,7 @@ def test_means_are_of_draws_then_problems_then_units(
 
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=str)
 def test_nothing_depends_on_the_blocks(fingerprint: Fingerprint, procedure: Procedure) -> None:
-    traces = random_traces(fingerprint, seed=3)
+    traces = random_traces(fingerprint, seed=3, dearest=9)
     odd = Risk.custom("odd", lambda outcomes: outcomes.tokens_DT % 7 / 7)
     for risk in (SELECTIVE, odd):
         whole = replay(traces, POLICIES, risk, procedure)

@@ -55,6 +55,44 @@ def test_round_trip(tmp_path: Path, rollouts: list[Rollout], fingerprint: Finger
     assert list(tmp_path.iterdir()) == [tmp_path / "t.parquet"]
 
 
+def with_costs(rollouts: list[Rollout], cost: int) -> list[Rollout]:
+    return [
+        replace(rollout, final=replace(rollout.final, confidence_tokens=cost))
+        for rollout in rollouts
+    ]
+
+
+def test_what_readings_cost_is_a_column_only_where_some_cost_anything(
+    tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    for cost in (0, 4):
+        write_traces(tmp_path / f"{cost}.parquet", with_costs(rollouts, cost), fingerprint)
+    free, dear = read_traces(tmp_path / "0.parquet"), read_traces(tmp_path / "4.parquet")
+    assert "confidence_tokens" not in pq.read_schema(tmp_path / "0.parquet").names
+    assert free.confidence_tokens_RC is None
+    assert dear.confidence_tokens_RC is not None
+    assert dear.confidence_tokens_RC.tolist() == [
+        [0, 4, 0, 0, 0],
+        [4, 0, 0, 0, 0],
+        [0, 0, 4, 0, 0],
+        [0, 0, 0, 0, 4],
+    ]
+    assert dear.select(np.array([False, True, False])).confidence_tokens_RC is not None
+    assert dear.digest != free.digest
+    zeros_RC = np.zeros_like(free.tokens_RC)
+    assert replace(free, confidence_tokens_RC=zeros_RC).digest == free.digest
+
+
+def test_files_with_and_without_that_column_are_read_together(
+    tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    write_traces(tmp_path / "a.parquet", [make_rollout("p1")], fingerprint)
+    write_traces(tmp_path / "b.parquet", with_costs([make_rollout("p2")], 4), fingerprint)
+    traces = read_traces(tmp_path)
+    assert traces.confidence_tokens_RC is not None
+    assert traces.confidence_tokens_RC.tolist() == [[0, 0, 0], [0, 0, 4]]
+
+
 def test_what_cannot_be_replayed_is_not_written(
     tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
 ) -> None:

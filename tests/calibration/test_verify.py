@@ -91,6 +91,26 @@ def test_nothing_differs(traces: Traces, method: Method, risk: str | Risk, sampl
     assert verify(made, traces, risk=risk if isinstance(risk, Risk) else None) == []
 
 
+@pytest.mark.parametrize("samples", [1, 2])
+def test_nothing_differs_where_readings_cost_tokens(traces: Traces, samples: int) -> None:
+    costs_RC = np.random.default_rng(2).integers(0, 20, traces.tokens_RC.shape)
+    read = np.arange(costs_RC.shape[1]) <= traces.final_R[:, None]
+    dear = replace(traces, confidence_tokens_RC=np.where(read, costs_RC, 0))
+    made = certify(dear, risk=COST, alphas=(0.02, 0.7), samples=samples, grid=GRID)
+    assert verify(made, dear, risk=COST) == []
+    (level,) = [level for level in made.levels if isinstance(level, CertifiedLevel)]
+    # What readings cost is no part of the full budget, but of whatever reads.
+    (free,) = [
+        level
+        for level in certify(
+            traces, risk=COST, alphas=(0.02, 0.7), samples=samples, grid=GRID
+        ).levels
+        if isinstance(level, CertifiedLevel)
+    ]
+    assert level.full_budget_tokens == free.full_budget_tokens
+    assert any("expected_tokens" in line for line in verify(made, traces, risk=COST))
+
+
 @pytest.mark.parametrize("kind", [PValue.HOEFFDING_BENTKUS, PValue.CLT])
 @pytest.mark.parametrize("promise", Promise)
 def test_nothing_differs_with_other_tests(traces: Traces, kind: PValue, promise: Promise) -> None:

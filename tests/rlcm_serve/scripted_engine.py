@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from calibration import (
@@ -55,8 +55,11 @@ IDENTITY = EngineIdentity(
 class Script:
     """How one sample goes if nothing stops it: its readings, its length, its answers.
 
-    `confidences` are read at 16, 32, ... tokens; the last one holds for what follows. `ends_at`
-    None means that it runs into the budget. `own` follows the thinking, `forced` the open box.
+    `confidences` are read at 16, 32, ... tokens; the last one holds for what follows. With
+    `signals` each reading has them all: the confidence as the probe's, and these others. `ends_at`
+    None means that it runs into the budget. `own` follows the thinking, `forced` the open box; of
+    several, each sampled answer is the next one. `continued` follows other texts. Every token of a
+    continuation has this `log_prob`; `entropy` is that of what follows the closed thinking.
     One that `stays` never gets past 16 tokens.
     """
 
@@ -64,8 +67,23 @@ class Script:
     c_end: float = 0.5
     ends_at: int | None = 40
     own: str | None = r"It is \boxed{7}."
-    forced: str = "7}"
+    forced: str | Sequence[str] = "7}"
+    continued: Mapping[str, str] = field(default_factory=dict)
+    log_prob: float = -0.25
+    entropy: float | None = 0.5
+    signals: Mapping[str, float] | None = None
     stays: bool = False
+
+    def reading(self, tokens: int, confidence: float, *, is_final: bool = False) -> Checkpoint:
+        signals = None if self.signals is None else {"probe": confidence, **self.signals}
+        return Checkpoint(tokens, confidence, is_final, signals)
+
+    def continuation(self, text: str, number: int, *, logprobs: bool) -> Completion:
+        """The one of that number, from 0, in three tokens of which the last ends it."""
+        forced = [self.forced] if isinstance(self.forced, str) else self.forced
+        said = self.continued.get(text, forced[number % len(forced)])
+        pieces = tuple((piece, self.log_prob) for piece in (said[:1], said[1:], ""))
+        return Completion(said, FORCED_TOKENS, pieces if logprobs else None)
 
 
 class ScriptedEngine(ReasoningEngine):
@@ -163,12 +181,12 @@ class ScriptedEngine(ReasoningEngine):
         state, checkpoints = INITIAL_STATE, []
         for at, tokens in enumerate(range(INTERVAL, min(length, budget - 1) + 1, INTERVAL)):
             confidence = script.confidences[min(at, len(script.confidences) - 1)]
-            checkpoints.append(Checkpoint(tokens, confidence))
+            checkpoints.append(script.reading(tokens, confidence))
             state, exit_ = step(policy, state, tokens, confidence)
             if exit_ is not None:
                 said = "hm" * len(checkpoints)
                 return Thought((number,) * tokens, said, exit_, tuple(checkpoints), discarded=1)
-        checkpoints.append(Checkpoint(length, script.c_end, is_final=True))
+        checkpoints.append(script.reading(length, script.c_end, is_final=True))
         said = "hm" * len(checkpoints)
         if script.ends_at is None or script.ends_at > budget:
             return Thought((number,) * length, said, ExitReason.BUDGET, tuple(checkpoints))
@@ -182,12 +200,28 @@ class ScriptedEngine(ReasoningEngine):
             discarded=1,
         )
 
-    async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
+    async def continue_after(
+        self,
+        prompt: TokenIds,
+        thinking: TokenIds,
+        text: str,
+        drawing: Drawing,
+        count: int = 1,
+        *,
+        logprobs: bool = False,
     ) -> tuple[Completion, ...]:
         await self.check_health()
         self.forced += 1
-        return (Completion(self.scripts[thinking[0]].forced, FORCED_TOKENS),) * count
+        script = self.scripts[thinking[0]]
+        return tuple(
+            script.continuation(text, number, logprobs=logprobs) for number in range(count)
+        )
+
+    async def entropy_after(
+        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing
+    ) -> float | None:
+        await self.check_health()
+        return self.scripts[thinking[0]].entropy
 
 
 def certificate(

@@ -57,6 +57,8 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
     ("command", "message"),
     [
         ("collect --data no.jsonl --out y", "No such file or directory: 'no.jsonl'"),
+        ("collect --data x --out y --confidence tea", "confidence is 'tea': give one of probe, "),
+        ("solve --confidence tea 1+1", "confidence is 'tea': give one of probe, "),
         ("collect --data empty.jsonl --out y", "empty.jsonl holds no problem"),
         ("solve x --model ./none", "no model folder './none'"),
         ("solve x --alpha 2 --no-certificate", "alpha is 2.0"),

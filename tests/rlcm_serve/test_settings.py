@@ -65,6 +65,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "engine_log": WORDS.map(lambda word: f"/l{word}"),
     "host": st.sampled_from(["127.0.0.1", "::1", "localhost", "127.9.9.9"]),
     "port": st.integers(0, 65535),
+    "confidence": st.sampled_from(["probe", "sequence-probability", "lowest-group", "tail"]),
     "auth": st.sampled_from(["auto", "on", "off"]),
     "cors_origins": st.lists(
         WORDS.filter(str.isalnum).map(lambda word: f"https://{word}"), min_size=1, max_size=3
@@ -232,6 +233,11 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ({"max_body_bytes": "0"}, "max_body_bytes is '0'"),
         ({"max_body_bytes": "big"}, "could not parse value and unit"),
         ({"host": ""}, "host is ''"),
+        (
+            {"confidence": "tea leaves"},
+            "confidence is 'tea leaves' (--confidence): input should be 'probe', "
+            "'sequence-probability', 'lowest-group' or 'tail'",
+        ),
         ({"auth": "maybe"}, "auth is 'maybe' (--auth): input should be 'auto', 'on' or 'off'"),
         (
             {"no_certificate": True, "certificates": ["a.json"]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ GARBAGE = 0.99
 """The confidence in a state that a chunk of a prefill leaves behind: it would fire a high exit."""
 
 
+FLAT = torch.zeros(1, VOCABULARY)
+
+
 class Echo:
     """A probe for states of one number: that number is the confidence."""
 
@@ -41,6 +45,7 @@ class Request:
     confidence: Sequence[float]  # at 0, 1, 2, ... tokens of output
     spec: ControlSpec | None
     slot: Slot | None
+    logits: torch.Tensor = FLAT  # at 0, 1, 2, ... tokens of output; the last one holds for more
     prompt: int = 5
     output: list[int] = field(default_factory=list)
     seen: int = 0  # of prompt and output: what is in the cache
@@ -53,6 +58,10 @@ class Request:
     @property
     def params(self) -> SamplingParams:
         return SamplingParams(extra_args=self.spec.to_extra_args() if self.spec else None)
+
+    @property
+    def logits_V(self) -> torch.Tensor:
+        return self.logits[min(len(self.output), len(self.logits) - 1)]
 
     def readings(self) -> tuple[dict[int, float], tuple[int, float] | None]:
         """What the front end has by now: confidence by tokens, and c_end."""
@@ -70,9 +79,11 @@ def new_request(
     policy: ExitPolicy,
     budget: int = 1000,
     interval: int = 4,
+    reads: str = "probe",
 ) -> Request:
     spec = ControlSpec(
-        policy, interval, budget, HIGH, LOW, THINK_END, table.address, slot.number, slot.ticket
+        *(policy, interval, budget, HIGH, LOW, THINK_END),
+        *(table.address, slot.number, slot.ticket, reads),
     )
     return Request(says, confidence, spec, slot)
 
@@ -101,16 +112,20 @@ class Runner(ABC):
 
     def step(self, chunk: int = 1000) -> None:
         """Every request in the batch takes one step; a prefill takes at most `chunk` tokens."""
-        rows, fed = [], []
+        rows, fed, logits_NV = [], [], []
         for request in self.batch:
             request.seen = min(request.length, request.seen + chunk)
             whole = request.seen == request.length
             tokens = len(request.output)
             rows.append(request.confidence[tokens] if whole else GARBAGE)
             fed.append(request.output[-1] if whole and tokens else WORD)
+            # What a chunk of a prefill leaves behind is sure of the token that comes.
+            logits_NV.append(request.logits_V if whole else 9 * torch.eye(VOCABULARY)[WORD])
         LATEST.hidden_NH = torch.tensor(rows)[:, None]
-        logits = self.process(torch.zeros(len(rows), VOCABULARY), fed)
-        for request, logits_V in zip(list(self.batch), logits, strict=True):
+        logits = self.process(torch.stack(logits_NV), fed)
+        logits_after = [logits_V.clone() for logits_V in logits]
+        logits.fill_(math.nan)  # a sampler works in place
+        for request, logits_V in zip(list(self.batch), logits_after, strict=True):
             allowed = torch.isfinite(logits_V).nonzero()[:, 0].tolist()
             assert allowed in ([HIGH], [LOW], list(range(VOCABULARY)))
             if request.seen < request.length or request.ended:
@@ -203,8 +218,11 @@ class RunnerV2(Runner):
 
 
 def held_bytes(runner: Runner) -> int:
-    """Memory of all states that the processor keeps for requests it has seen."""
+    """Memory of all states, and of what tokens are drawn from, that the processor keeps."""
     tracker = runner.processor._tracker  # type: ignore[attr-defined]
     kept = [tracked.states_NH for tracked in tracker._by_slot.values()]
+    for tracked in tracker._by_slot.values():
+        if tracked.tokens is not None and tracked.tokens.drawn_from is not None:
+            kept += vars(tracked.tokens.drawn_from).values()
     storages = {s.untyped_storage().data_ptr(): s.untyped_storage() for s in kept if s is not None}
     return sum(storage.nbytes() for storage in storages.values())

@@ -6,11 +6,13 @@ import asyncio
 import random
 from collections.abc import Sequence
 from contextlib import aclosing
+from pathlib import Path
+from typing import Any
 
 import prometheus_client
 import pytest
 import torch
-from transformers import AutoModel
+from transformers import AutoModel, AutoModelForCausalLM
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
 from rlcm_serve.core import Budget, Checkpoint, Thought, TokenIds
@@ -29,8 +31,9 @@ CRAMPED = (
 """Prompts are prefilled in chunks; 16 requests share room for four, so they are preempted."""
 
 
-def cramped_settings(runner: str = "v1", *vllm_arguments: str) -> EngineSettings:
+def cramped_settings(runner: str = "v1", *vllm_arguments: str, **settings: Any) -> EngineSettings:
     return EngineSettings(
+        **settings,
         interval=INTERVAL,
         max_tokens=400,
         answer_max_tokens=32,
@@ -40,15 +43,15 @@ def cramped_settings(runner: str = "v1", *vllm_arguments: str) -> EngineSettings
     )
 
 
-def vllm_says(metric: str) -> float:
+def vllm_says(metric: str, model: Path = EMBEDDED_MODEL) -> float:
     """One of vLLM's own figures."""
-    labels = {"engine": "0", "model_name": str(EMBEDDED_MODEL)}
+    labels = {"engine": "0", "model_name": str(model)}
     return prometheus_client.REGISTRY.get_sample_value(f"vllm:{metric}", labels) or 0.0
 
 
-def preemptions() -> float:
+def preemptions(model: Path = EMBEDDED_MODEL) -> float:
     """How many there were since vLLM was started."""
-    return vllm_says("num_preemptions_total")
+    return vllm_says("num_preemptions_total", model)
 
 
 async def crowd(
@@ -107,4 +110,51 @@ def compare_with_transformers(
         for checkpoint in thought.checkpoints:
             reading = confidence_T[len(prompt) + checkpoint.tokens - 1]
             assert checkpoint.confidence == pytest.approx(reading, abs=tolerance)
+    return sum(len(thought.checkpoints) for _, thought in finished)
+
+
+class Forward:
+    """What transformers makes of whole sequences, in float32; the stop ids are impossible."""
+
+    def __init__(self, stop_ids: Sequence[int]) -> None:
+        self._model = AutoModelForCausalLM.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32)
+        self._stop_ids = list(stop_ids)
+
+    def log_probs_TV(self, ids: Sequence[int]) -> torch.Tensor:
+        """Of the token that follows each."""
+        with torch.inference_mode():
+            logits_TV = self._model.eval()(torch.tensor([list(ids)])).logits[0]
+            logits_TV[:, self._stop_ids] = float("-inf")
+            return logits_TV.log_softmax(dim=-1)
+
+    def signals(
+        self, prompt: TokenIds, thinking: TokenIds, interval: int = INTERVAL
+    ) -> list[dict[str, float]]:
+        """The signals of tokens by their definitions, after 1, 2, ... tokens of the thinking."""
+        log_probs_TV = self.log_probs_TV((*prompt, *thinking))[len(prompt) - 1 : -1]
+        log_prob_T = log_probs_TV[range(len(thinking)), list(thinking)].double()
+        confidence_T = -log_probs_TV.topk(20, dim=-1).values.mean(dim=-1).double()
+        window, after, lowest = 4 * interval, [], float("inf")
+        for tokens in range(1, len(thinking) + 1):
+            group = float(confidence_T[max(0, tokens - window) : tokens].mean())
+            lowest = min(lowest, group) if tokens > window else group
+            after.append(
+                {
+                    "sequence-probability": float(log_prob_T[:tokens].mean().exp()),
+                    "lowest-group": lowest / (lowest + 10),
+                    "tail": group / (group + 10),
+                }
+            )
+        return after
+
+
+def compare_signals_with_transformers(
+    finished: Sequence[tuple[TokenIds, Thought]], forward: Forward, tolerance: float
+) -> int:
+    """Holds every reading's signals to a forward of its final sequence; returns how many."""
+    for prompt, thought in finished:
+        after = forward.signals(prompt, thought.tokens)
+        for checkpoint in thought.checkpoints:
+            found = {name: v for name, v in (checkpoint.signals or {}).items() if name != "probe"}
+            assert found == pytest.approx(after[checkpoint.tokens - 1], abs=tolerance)
     return sum(len(thought.checkpoints) for _, thought in finished)

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -22,16 +23,19 @@ SPEC = ControlSpec(
 
 @dataclass
 class Reported:
-    """What a control wrote: the latest reading of each checkpoint, and c_end."""
+    """What a control wrote: the latest reading of each checkpoint, c_end, and all signals."""
 
     checkpoints: dict[int, float] = field(default_factory=dict)
     final: tuple[int, float] | None = None
+    signals: list[Sequence[float]] = field(default_factory=list)
 
-    def add(self, number: int, confidence: float) -> None:
+    def add(self, number: int, confidence: float, signals: Sequence[float]) -> None:
         self.checkpoints[number] = confidence
+        self.signals += [signals] if signals else []
 
-    def finish(self, tokens: int, confidence: float) -> None:
+    def finish(self, tokens: int, confidence: float, signals: Sequence[float]) -> None:
         self.final = tokens, confidence
+        self.signals += [signals] if signals else []
 
 
 def control(policy: ExitPolicy = FULL_BUDGET, budget: int = 100) -> tuple[ExitControl, Reported]:
@@ -123,6 +127,21 @@ def test_the_end_is_the_models_closing_token() -> None:
     assert reported.final == (37, 0.6)
 
 
+def test_all_signals_are_reported_with_the_one_that_acts() -> None:
+    exits, reported = control(ExitPolicy(lambda_high=0.8), budget=48)
+    assert exits.read(16, 0.25, (0.9, 0.25, 0.5, 0.5)) is None, "the probe is not what acts"
+    assert exits.read(32, 0.85, (0.1, 0.85, 0.5, 0.5)) == HIGH
+    exits.end(37, 0.5, (0.2, 0.5, 0.5, 0.5))
+    assert [signals[0] for signals in reported.signals] == [0.9, 0.1, 0.2]
+
+
+def test_only_tables_with_signals_have_tokens_followed() -> None:
+    with_signals = replace(SPEC, table=replace(SPEC.table, signals=True))
+    assert not SPEC.follows_tokens
+    assert with_signals.follows_tokens
+    assert not replace(with_signals, budget=0).follows_tokens, "it draws none"
+
+
 def test_a_model_without_a_closing_token_never_ends_by_one() -> None:
     spec = replace(SPEC, think_end=None)
     exits = ExitControl(spec, Reported())  # type: ignore[arg-type]
@@ -148,6 +167,7 @@ def test_a_request_without_control_has_no_spec(extra_args: dict[str, int] | None
     [
         ({"interval": 0}, "interval 0"),
         ({"budget": -1}, "budget -1"),
+        ({"reads": "tea leaves"}, "'tea leaves': give one of probe, .*, tail, entropy"),
         ({"ticket": ...}, "malformed.*ticket"),
         ({"surprise": 1}, "malformed.*surprise"),
         ({"table": {"path": "x"}}, "malformed.*slots"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlcm_serve.engine.launch import EngineSettings, _arguments, _keep_last
-from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.errors import ModelRefused
 
 STOP_IDS = (94, 95)
@@ -37,6 +38,29 @@ def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -
     (processor,) = arguments.logits_processors or ()
     assert str(processor).endswith("processor_v1:ExitProcessor")
     assert arguments.disable_log_stats
+
+
+def test_a_probe_is_loaded_only_where_it_is_read() -> None:
+    embedded = ModelFiles.read(EMBEDDED_MODEL)
+
+    def loads_probe(**settings: Any) -> bool:
+        arguments = _arguments(EngineSettings(**settings), embedded, STOP_IDS)
+        return arguments.additional_config["rlcm"]["probe"] is not None
+
+    assert loads_probe()
+    assert loads_probe(confidence="tail", record_signals=True)
+    assert not loads_probe(confidence="tail")
+
+
+def test_tokens_are_followed_only_where_they_are_asked_for() -> None:
+    assert not EngineSettings().follows_tokens
+    assert EngineSettings(record_signals=True).follows_tokens
+    assert EngineSettings(confidence="lowest-group").follows_tokens
+
+
+def test_an_unknown_confidence_is_refused() -> None:
+    with pytest.raises(ModelRefused, match="'tea': give one of probe, sequence-probability, "):
+        EngineSettings(confidence="tea")
 
 
 def test_questions_go_before_what_may_wait(files: ModelFiles) -> None:

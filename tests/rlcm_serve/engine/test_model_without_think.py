@@ -16,6 +16,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.probe import PROBE_FOLDER, Probe
 from tests.rlcm_serve.engine.asking import drawing, think, user
+from tests.rlcm_serve.engine.crowd import Forward
 from training.tasks.problems import Split, sample_problems
 
 
@@ -30,13 +31,14 @@ def thoughtless(tmp_path: Path) -> Path:
 
 
 async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
-    engine = VllmEngine(EngineSettings(model=str(thoughtless)))
+    engine = VllmEngine(EngineSettings(model=str(thoughtless), record_signals=True))
     await engine.start()
     try:
         (problem,) = sample_problems(Split.VALIDATION, 1, seed=5, levels=(1,))
         prompt = engine.prompt(user(problem.question))
         told = await think(engine, prompt, text=True)
         (forced,) = await engine.force_answers(prompt, (), drawing(engine))
+        assert await engine.entropy_after(prompt, (), drawing(engine)) is None
     finally:
         engine.stop()
     thought, readings = told.thought, told.checkpoints
@@ -59,3 +61,8 @@ async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
     for reading in readings:
         at = len(prompt) + reading.tokens - 1
         assert reading.confidence == pytest.approx(expected[at].item(), abs=1e-4)
+
+    signals_after = Forward(engine.stop_ids).signals(prompt, thought.tokens, interval)
+    for reading in readings:
+        signals = signals_after[reading.tokens - 1] | {"probe": reading.confidence}
+        assert reading.signals == pytest.approx(signals, abs=1e-4)

@@ -9,6 +9,8 @@ import torch
 
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from tests.rlcm_serve.engine.crowd import (
+    Forward,
+    compare_signals_with_transformers,
     compare_with_transformers,
     cramped_settings,
     crowd,
@@ -24,7 +26,7 @@ async def on_gpu() -> AsyncIterator[VllmEngine]:
     if not torch.cuda.is_available():
         pytest.fail("there is no CUDA device: run `make test-gpu` on a machine that has one")
     arguments = ("--dtype", "float32", "--gpu-memory-utilization", "0.3")
-    engine = VllmEngine(cramped_settings("v2", *arguments))
+    engine = VllmEngine(cramped_settings("v2", *arguments, record_signals=True))
     await engine.start()
     yield engine
     engine.stop()
@@ -40,3 +42,5 @@ async def test_readings_match_under_chunks_preemption_and_aborts(on_gpu: VllmEng
     assert len(finished) < len(runs), "some were to be aborted"
     assert preemptions() > 0, "the cache was to be too small"
     assert compare_with_transformers(finished, tolerance=1e-4) > 300
+    forward = Forward(on_gpu.stop_ids)
+    assert compare_signals_with_transformers(finished, forward, tolerance=1e-4) > 300

@@ -16,6 +16,15 @@ def test_rollouts_come_back_from_the_tables_as_they_were(tmp_path: Path) -> None
     assert folder.texts() == {NATURAL.key: NATURAL.text, CUT_OFF.key: CUT_OFF.text}
 
 
+def test_a_rollout_that_is_in_the_tables_and_still_in_the_journal_is_there_once(
+    tmp_path: Path,
+) -> None:
+    folder = BenchmarkFolder(tmp_path)
+    folder.write([NATURAL, CUT_OFF])
+    folder.write([*folder.read(), CUT_OFF])
+    assert list(folder.read()) == [NATURAL, CUT_OFF]
+
+
 def test_a_journal_counts_what_is_in_the_tables_and_what_a_kill_has_left(tmp_path: Path) -> None:
     folder = BenchmarkFolder(tmp_path)
     folder.write([NATURAL])

@@ -1,0 +1,46 @@
+"""What a certificate's fingerprint says of the confidence it was fitted on."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import AutoTokenizer
+
+from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.core import Signal
+from rlcm_serve.engine.base import EngineIdentity
+from rlcm_serve.engine.identity import identify
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
+from rlcm_serve.engine.model_text import ModelText
+
+FILES = ModelFiles.read(EMBEDDED_MODEL)
+
+
+@pytest.fixture(scope="module")
+def text() -> ModelText:
+    return ModelText(FILES, AutoTokenizer.from_pretrained(EMBEDDED_MODEL))
+
+
+def identity(text: ModelText, confidence: str, interval: int | None = None) -> EngineIdentity:
+    return identify(EngineSettings(confidence=confidence, interval=interval), FILES, text)
+
+
+def test_each_confidence_has_a_fingerprint_of_its_own(text: ModelText) -> None:
+    fingerprints = [fingerprint_of(identity(text, signal)) for signal in Signal]
+    probes = [fingerprint.probe for fingerprint in fingerprints]
+    assert len(set(probes)) == len(Signal)
+    assert probes[0] == FILES.probe_digest()
+    assert all(probe.startswith("signal:") for probe in probes[1:])
+    for fingerprint in fingerprints[1:]:
+        (difference,) = fingerprint.differences(fingerprints[0])
+        assert difference.startswith("probe: ")
+
+
+def test_what_a_signal_is_made_of_is_in_it(text: ModelText) -> None:
+    assert identity(text, "tail").probe.endswith("window=128 half=10"), "the probe's interval: 32"
+    assert identity(text, "tail", interval=500).probe.endswith("window=2000 half=10")
+
+
+def test_what_is_recorded_besides_changes_nothing(text: ModelText) -> None:
+    recording = identify(EngineSettings(record_signals=True), FILES, text)
+    assert recording == identify(EngineSettings(), FILES, text)
