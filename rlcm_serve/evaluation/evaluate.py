@@ -21,6 +21,7 @@ from calibration import Certificate
 from calibration.errors import CertificateError
 from calibration.fingerprint import Fingerprint
 from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.core import RiskName
 from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
@@ -46,6 +47,9 @@ from rlcm_serve.guarantees import find_certificates
 from rlcm_serve.recording import record_missing
 from rlcm_serve.session import running_engine
 from rlcm_serve.terminal import progress_bar
+
+_RISKS = [risk.value for risk in RiskName]
+"""In the order of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,9 @@ def _fingerprint(identity: EngineIdentity, source: Source, grader: Grader) -> Fi
 def measure(asked: Asked, folder: RunFolder, console: Console) -> Path:
     """Measures what is in the folder and writes figures and report."""
     model = resolve_model(asked.settings.model)
-    certificates = [Certificate.load(path) for path in find_certificates(model)]
+    loaded = map(Certificate.load, find_certificates(model))
+    certificates = [one for one in loaded if one.risk in _RISKS]  # another loss is its maker's
+    certificates.sort(key=lambda one: (_RISKS.index(one.risk), one.procedure.samples))
     measured = []
     for benchmark in asked.benchmarks:
         with console.status(f"measuring {benchmark.title}"):

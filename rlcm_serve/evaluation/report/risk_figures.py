@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import ScaledTranslation
 
 from calibration.report.ink import BLUE, INK, MUTED, PAPER, TINT
 from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled
@@ -29,17 +29,15 @@ from rlcm_serve.evaluation.report.panels import (
     rows_of_panels,
 )
 
-APART = 5
-"""Between the points of two policies for one target, points of print."""
 MOST_ADDED = 0.15
 """Errors shown of a frontier: up to so much above the full budget's."""
 
 
 def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
-    """Target against realised risk with intervals, a panel per source that has any."""
-    sources = certified_sources(benchmark)
-    columns = 4 if len(sources) > 6 or len(sources) == 4 else 3
-    figure, axes = panels(len(sources), columns, 2.1 if min(len(sources), columns) > 2 else 3.0)
+    """Target against realised risk with intervals, a panel per source and number of samples."""
+    shown = list(dict.fromkeys(map(_panel_of, _certified(benchmark))))
+    columns = 4 if len(shown) > 6 or len(shown) == 4 else 3
+    figure, axes = panels(len(shown), columns, 2.1 if min(len(shown), columns) > 2 else 3.0)
     right = min(1.0, 1.12 * max(found.alpha for found in benchmark.controlled))
     highest = [
         found.realised.high
@@ -47,14 +45,14 @@ def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
         if found.realised and found.realised.high is not None
     ]
     top = min(1.0, max([right, *(1.06 * high for high in highest)]))
-    for panel, source in zip(axes, sources, strict=True):
+    for panel, (source, samples) in zip(axes, shown, strict=True):
         panel.fill_between(
             [0, right], [0, right], top, color=TINT, linewidth=0, label="above target"
         )
         panel.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
-        of_source = [found for found in benchmark.controlled if found.source == source]
-        _draw_realised(panel, of_source)
-        panel.set_title(title_of(source), fontsize=8.5)
+        here = [found for found in benchmark.controlled if _panel_of(found) == (source, samples)]
+        _draw_realised(panel, here)
+        panel.set_title(f"{title_of(source)}{samples}", fontsize=8.5)
         panel.set(xlim=(0, right), ylim=(0, top))
         percent_axis(panel, "x", 4)
         percent_axis(panel, "y", 5)
@@ -126,7 +124,19 @@ def draw_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
 
 def certified_sources(benchmark: BenchmarkMeasures) -> list[str]:
     """Sources with a certified policy at some target."""
-    return list(dict.fromkeys(f.source for f in benchmark.controlled if f.reason is None))
+    return list(dict.fromkeys(found.source for found in _certified(benchmark)))
+
+
+def _certified(benchmark: BenchmarkMeasures) -> list[Controlled]:
+    """By source, those of fewer samples first."""
+    certified = [found for found in benchmark.controlled if found.reason is None]
+    return sorted(certified, key=lambda f: (list(LOOKS).index(f.source), _panel_of(f)[1]))
+
+
+def _panel_of(found: Controlled) -> tuple[str, str]:
+    """Its source, and how many samples vote, as a title says it: nothing of one."""
+    several = re.search(r"\(n = (\d+)\)", found.origin)
+    return found.source, f", n = {several[1]}" if several else ""
 
 
 def is_certificate(origin: str) -> bool:
@@ -159,33 +169,29 @@ def _near_full_budget(panel: Axes, benchmark: BenchmarkMeasures) -> None:
     panel.set_ylim(max(0.0, min(errors) - 0.06 * height), top + 0.06 * height)
 
 
-def _draw_realised(panel: Axes, of_source: Sequence[Controlled]) -> None:
-    """Every origin's points, a little apart; crosses where none of them is certified."""
-    certified = [found for found in of_source if found.reason is None]
-    origins = list(dict.fromkeys(found.origin for found in certified))
-    for place, origin in enumerate(origins):
-        own = [found for found in certified if found.origin == origin]
-        aside = APART * (place - (len(origins) - 1) / 2)
-        _draw_origin(panel, own, aside, is_certificate(origin))
-    unmet = sorted({f.alpha for f in of_source} - {f.alpha for f in certified})
+def _draw_realised(panel: Axes, here: Sequence[Controlled]) -> None:
+    """Every origin's points; crosses where none of them is certified."""
+    certified = [found for found in here if found.reason is None]
+    for origin in dict.fromkeys(found.origin for found in certified):
+        _draw_origin(panel, [found for found in certified if found.origin == origin])
+    unmet = sorted({f.alpha for f in here} - {f.alpha for f in certified})
     if unmet:
         panel.plot(unmet, [0] * len(unmet), "x", color=MUTED, clip_on=False, label="not certified")
 
 
-def _draw_origin(panel: Axes, own: Sequence[Controlled], aside: float, certificate: bool) -> None:
-    """Points with their intervals, moved aside by so many points of print."""
-    figure = panel.get_figure(root=True)
+def _draw_origin(panel: Axes, own: Sequence[Controlled]) -> None:
+    """Points with their intervals."""
     known = [
         (found.alpha, found.realised)
         for found in own
         if found.realised is not None and found.realised.value is not None
     ]
-    if figure is None or not known:
-        return
-    moved = panel.transData + ScaledTranslation(aside / 72, 0, figure.dpi_scale_trans)
     for alpha, realised in known:
         bounds = drawable((realised.low, realised.high))
-        panel.plot([alpha, alpha], bounds, color=BLUE, linewidth=1.3, transform=moved)
+        panel.plot([alpha, alpha], bounds, color=BLUE, linewidth=1.3)
+    if not known:
+        return
+    certificate = is_certificate(own[0].origin)
     panel.plot(
         [alpha for alpha, _ in known],
         drawable(realised.value for _, realised in known),
@@ -194,7 +200,6 @@ def _draw_origin(panel: Axes, own: Sequence[Controlled], aside: float, certifica
         markersize=5,
         markerfacecolor=BLUE if certificate else PAPER,
         label="under a certificate" if certificate else "fitted for this report",
-        transform=moved,
         zorder=3,
     )
 
