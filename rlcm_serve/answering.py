@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rlcm_serve.answers import close_boxed, last_boxed
+from rlcm_serve.answers import close_boxed, own_answer
 from rlcm_serve.core import Drawing, Thought, TokenIds
 from rlcm_serve.engine.base import ReasoningEngine
 
@@ -28,7 +28,7 @@ async def answer_thought(
     Raises:
         EngineDead: the engine is gone.
     """
-    own = last_boxed(thought.answer_text or "")
+    own = own_answer(thought.answer_text or "")
     if own is not None:
         return Given((own,), thought.answer_tokens, 0)
     forced = await engine.force_answers(prompt, thought.tokens, drawing, count)

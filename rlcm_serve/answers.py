@@ -31,10 +31,19 @@ GRADER = f"math-verify {version('math-verify')}"
 
 _BOX = "\\boxed{"
 _BOX_OR_BRACE = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
+_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _READY = "ready\n"
 _WORKER = Path(__file__).with_name("answer_worker.py")
 
 _log = logging.getLogger(__name__)
+
+
+def own_answer(text: str) -> str | None:
+    """The answer in what a model wrote by itself; None if there is none.
+
+    The last box; without one, what RLCR's models put between `<answer>` and `</answer>`.
+    """
+    return last_boxed(text) or _last_tagged(text)
 
 
 def last_boxed(text: str) -> str | None:
@@ -55,6 +64,11 @@ def close_boxed(text: str) -> str | None:
         if start == len(_BOX):
             return content.strip() or None
     return None
+
+
+def _last_tagged(text: str) -> str | None:
+    tagged = _TAGGED.findall(text)
+    return tagged[-1].strip() or None if tagged else None
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str]]:

@@ -44,7 +44,9 @@ class Journal:
             self._cut_unfinished_row()
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(header + "\n")
+            partial = path.with_name(f"{path.name}.partial")
+            partial.write_text(header + "\n")
+            partial.replace(path)  # a kill leaves no journal, or one with its header
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What is finished."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -23,7 +23,11 @@ from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.evaluation.loading import LoadedBenchmark
     from rlcm_serve.evaluation.sources import Source
+
+_TAKEN = ("figures", "")
+"""Folders of a run that are no benchmark's."""
 
 
 def evaluate(
@@ -85,14 +89,12 @@ def evaluate(
     """Measure a model and its confidence on benchmarks. An interrupted run goes on."""
     from rlcm_serve.evaluation.evaluate import Asked
     from rlcm_serve.evaluation.evaluate import evaluate as run
-    from rlcm_serve.evaluation.loading import load
 
     named = list(takewhile(lambda word: not word.startswith("-"), more or ()))
     specs = dict.fromkeys([*(data or ()), *named])
     if not specs:
         raise RequestRefused("data", "nothing to evaluate on: give --data embedded, for example")
-    mapping = _mapping(column or ())
-    benchmarks = [load(spec, mapping, grader, limit) for spec in specs]
+    benchmarks = _load(specs, _mapping(column or ()), grader, limit)
     settings = engine_settings(
         model, budgets, max_tokens, engine_log, verbose, (more or [])[len(named) :]
     )
@@ -130,6 +132,33 @@ def compare(
     console = Console()
     console.print(to_text(comparison))
     console.print(str(page), markup=False, highlight=False, soft_wrap=True)
+
+
+def _load(
+    specs: Iterable[str], mapping: dict[str, str], grader: str | None, limit: int | None
+) -> list[LoadedBenchmark]:
+    """The benchmarks; columns and grader are of the files among them."""
+    from rlcm_serve.evaluation.benchmarks import benchmarks
+    from rlcm_serve.evaluation.loading import load
+
+    loaded: dict[str, LoadedBenchmark] = {}
+    named = benchmarks()
+    for spec in specs:
+        own = ({}, None) if spec in named else (mapping, grader)
+        benchmark = load(spec, *own, limit)
+        if benchmark.name in loaded or benchmark.name in _TAKEN:
+            raise RequestRefused(
+                "data",
+                f"{spec!r} would be kept as {benchmark.name!r}, which is taken in the run's "
+                "folder: give the file another name, or evaluate it into another --out",
+            )
+        loaded[benchmark.name] = benchmark
+    if (mapping or grader) and all(spec in named for spec in specs):
+        raise RequestRefused(
+            "data",
+            "--map and --grader are for files, and only benchmarks are named: leave them out",
+        )
+    return list(loaded.values())
 
 
 def _mapping(columns: Sequence[str]) -> dict[str, str]:

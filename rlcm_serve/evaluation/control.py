@@ -27,6 +27,7 @@ ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 FITTED = ("selective", "error")
 """Risks they are fitted for: wrong of the answers given, and wrong of all questions (RLCM §5.1)."""
 DELTA = 0.1
+FEWEST = 6
 FIT_SHARE = 0.5
 """Of the problems, to fit on; the others tell what came of it."""
 _SCALE_SHARE, _PULL = 0.25, 0.01
@@ -65,8 +66,11 @@ def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterato
     Half of the problems fit, each alpha by itself (pointwise) with delta 0.1; which half is a hash
     of their names. The same for all sources: a quarter of that half tells how likely an answer is
     right at each confidence (Platt scaling), and the rest tests chains of fixed thresholds on that
-    scale. So a source is judged by how it ranks, and not by the scale it comes in.
+    scale. So a source is judged by how it ranks, and not by the scale it comes in. With fewer than
+    `FEWEST` problems or groups there is nothing to halve, and nothing comes.
     """
+    if recorded.own.n_units < FEWEST:
+        return
     for source in recorded.sources:
         traces = recorded.traces(source)
         fit, _ = traces.split(FIT_SHARE)

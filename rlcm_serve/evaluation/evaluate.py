@@ -6,9 +6,9 @@ they are given. Measuring and reporting always begin anew, for they take seconds
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -18,8 +18,11 @@ import msgspec
 from rich.console import Console
 
 from calibration import Certificate
+from calibration.defaults import parts_of
 from calibration.errors import CertificateError
 from calibration.fingerprint import Fingerprint
+from calibration.traces import Traces
+from rlcm_serve.answers import GRADER
 from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.core import RiskName
 from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
@@ -38,6 +41,7 @@ from rlcm_serve.evaluation.run_folder import (
     BenchmarkFolder,
     RolloutJournal,
     RunFolder,
+    flat,
     plain_manifest,
     write_table,
     write_text,
@@ -101,7 +105,6 @@ async def record(
     engine: ReasoningEngine, asked: Asked, folder: RunFolder, console: Console
 ) -> None:
     """Runs the rollouts that the folder does not hold yet."""
-    folder.begin(_manifest(asked, engine.identity))
     recorders = [
         EvaluationRecorder(engine, benchmark.grader, asked.answers)
         for benchmark in asked.benchmarks
@@ -109,6 +112,7 @@ async def record(
     for recorder, benchmark in zip(recorders, asked.benchmarks, strict=True):
         for problem in benchmark.problems:  # all of them, before hours are spent on the first
             recorder.check(problem)
+    folder.begin(_manifest(asked, engine.identity))
     for recorder, benchmark in zip(recorders, asked.benchmarks, strict=True):
         await _record(recorder, benchmark, asked, folder.benchmark(benchmark.name), console)
 
@@ -180,23 +184,28 @@ def grade(
             Grades(folder.grades_file),
             lambda done, total: progress.update(bar, completed=done, total=total),
         )
-    table = graded_table(
-        records,
-        references,
-        {problem.id: problem.group for problem in benchmark.problems},
-        verdicts,
-        grader.classes,
-        asked.source,
-        _fingerprint(identity, asked.source, grader),
-    )
+        bar = progress.add_task("which answers are the same", total=None)
+        table = graded_table(
+            records,
+            references,
+            {problem.id: problem.group for problem in benchmark.problems},
+            verdicts,
+            lambda lists: grader.classes_of_all(
+                lists, lambda done, total: progress.update(bar, completed=done, total=total)
+            ),
+            asked.source,
+            _fingerprint(identity, asked.source, grader),
+        )
     write_table(part.traces, table)
 
 
 def _fingerprint(identity: EngineIdentity, source: Source, grader: Grader) -> Fingerprint | None:
-    """Of what a certificate fitted on the table would hold for; None if no engine exits by it."""
-    if not ABOUT[source].online:
-        return None
-    return replace(fingerprint_of(identity), grader=grader.name)
+    """Of what a certificate fitted on the table would hold for.
+
+    None if it could hold for no service: one that exits by this source and grades like this.
+    """
+    servable = ABOUT[source].online and grader.name == GRADER
+    return fingerprint_of(identity) if servable else None
 
 
 def measure(asked: Asked, folder: RunFolder, console: Console) -> Path:
@@ -212,7 +221,10 @@ def measure(asked: Asked, folder: RunFolder, console: Console) -> Path:
     run = RunMeasures(
         name=asked.settings.model,
         source=asked.source,
-        made_by=_made_by(folder.manifest()),
+        made_by={
+            name: repr(value) if name.endswith("forced_suffix") else str(value)
+            for name, value in flat(folder.manifest()).items()
+        },
         rollouts={one.name: asked.rollouts_of(one) for one in asked.benchmarks},
         created=date.today().isoformat(),
         version=version("rlcm-serve"),
@@ -242,33 +254,31 @@ def _measure(
         recorded=recorded,
         texts=[texts[key] for key in zip(ids, traces.rollout_R.tolist(), strict=True)],
         parts=benchmark.parts,
-        certificates=list(_fitting(certificates, traces.fingerprint, console)),
+        certificates=list(fitting(certificates, traces, console)),
     )
 
 
-def _fitting(
-    certificates: Sequence[Certificate], fingerprint: Fingerprint | None, console: Console
+def fitting(
+    certificates: Sequence[Certificate], traces: Traces, console: Console
 ) -> Iterator[Certificate]:
-    """Those that speak of what was run; of the others the first says why it does not."""
+    """Those of what was run, fitted on other problems; of the others the first says why not."""
     told = False
     for certificate in certificates:
-        try:
-            certificate.require_traces(fingerprint)
-        except CertificateError as error:
-            if not told:
-                said = f"certificate {certificate.id} is left out, for it is of another engine"
-                console.print(f"{said}: {error}", markup=False, highlight=False, soft_wrap=True)
-            told = True
-        else:
+        if (why := _unfit(certificate, traces)) is None:
             yield certificate
+        elif not told:
+            said = f"certificate {certificate.id} is left out, and maybe others: {why}"
+            console.print(said, markup=False, highlight=False, soft_wrap=True)
+            told = True
 
 
-def _made_by(manifest: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """A manifest as plain names and values."""
-    flat: dict[str, str] = {}
-    for name, value in manifest.items():
-        if isinstance(value, Mapping):
-            flat |= _made_by(value, f"{prefix}{name} ")
-        else:
-            flat[prefix + name] = repr(value) if name == "forced_suffix" else str(value)
-    return flat
+def _unfit(certificate: Certificate, traces: Traces) -> str | None:
+    if traces.fingerprint is None:
+        return "no engine exits by this source of confidence and grader"
+    try:
+        certificate.require_traces(traces.fingerprint)
+    except CertificateError as error:
+        return f"it is of another engine ({error})"
+    if parts_of(traces, certificate.calibration_digest) is not None:
+        return "it was fitted on these very rollouts"
+    return None

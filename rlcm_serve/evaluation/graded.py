@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from calibration import ExitReason
 from calibration.fingerprint import Fingerprint
 from calibration.trace_table import Reading as TraceReading
 from calibration.trace_table import Rollout, to_table
+from calibration.voting import NO_ANSWER
 from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
 from rlcm_serve.evaluation.sources import ABOUT, Source
 
@@ -27,7 +29,8 @@ ANSWER_TOKENS = f"{TOKENS}answer"
 
 Verdicts = Mapping[tuple[str, str], bool]
 """Whether an answer equals a reference."""
-Classes = Callable[[Sequence[str | None]], list[int]]
+ClassesOfAll = Callable[[Sequence[Sequence[str | None]]], Sequence[Sequence[int]]]
+"""Numbers equal answers, in one list after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def graded_table(
     references: Mapping[str, str],
     groups: Mapping[str, str | None],
     verdicts: Verdicts,
-    classes: Classes,
+    classes_of_all: ClassesOfAll,
     source: Source,
     fingerprint: Fingerprint | None,
 ) -> pa.Table:
@@ -61,33 +64,25 @@ def graded_table(
     Args:
         references: by problem id.
         verdicts: of all `answers_given`.
-        classes: numbers equal answers of one problem.
+        classes_of_all: of a grader.
         source: whose confidence goes into the column of that name.
         fingerprint: of what was recorded; None if the source is not what an engine would exit by.
     """
-    by_problem: dict[str, list[RolloutRecord]] = {}
-    for record in sorted(records, key=lambda record: record.key):
-        by_problem.setdefault(record.problem_id, []).append(record)
+    ordered = sorted(records, key=lambda record: record.key)
+    equal = _Equal.find(ordered, references, verdicts, classes_of_all)
     rollouts: list[Rollout] = []
     read: dict[Source, list[Read]] = {one: [] for one in Source}
     answer_tokens: list[int] = []
-    for problem_id, recorded in by_problem.items():
-        numbered = _Numbered(recorded, classes)
-        for record in recorded:
-            for at in range(len(record.readings)):
-                answer_tokens.append(record.given(at)[1])
-                for one in Source:
-                    read[one].append(_read(one, record, at, numbered))
-            correct = [
-                (answer := record.given(at)[0]) is not None
-                and verdicts[answer, references[problem_id]]
-                for at in range(len(record.readings))
-            ]
-            rollouts.append(_rollout(record, groups[problem_id], correct, numbered, source))
+    for record in ordered:
+        for at in range(len(record.readings)):
+            answer_tokens.append(record.given(at)[1])
+            for one in Source:
+                read[one].append(_read(one, record, at, equal))
+        rollouts.append(_rollout(record, groups[record.problem_id], equal, source))
     table = to_table(rollouts, fingerprint)
     table = table.append_column(ANSWER_TOKENS, pa.array(answer_tokens, pa.int64()))
     for one, column in read.items():
-        if any(each.confidence is not None for each in column):
+        if one is source or any(each.confidence is not None for each in column):
             values = pa.array([each.confidence for each in column], pa.float64())
             tokens = pa.array([each.tokens for each in column], pa.int64())
             table = table.append_column(CONFIDENCE + one, values)
@@ -95,42 +90,81 @@ def graded_table(
     return table
 
 
-class _Numbered:
-    """The classes of all answers to one problem."""
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    """Which answers are right, and which are the same.
 
-    def __init__(self, records: Sequence[RolloutRecord], classes: Classes) -> None:
-        texts: dict[str, None] = {}
-        for record in records:
-            for reading in record.readings:
-                texts |= dict.fromkeys(answer for answer in reading.answers if answer is not None)
-            if record.own_answer is not None:
-                texts[record.own_answer] = None
-        self._class_of = dict(zip(texts, classes(list(texts)), strict=True))
+    Attributes:
+        right: by problem and answer given.
+        class_of: likewise; right answers are one class, for they all equal the reference.
+        same: by the answer given at a reading and all that were forced there, which of them equal
+            it.
+    """
 
-    def __call__(self, answer: str | None) -> int:
-        return -1 if answer is None else self._class_of[answer]
+    right: Mapping[tuple[str, str], bool]
+    class_of: Mapping[tuple[str, str], int]
+    same: Mapping[tuple[str | None, ...], tuple[bool, ...]]
+
+    @classmethod
+    def find(
+        cls,
+        records: Sequence[RolloutRecord],
+        references: Mapping[str, str],
+        verdicts: Verdicts,
+        classes_of_all: ClassesOfAll,
+    ) -> Self:
+        """Compares what has to be compared, of all problems at once."""
+        given = sorted(set(answers_given(records)))
+        right = {(id_, answer): verdicts[answer, references[id_]] for id_, answer in given}
+        wrong: dict[str, list[str]] = {}
+        for id_, answer in given:
+            if not right[id_, answer]:
+                wrong.setdefault(id_, []).append(answer)
+        readings = {
+            (record.given(at)[0], *record.readings[at].answers): None
+            for record in records
+            for at in range(len(record.readings))
+        }
+        lists = [*wrong.values(), *readings]
+        classes = [list(found) for found in classes_of_all(lists)]
+        class_of = dict.fromkeys((key for key, is_right in right.items() if is_right), 0)
+        for (id_, answers), found in zip(wrong.items(), classes, strict=False):
+            class_of |= {
+                (id_, answer): 1 + number for answer, number in zip(answers, found, strict=True)
+            }
+        same = {
+            answers: tuple(number == found[0] >= 0 for number in found[1:])
+            for answers, found in zip(readings, classes[len(wrong) :], strict=True)
+        }
+        return cls(right, class_of, same)
+
+    def correct(self, problem_id: str, answer: str | None) -> bool:
+        """Whether it is right; no answer is not."""
+        return answer is not None and self.right[problem_id, answer]
+
+    def number(self, problem_id: str, answer: str | None) -> int:
+        """Its class within the problem."""
+        return NO_ANSWER if answer is None else self.class_of[problem_id, answer]
+
+    def to_given(self, record: RolloutRecord, at: int) -> tuple[bool, ...]:
+        """Which of the answers forced at a reading equal the one that a stop there gives."""
+        return self.same[record.given(at)[0], *record.readings[at].answers]
 
 
-def _rollout(
-    record: RolloutRecord,
-    group: str | None,
-    correct: Sequence[bool],
-    numbered: _Numbered,
-    source: Source,
-) -> Rollout:
+def _rollout(record: RolloutRecord, group: str | None, equal: _Equal, source: Source) -> Rollout:
     readings = []
     for at, reading in enumerate(record.readings):
         answer, tokens = record.given(at)
-        says = _read(source, record, at, numbered)
+        says = _read(source, record, at, equal)
         is_final = at == len(record.readings) - 1
         readings.append(
             TraceReading(
                 tokens=reading.tokens,
                 confidence=says.confidence or 0.0,
                 answer=answer,
-                answer_class=numbered(answer),
+                answer_class=equal.number(record.problem_id, answer),
                 answer_tokens=tokens if is_final or not ABOUT[source].brings_answer else 0,
-                correct=correct[at],
+                correct=equal.correct(record.problem_id, answer),
                 confidence_tokens=says.tokens,
             )
         )
@@ -144,7 +178,7 @@ def _rollout(
     )
 
 
-def _read(source: Source, record: RolloutRecord, at: int, numbered: _Numbered) -> Read:
+def _read(source: Source, record: RolloutRecord, at: int, equal: _Equal) -> Read:
     reading = record.readings[at]
     if ABOUT[source].online:
         return Read(reading.signals.get(source))
@@ -153,19 +187,24 @@ def _read(source: Source, record: RolloutRecord, at: int, numbered: _Numbered) -
     is_final = at == len(record.readings) - 1
     if source is Source.VERBALISED and is_final and record.own_verbalised is not None:
         return Read(record.own_verbalised)
-    return Read(_said(source, record, at, numbered), _generated(source, record, reading, is_final))
+    tokens = _generated(source, record, reading, is_final)
+    return Read(_said(source, record, at, equal, is_final), tokens)
 
 
-def _said(source: Source, record: RolloutRecord, at: int, numbered: _Numbered) -> float | None:
-    reading = record.readings[at]
+def _said(
+    source: Source, record: RolloutRecord, at: int, equal: _Equal, is_final: bool
+) -> float | None:
+    """What is said of the answer given; None where the answer that it is of is another one."""
+    reading, same = record.readings[at], equal.to_given(record, at)
+    if source is Source.AGREEMENT:
+        # Where the answer given is the first of those forced, the others agree with it, or do not.
+        others = same if is_final and record.own_answer is not None else same[1:]
+        return sum(others) / len(others) if others and record.given(at)[0] is not None else None
+    if not same[0]:
+        return None
     if source is Source.ANSWER_PROBABILITY:
         return reading.answer_probability
-    if source is Source.VERBALISED:
-        return reading.verbalised
-    given = numbered(record.given(at)[0])
-    if given < 0:
-        return None
-    return sum(numbered(answer) == given for answer in reading.answers) / len(reading.answers)
+    return reading.verbalised
 
 
 def _generated(source: Source, record: RolloutRecord, reading: Reading, is_final: bool) -> int:

@@ -125,8 +125,8 @@ def _find(spec: str, grader: str | None) -> tuple[Benchmark, Sequence[Row]]:
 def _own(path: Path, grader: str) -> Benchmark:
     grader_named(grader)
     return Benchmark(
-        name=path.name.partition(".")[0],
-        title=path.name.partition(".")[0],
+        name=path.stem,
+        title=path.stem,
         source=Made(lambda: ()),
         grader=grader,
         rollouts=ROLLOUTS,

@@ -11,7 +11,7 @@ metrics.json, report.html, figures/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -202,13 +202,11 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise RequestRefused("out", f"{self.path} is a file: give a folder for the run")
         if self.manifest_file.exists():
-            begun = self.manifest()
-            differ = sorted(
-                name for name in {*begun, *manifest} if begun.get(name) != manifest.get(name)
-            )
+            begun, asked = flat(self.manifest()), flat(manifest)
+            differ = [name for name in {**begun, **asked} if begun.get(name) != asked.get(name)]
             if differ:
                 was = "; ".join(
-                    f"{name} was {begun.get(name)!r}, is {manifest.get(name)!r}" for name in differ
+                    f"{name} was {begun.get(name)!r}, is {asked.get(name)!r}" for name in differ
                 )
                 raise RequestRefused(
                     "out", f"{self.path} holds a run of other settings ({was}): give another folder"
@@ -231,6 +229,17 @@ class RunFolder:
                 "run", f"{self.path} holds no run ({error}): give a folder that `rlcm eval` wrote"
             ) from error
         return manifest
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level, names joined by blanks."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name} ")
+        else:
+            found[prefix + name] = value
+    return found
 
 
 def write_text(path: Path, text: str) -> None:

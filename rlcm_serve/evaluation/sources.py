@@ -69,14 +69,14 @@ ABOUT: dict[Source, About] = {
     ),
     Source.ANSWER_PROBABILITY: About(
         "answer probability",
-        "The probability of the forced answer's own tokens.",
+        "The probability of the forced answer's own tokens; none if the model then gave another.",
         is_probability=True,
         online=False,
         brings_answer=True,
     ),
     Source.AGREEMENT: About(
         "agreement",
-        "The share of the forced answers that are equal to the answer given.",
+        "The share of the other forced answers that are equal to the answer given.",
         is_probability=True,
         online=False,
         brings_answer=True,

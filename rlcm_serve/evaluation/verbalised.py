@@ -10,7 +10,9 @@ _NUMBER = (
 )
 _TAG = re.compile(r"<confidence>(.*?)(?:</confidence>|<|\Z)", re.DOTALL | re.IGNORECASE)
 _STATED = re.compile(
-    rf"\bconfiden(?:ce|t)\b(?:\s+(?:level|score))?\W*(?:is|of|:|=)?\s*{_NUMBER}", re.I
+    r"\bconfidence\b(?:[ \t]+(?:level|score))?[ \t]*(?:\([^()\n]*\))?[ \t*_]*"
+    rf"(?:is|of|:|=)[ \t*_]*{_NUMBER}",
+    re.IGNORECASE,
 )
 _SURE = re.compile(rf"{_NUMBER}\s+(?:confiden(?:t|ce)|sure|certain)\b", re.IGNORECASE)
 _ANY = re.compile(_NUMBER, re.IGNORECASE)

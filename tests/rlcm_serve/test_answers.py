@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcm_serve.answers import GRADER, AnswerGrader, close_boxed, last_boxed
+from rlcm_serve.answers import GRADER, AnswerGrader, close_boxed, last_boxed, own_answer
 
 ENDLESS = r"9^{9^{9^{9}}}"
 
@@ -220,3 +220,20 @@ def test_files_in_the_working_directory_do_not_stand_in(
     monkeypatch.chdir(tmp_path)
     with AnswerGrader() as grader:
         assert grader.equal("2/4", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"<answer>\boxed{8}</answer><confidence>0.9</confidence>", "8"),
+        ("<answer>5</answer> no, <answer> 8 </answer>", "8"),
+        (r"<answer>5</answer> so \boxed{8}", "8"),
+        ("<answer></answer>", None),
+        ("<answer>8", None),
+        ("It is 8.", None),
+    ],
+)
+def test_what_a_model_wrote_by_itself_is_in_its_last_box_or_else_its_last_tag(
+    text: str, answer: str | None
+) -> None:
+    assert own_answer(text) == answer

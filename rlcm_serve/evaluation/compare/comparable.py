@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rlcm_serve.evaluation.compare.base import Run, benchmark_of
 from rlcm_serve.evaluation.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.report.looks import is_probability, title_of
 from rlcm_serve.evaluation.report.words import listed
+from rlcm_serve.evaluation.run_folder import flat
 
 _OF_THE_MODEL = frozenset({"model", "engine model", "engine probe", "engine tokenizer", "source"})
 """What runs are compared for; anything else should be the same."""
@@ -102,17 +103,6 @@ def _sources(runs: Sequence[Run]) -> Iterator[str]:
                 f"The {title_of(source)} confidence does not claim to be a probability: PCE and "
                 "ECE say only how far its scale is from one, AUROC how well it ranks."
             )
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level, names joined by blanks."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name} ")
-        else:
-            found[prefix + name] = value
-    return found
 
 
 def _shown(value: Any) -> str:

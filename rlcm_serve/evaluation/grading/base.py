@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from calibration.voting import NO_ANSWER
-from rlcm_serve.answers import close_boxed, last_boxed
+from rlcm_serve.answers import close_boxed, own_answer
 from rlcm_serve.prompts import FORCED_ANSWER
 from rlcm_serve.recording import OnProgress, tell_nobody
-
-_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 
 Pair = tuple[str, str]
 """An answer, and the reference it is held against."""
@@ -38,9 +35,9 @@ class Grader(ABC):
     def find(self, text: str) -> str | None:
         """The answer in what the model wrote after its thinking; None if there is none.
 
-        The last box; without one, what RLCR's models put between `<answer>` and `</answer>`.
+        As the service reads it: `answers.own_answer`.
         """
-        return last_boxed(text) or _last_tagged(text)
+        return own_answer(text)
 
     def close(self, continuation: str) -> str | None:
         """The answer in a forced continuation of `opening`; None if it was cut off."""
@@ -70,6 +67,16 @@ class Grader(ABC):
         Numbered by first appearance.
         """
 
+    def classes_of_all(
+        self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = tell_nobody
+    ) -> list[list[int]]:
+        """As `classes`, for one list of answers after another."""
+        found = []
+        for answers in problems:
+            found.append(self.classes(answers))
+            on_progress(len(found), len(problems))
+        return found
+
     def stop(self) -> None:  # noqa: B027  most graders start nothing
         """Ends what was started; may be called twice, and the grader may be used again."""
 
@@ -83,11 +90,6 @@ class Grader(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _last_tagged(text: str) -> str | None:
-    tagged = _TAGGED.findall(text)
-    return tagged[-1].strip() or None if tagged else None
 
 
 def classes_by_key(keys: Sequence[str | None]) -> list[int]:

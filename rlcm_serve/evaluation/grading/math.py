@@ -13,6 +13,8 @@ from rlcm_serve.evaluation.grading.base import Grader, Pair
 from rlcm_serve.plain_answers import equal_at_sight
 from rlcm_serve.recording import OnProgress, tell_nobody
 
+_GROUPING_LIMIT = 3600.0
+"""Seconds for the classes of one problem: long, for they must not depend on what else runs."""
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
@@ -68,10 +70,21 @@ class MathGrader(Grader):
 
     def classes(self, answers: Sequence[str | None]) -> list[int]:
         """As `AnswerGrader.classes`: a chain of equal answers is one class."""
-        present = [answer for answer in answers if answer is not None]
-        (finding,) = self._pool().compare([Comparison(present, (), None)])
-        found = iter(finding.classes)
-        return [NO_ANSWER if answer is None else next(found) for answer in answers]
+        (classes,) = self.classes_of_all([answers])
+        return classes
+
+    def classes_of_all(
+        self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = tell_nobody
+    ) -> list[list[int]]:
+        """As `classes`, several problems at once."""
+        present = [[answer for answer in answers if answer is not None] for answers in problems]
+        comparisons = [Comparison(answers, (), None) for answers in present]
+        classes = []
+        for answers, finding in zip(problems, self._pool().compare(comparisons), strict=True):
+            found = iter(finding.classes)
+            classes.append([NO_ANSWER if answer is None else next(found) for answer in answers])
+            on_progress(len(classes), len(problems))
+        return classes
 
     def stop(self) -> None:
         """Ends the workers."""
@@ -81,5 +94,5 @@ class MathGrader(Grader):
 
     def _pool(self) -> Graders:
         if self._graders is None:
-            self._graders = Graders(self._workers, self._time_limit)
+            self._graders = Graders(self._workers, self._time_limit, _GROUPING_LIMIT)
         return self._graders

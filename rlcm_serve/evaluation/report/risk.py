@@ -107,10 +107,11 @@ def _target_risk(run: RunMeasures, benchmark: BenchmarkMeasures, risk: str) -> P
         Caption(
             of_benchmark(f"Target against realised {risk} risk", run, benchmark),
             f"Risk: {_bounded(risk)}. Points below the line keep their target. Each is measured on "
-            f"{measured_on or 'no problem'} that had no part in its fit, with 95 % intervals "
-            "(exact for losses of 0 or 1, else approximate). The promise is about new questions "
-            "like those of the fit; with few problems a point or bar may lie above the line "
-            "although the true risk keeps the target. A cross says that no policy passed the test "
+            f"{measured_on or 'no problem'} that had no part in its fit (of certificates, if they "
+            "were fitted on other problems), with 95 % intervals (exact for losses of 0 or 1, else "
+            "approximate). The promise is about new questions like those of the fit; with few "
+            "problems a point or bar may lie above the line although the true risk keeps the "
+            "target. A cross says that no policy passed the test "
             f"at that target, and so nothing is stopped early. Policies: {listed(origins)}.",
             f"Realised risk against target α on {benchmark.title}: {kept} of {len(met)} "
             "certified targets have a realised risk at or below the target. "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from calibration import read_traces
 from rlcm_serve.evaluation.rollouts import RolloutRecord
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import RunFolder
@@ -81,6 +82,16 @@ def test_every_source_says_something_and_every_certificate_is_replayed(
     assert 0.2 < measured.accuracy.value < 1
 
 
+def test_its_traces_are_what_rlcm_fit_takes(
+    killed_and_finished: tuple[Path, list[str]], rlcm: Rlcm
+) -> None:
+    traces = killed_and_finished[0] / "run" / "embedded" / "traces.parquet"
+    assert read_traces(traces).servable
+    status, out, _ = rlcm(f"fit {traces} --risk regret --alpha 0.5 --out regret.json")
+    assert status in (0, 3)
+    assert "not servable" not in out
+
+
 def test_runs_can_be_compared_by_other_sources(
     killed_and_finished: tuple[Path, list[str]], rlcm: Rlcm, tmp_path: Path
 ) -> None:
@@ -92,11 +103,14 @@ def test_runs_can_be_compared_by_other_sources(
 
 
 def test_what_cannot_be_evaluated_is_refused_before_an_engine_starts(rlcm: Rlcm) -> None:
+    Path("embedded.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
     for command, said in (
         ("eval", "give --data embedded"),
         ("eval --data nonsense", "'nonsense' is no benchmark"),
         ("eval --data embedded --confidence hunch", "confidence is 'hunch'"),
         ("eval --data embedded --map problem", "give FIELD=COLUMN"),
+        ("eval --data embedded --map problem=question", "no file is given"),
+        ("eval --data embedded embedded.jsonl", "which is taken"),
         ("compare run", "give two or more"),
         ("compare one two", "holds no run"),
     ):

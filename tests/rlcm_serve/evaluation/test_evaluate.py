@@ -9,19 +9,22 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibration import read_traces
+from calibration import certify, read_traces
 from calibration.bootstrap import estimate_metrics
+from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import EngineDead, RequestRefused
-from rlcm_serve.evaluation.evaluate import Asked, grade, measure, record
+from rlcm_serve.evaluation.control import fit_sources
+from rlcm_serve.evaluation.evaluate import Asked, fitting, grade, measure, record
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.loading import LoadedBenchmark
 from rlcm_serve.evaluation.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import RunFolder
 from rlcm_serve.evaluation.sources import Source
 from rlcm_serve.labelled_problems import LabelledProblem, digest_problems
-from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
+from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
 PROBLEMS = tuple(LabelledProblem(f"p{i:02}", f"Dial {i}. A up 5.", "8") for i in range(20))
 BENCHMARK = LoadedBenchmark(
@@ -115,9 +118,44 @@ def test_the_figures_are_those_of_the_rollouts(finished: Finished) -> None:
     assert {point.risk for point in measured.controlled} == {"selective", "error"}
 
 
-def test_its_traces_are_what_rlcm_fit_takes(finished: Finished) -> None:
-    assert read_traces(finished.path / "dials" / "traces.parquet").servable
+def test_traces_graded_otherwise_than_the_service_does_are_not_servable(finished: Finished) -> None:
+    assert not read_traces(finished.path / "dials" / "traces.parquet").servable
     assert counts(finished.path) == (20, 60)
+
+
+@pytest.mark.parametrize("problems", [1, 5, 6])
+def test_a_few_problems_are_measured_too(problems: int, tmp_path: Path) -> None:
+    few = asked(tmp_path, replace(BENCHMARK, problems=PROBLEMS[:problems]), rollouts=2)
+    run(few, ScriptedEngine(*scripts()))
+    recorded = Recorded.read(tmp_path / "dials" / "traces.parquet", Source.PROBE)
+    assert bool(list(fit_sources(recorded))) == (problems >= 6)
+
+
+def test_a_runs_own_source_may_say_nothing(tmp_path: Path) -> None:
+    run(replace(asked(tmp_path), source=Source.VERBALISED), ScriptedEngine(*scripts()))
+    path = tmp_path / "dials" / "traces.parquet"
+    recorded = Recorded.read(path, Source.VERBALISED)
+    assert recorded.missing(Source.VERBALISED) == 1.0
+    assert not read_traces(path).servable
+
+
+def test_a_problem_that_does_not_fit_leaves_no_run_behind(tmp_path: Path) -> None:
+    long = replace(BENCHMARK, problems=(LabelledProblem("p", "word " * 101, "8"),))
+    with pytest.raises(RequestRefused, match=r"problem 'p'.*over 100 tokens"):
+        run(asked(tmp_path, long), ScriptedEngine(*scripts()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_certificate_of_these_very_rollouts_is_left_out(tmp_path: Path) -> None:
+    run(asked(tmp_path), ScriptedEngine(*scripts()))
+    traces = replace(
+        read_traces(tmp_path / "dials" / "traces.parquet"), fingerprint=fingerprint_of(IDENTITY)
+    )
+    fitted = certify(traces, risk="regret", alphas=(0.5,))
+    others = certify(traces.split(0.5)[0], risk="regret", alphas=(0.5,))
+    console = Console(file=io.StringIO(), width=400)
+    assert list(fitting([fitted, others], traces, console)) == [others]
+    assert "fitted on these very rollouts" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 class Dying(ScriptedEngine):
@@ -165,14 +203,12 @@ def test_another_engine_or_another_number_of_answers_takes_another_folder(tmp_pa
         run(replace(asked(tmp_path), answers=4), ScriptedEngine(*scripts()))
     warmer = ScriptedEngine(*scripts())
     warmer.identity = replace(warmer.identity, probe="p1")
-    with pytest.raises(RequestRefused, match="engine was"):
+    with pytest.raises(RequestRefused, match="engine probe was 'p0', is 'p1'"):
         run(asked(tmp_path), warmer)
 
 
-def test_certificates_of_another_engine_are_left_out_and_it_is_said_why(
-    finished: Finished,
-) -> None:
-    assert finished.printed.count("is left out, for it is of another engine") == 1
+def test_certificates_that_do_not_fit_are_left_out_and_it_is_said_why(finished: Finished) -> None:
+    assert finished.printed.count("is left out") == 1
     assert not any("certificate" in point.origin for point in finished.measured.controlled)
 
 

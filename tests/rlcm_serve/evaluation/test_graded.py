@@ -23,7 +23,7 @@ def table_of(*records: RolloutRecord, source: Source = Source.PROBE) -> pa.Table
     pairs = {(answer, "8") for _, answer in answers_given(records)}
     verdicts = dict(zip(pairs, grader.grade(list(pairs)), strict=True))
     return graded_table(
-        records, {"p1": "8"}, {"p1": None}, verdicts, grader.classes, source, fingerprint=None
+        records, {"p1": "8"}, {"p1": None}, verdicts, grader.classes_of_all, source, None
     )
 
 
@@ -45,14 +45,15 @@ def test_a_reading_is_graded_by_the_answer_that_a_stop_there_gives() -> None:
     assert column(table, "is_final") == [False, True, False, True]
 
 
-CONFIDENCE: Mapping[Source, list[float]] = {
+CONFIDENCE: Mapping[Source, list[float | None]] = {
     Source.PROBE: [0.3, 0.9, 0.3, 0.9],
     Source.SEQUENCE_PROBABILITY: [0.8, 0.7, 0.8, 0.7],
-    Source.ANSWER_PROBABILITY: [0.6, 0.6, 0.6, 0.6],
-    # Of the answers 7, 8, 7 and none: two are 7, one is the 8 that the first gave by itself.
-    Source.AGREEMENT: [0.5, 0.25, 0.5, 0.5],
+    # The first rollout gives another answer by itself than the one that was forced.
+    Source.ANSWER_PROBABILITY: [0.6, None, 0.6, 0.6],
+    # Of the answers 7, 8, 7 and none: one other is 7, one of all is the 8 given by itself.
+    Source.AGREEMENT: [1 / 3, 1 / 4, 1 / 3, 1 / 3],
     Source.ENTROPY: [math.exp(-0.5)] * 4,
-    Source.VERBALISED: [0.4] * 4,
+    Source.VERBALISED: [0.4, None, 0.4, 0.4],
 }
 TOKENS: Mapping[Source, list[int]] = {
     Source.PROBE: [0, 0, 0, 0],
@@ -68,13 +69,25 @@ TOKENS: Mapping[Source, list[int]] = {
 @pytest.mark.parametrize("source", CONFIDENCE)
 def test_every_source_says_its_own_and_costs_its_own(source: Source) -> None:
     table = table_of(NATURAL, CUT_OFF)
-    assert column(table, f"confidence:{source}") == pytest.approx(CONFIDENCE[source])
+    said = column(table, f"confidence:{source}")
+    assert said == [pytest.approx(expected) for expected in CONFIDENCE[source]]
     assert column(table, f"tokens:{source}") == TOKENS[source]
 
 
-def test_a_source_that_says_nothing_anywhere_has_no_column() -> None:
+def test_a_source_that_says_nothing_anywhere_has_no_column_but_the_runs_own_has() -> None:
     names = table_of(NATURAL).column_names
     assert f"confidence:{Source.TAIL}" not in names
+    own = table_of(NATURAL, source=Source.TAIL)
+    assert column(own, f"confidence:{Source.TAIL}") == [None, None]
+    assert column(own, "confidence") == [0.0, 0.0]
+
+
+def test_one_answer_alone_agrees_with_nothing() -> None:
+    readings = tuple(
+        replace(reading, answers=("7",), answer_tokens=(3,)) for reading in NATURAL.readings
+    )
+    table = table_of(replace(NATURAL, readings=readings))
+    assert column(table, "confidence:agreement") == [None, 0.0]
 
 
 def test_what_the_model_said_by_itself_costs_nothing() -> None:
@@ -112,6 +125,7 @@ def test_a_stop_costs_the_thought_the_answer_and_every_reading_until_then(tmp_pa
 def test_what_is_left_unsaid_counts_as_0_and_is_told(tmp_path: Path) -> None:
     silent = replace(CHECKPOINT, verbalised=None), replace(FINAL, verbalised=None)
     read = recorded(tmp_path, NATURAL, replace(CUT_OFF, readings=silent))
-    assert read.missing(Source.VERBALISED) == 0.5
-    assert read.scored(Source.VERBALISED).confidence_R.tolist() == [0.4, 0.0]
+    assert read.missing(Source.VERBALISED) == 1.0  # the other gave another answer by itself
+    assert read.missing(Source.ENTROPY) == 0.0
+    assert read.scored(Source.VERBALISED).confidence_R.tolist() == [0.0, 0.0]
     assert read.reading_tokens(Source.VERBALISED) == (10 + 7) / 2

@@ -33,6 +33,9 @@ DATA = Path(__file__).parents[2] / "data"
         ("<confidence>1/0</confidence>", None),
         ("<confidence></confidence>", None),
         ("I am quite sure that it is 7.", None),
+        ("Confidence (0-1): 0.8", 0.8),
+        ("I am confident.\n\n42", None),
+        ("I'm confident. 7 is the answer.", None),
         ("", None),
     ],
 )
