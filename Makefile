@@ -18,7 +18,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: install serve test test-gpu test-load test-statistical check format embedded clean distclean help
+.PHONY: install serve test test-gpu test-load test-statistical test-training check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -56,6 +56,9 @@ test-load: $(INSTALLED)  ## let 64 clients at a time ask for a minute, and look 
 
 test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)
 	@$(BIN)/pytest -m statistical tests/statistical $(ARGS)
+
+test-training: $(INSTALLED)  ## train for real: weights that follow, resume after kill -9, two ranks (four minutes)
+	@$(BIN)/pytest -m training tests/training $(ARGS)
 
 check: $(INSTALLED)  ## lint, formatting, types
 	@$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The training package's commands: `rlcm train ...` and `rlcm examples`.
+"""The training package's commands: `rlcm train ...`, `rlcm push` and `rlcm examples`.
 
 Heavy imports are made inside the commands: this module is imported at every start of `rlcm`.
 """
@@ -84,6 +84,47 @@ def probe(
     write_probe_card(out, metrics, training, rollouts=rollouts, samples=samples)
     console.print(asdict(metrics))
     console.print(f"the probe is in {out}")
+
+
+@app.command()
+def rl(
+    config: Annotated[Path, typer.Option(help="TOML of the run: configs/ has some.")],
+    out: Annotated[Path, typer.Option(help="Folder for the policy and its checkpoints.")],
+    method: Annotated[
+        str | None,
+        typer.Option(help="grpo, rlcm, final-brier, final-margin, process-brier, rlcr or c2gspg."),
+    ] = None,
+    strength: Annotated[float | None, typer.Option(min=0, help="λ, or the Brier weight.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of the policy.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of prompts, rollouts and probe.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+) -> None:
+    """Train a policy with RLCM, an ablation of it or a baseline; goes on from its last checkpoint.
+
+    On several GPUs: `accelerate launch --no_python rlcm train rl ...` (docs/training.md).
+    """
+    import torch
+
+    from training.rl.run import train
+    from training.rl.settings import RunSettings
+
+    settings = RunSettings.load(config, method=method, strength=strength, steps=steps, seed=seed)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    console = Console()
+    train(settings, out, console)
+    console.print(f"the policy is in {out}: rlcm serve --model {out}")
+
+
+def push(
+    folder: Annotated[Path, typer.Argument(help="What `rlcm train` wrote.")],
+    to: Annotated[str, typer.Argument(help="Repository on the hub, OWNER/NAME.")],
+    private: Annotated[bool, typer.Option("--private", help="For your eyes only.")] = False,
+) -> None:
+    """Upload a trained model, with its probe and card, to the Hugging Face hub."""
+    from training.publishing import publish
+
+    Console().print(f"uploaded to {publish(folder, to, private=private)}")
 
 
 def examples(

@@ -1,0 +1,41 @@
+"""Low-rank adapters in place of all weights."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.training.rl.small import small_run, small_trainer
+from training.errors import TrainingRefused
+from training.rl.run import finish
+from training.rl.settings import LoraSettings
+
+pytestmark = pytest.mark.slow
+
+
+def test_without_peft_they_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(TrainingRefused, match="needs the package 'peft'"):
+        small_trainer(tmp_path, lora=LoraSettings())
+
+
+def test_they_are_trained_with_a_probe_and_merged(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    lora = LoraSettings(rank=4)
+    prepared = small_run(tmp_path, lora=lora)
+    trainer = small_trainer(tmp_path, lora=lora)
+    trainer.train()
+    assert trainer.probe is not None
+    assert trainer.state.log_history[0]["probe/bce"] > 0
+    finish(trainer, prepared, tmp_path)
+    before = load_file(prepared.files.folder / "model.safetensors")
+    after = load_file(tmp_path / "model.safetensors")
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all("_proj" in name for name in changed)
+    assert not list(tmp_path.glob("adapter*"))

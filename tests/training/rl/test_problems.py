@@ -1,0 +1,110 @@
+"""Problems to train on, from wherever they come."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlcm_serve.evaluation.grading import grader_named
+from training.errors import TrainingRefused
+from training.rl.problems import TrainingProblems, load_problems
+from training.rl.settings import DataSettings
+from training.tasks.problems import Split, split_of
+
+ROWS = [{"question": f"What is {n} + 1?", "final": str(n + 1)} for n in range(5)]
+MAPPED = {"problem": "question", "answer": "final"}
+
+
+def found(**settings: object) -> TrainingProblems:
+    return load_problems(DataSettings(**settings), grader_named("math"), seed=0)  # type: ignore[arg-type]  # tests only
+
+
+def answers(problems: TrainingProblems) -> list[str]:
+    return [problem.answer for problem in problems.problems]
+
+
+@pytest.fixture
+def jsonl(tmp_path: Path) -> Path:
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def test_jsonl_and_parquet_are_read_alike(jsonl: Path, tmp_path: Path) -> None:
+    parquet = tmp_path / "train.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS), parquet)
+    one, other = (found(source=str(path), columns=MAPPED) for path in (jsonl, parquet))
+    assert answers(one) == answers(other) == ["1", "2", "3", "4", "5"]
+    assert one.digest == other.digest
+
+
+def test_the_fingerprint_is_of_the_content(jsonl: Path) -> None:
+    before = found(source=str(jsonl), columns=MAPPED).digest
+    assert found(source=str(jsonl), columns=MAPPED, limit=4).digest != before
+
+
+def test_a_hub_data_set_is_read_with_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load_dataset(name: str, config: str | None, split: str, revision: str | None) -> object:
+        asked.append((name, config, split))
+        return [*ROWS, ROWS[0]]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    problems = found(source="someone/sums", columns=MAPPED, split="extra", config="small")
+    assert asked == [("someone/sums", "small", "extra")]
+    assert answers(problems) == ["1", "2", "3", "4", "5"]  # what repeats counts once
+
+
+def test_a_data_set_without_answers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"problem": "What is 1 + 1?"}\n')
+    with pytest.raises(TrainingRefused, match="no column 'answer', only 'problem'"):
+        found(source=str(path))
+    path.write_text('{"problem": "What is 1 + 1?", "answer": ""}\n')
+    with pytest.raises(TrainingRefused, match="'answer' is empty"):
+        found(source=str(path))
+    path.write_text('{"problem": "What is 1 + 1?", "answer": "\\\\frac{1"}\n')
+    with pytest.raises(TrainingRefused, match="braces are not balanced"):
+        found(source=str(path))
+
+
+def test_a_hub_data_set_without_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: ROWS)
+    with pytest.raises(TrainingRefused, match=r"no column 'answer', only .*\[data.columns\]"):
+        found(source="someone/sums", columns={"problem": "question"})
+
+
+@pytest.mark.parametrize("source", ["nothing", "no/such/thing", "none.jsonl"])
+def test_what_is_nowhere_is_refused(source: str) -> None:
+    with pytest.raises(TrainingRefused, match="data"):
+        found(source=source)
+
+
+def test_made_problems_are_of_the_training_split_and_every_level() -> None:
+    problems = found(source="embedded", limit=300)
+    assert len({problem.id for problem in problems.problems}) == 300
+    of_training = {split_of(problem.problem) for problem in problems.problems}
+    assert of_training == {Split.TRAIN}
+    assert answers(found(source="embedded", limit=300)) == answers(problems)
+
+
+def test_one_family_can_be_asked_for() -> None:
+    problems = found(source="embedded-dial", limit=20)
+    assert all(problem.problem.startswith("A dial shows") for problem in problems.problems)
+
+
+def test_rows_carry_prompt_answer_and_the_request_for_a_confidence(jsonl: Path) -> None:
+    settings = DataSettings(
+        source=str(jsonl), columns=MAPPED, prompt="Solve: {problem}", confidence_request=" Sure?"
+    )
+    problems = load_problems(settings, grader_named("math"), seed=0)
+    plain, asked = (problems.rows(settings, asks)[0] for asks in (False, True))
+    assert plain["prompt"] == [{"role": "user", "content": "Solve: What is 0 + 1?"}]
+    assert asked["prompt"][0]["content"] == "Solve: What is 0 + 1? Sure?"
+    assert plain["answer"] == "1"

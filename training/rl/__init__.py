@@ -1,0 +1,1 @@
+"""Reinforcement learning with a confidence margin (RLCM), its variants and its baselines."""

@@ -1,0 +1,96 @@
+"""From a run's settings to TRL's arguments: where this project's choices are made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from training.errors import TrainingRefused
+from training.rl.settings import RunSettings
+
+CHECKPOINTS = "checkpoints"
+
+
+def trl_arguments(
+    settings: RunSettings, out: Path, ranks: int, sequence: int, uses_vllm: bool = True
+) -> dict[str, Any]:
+    """What `GRPOConfig` is made of.
+
+    The policy loss is GRPO's (RLCM §2.1): the mean over a rollout's tokens, then over rollouts; no
+    KL. The engine's probabilities are corrected for token by token.
+
+    Args:
+        settings: of the run.
+        out: its folder.
+        ranks: processes that train.
+        sequence: tokens of the longest sequence the engine may meet.
+        uses_vllm: else transformers samples, which only tests want.
+
+    Raises:
+        TrainingRefused: a step's rollouts cannot be shared out evenly, or `[trainer]` sets what has
+            a place of its own.
+    """
+    rollouts, policy, engine = settings.rollouts, settings.policy, settings.engine
+    has_gpu = torch.cuda.is_available()
+    chosen: dict[str, Any] = {
+        "output_dir": str(out / CHECKPOINTS),
+        "max_steps": settings.steps,
+        "seed": settings.seed,
+        "save_strategy": "steps",
+        "save_steps": settings.save_steps,
+        "save_total_limit": 2,
+        "logging_steps": 1,
+        "report_to": list(settings.report_to),
+        "disable_tqdm": True,
+        "use_cpu": not has_gpu,
+        "bf16": policy.bf16 and has_gpu,
+        "model_init_kwargs": {"dtype": "float32"},
+        "num_generations": rollouts.per_prompt,
+        "temperature": rollouts.temperature,
+        "top_p": rollouts.top_p,
+        "max_completion_length": rollouts.max_tokens,
+        "per_device_train_batch_size": policy.micro_batch,
+        "gradient_accumulation_steps": _parts(settings, ranks),
+        "gradient_checkpointing": policy.gradient_checkpointing,
+        "learning_rate": policy.learning_rate,
+        "lr_scheduler_type": policy.schedule,
+        "warmup_steps": policy.warmup_steps,
+        "max_grad_norm": policy.max_grad_norm,
+        "epsilon": policy.clip,
+        "loss_type": "grpo",
+        "beta": 0.0,
+        "scale_rewards": "group",
+    }
+    if uses_vllm:
+        chosen |= {
+            "use_vllm": True,
+            "vllm_mode": engine.mode,
+            "vllm_server_base_url": engine.server if engine.mode == "server" else None,
+            "vllm_gpu_memory_utilization": engine.memory,
+            "vllm_tensor_parallel_size": engine.tensor_parallel,
+            "vllm_enable_sleep_mode": engine.sleeps,
+            "vllm_max_model_length": sequence,
+            "vllm_importance_sampling_mode": "token_truncate",
+        }
+    if taken := sorted(set(settings.trainer) & (chosen.keys() | {"reward_weights"})):
+        raise TrainingRefused(
+            f"[trainer] sets {', '.join(taken)}, which other tables of the file decide: leave it "
+            "out there"
+        )
+    return chosen | dict(settings.trainer)
+
+
+def _parts(settings: RunSettings, ranks: int) -> int:
+    """In how many passes each rank goes through its share of a step's rollouts."""
+    whole = settings.rollouts.prompts * settings.rollouts.per_prompt
+    at_once = settings.policy.micro_batch * ranks
+    if whole % at_once:
+        raise TrainingRefused(
+            f"{settings.rollouts.prompts} prompts x {settings.rollouts.per_prompt} rollouts are "
+            f"{whole}, which {ranks} processes cannot share out in passes of "
+            f"{settings.policy.micro_batch}: choose micro_batch in [policy] so that processes x "
+            "micro_batch divides it"
+        )
+    return whole // at_once

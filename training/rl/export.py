@@ -1,0 +1,117 @@
+"""The folder that `rlcm serve --model` takes: model, tokenizer, probe, and how they were made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.probe import PROBE_FOLDER
+from training.rl.card import model_card
+from training.rl.problems import TrainingProblems
+from training.rl.settings import RunSettings
+from training.rl.trainer import RLCMTrainer
+
+FACTS = "training.json"
+_OF_THE_TOKENIZER = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+_TEMPLATE = "chat_template*"
+_PACKAGES = ("rlcm-serve", "torch", "transformers", "trl", "accelerate")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a policy was made, as it is kept beside it.
+
+    Attributes:
+        settings: of the run.
+        problems: it was trained on.
+        base: the model it began as.
+        curves: TRL's log, an entry a step.
+        has_probe: whether a probe was trained beside it.
+    """
+
+    settings: RunSettings
+    problems: TrainingProblems
+    base: ModelFiles
+    curves: list[dict[str, Any]]
+    has_probe: bool
+
+    @property
+    def seconds(self) -> float:
+        """Of all steps, over all the sessions they took."""
+        return sum(float(entry.get("step_time") or 0.0) for entry in self.curves)
+
+    def facts(self) -> dict[str, Any]:
+        """All of it, for `training.json`."""
+        return {
+            "settings": self.settings.to_json(),
+            "base": {"name": self.settings.model, "digest": self.base.model_digest()},
+            "data": {
+                "source": self.problems.source,
+                "problems": len(self.problems.problems),
+                "digest": self.problems.digest,
+            },
+            "versions": {package: version(package) for package in _PACKAGES},
+            "has_probe": self.has_probe,
+            "seconds": round(self.seconds, 1),
+            "curves": self.curves,
+        }
+
+
+def export(trainer: RLCMTrainer, made: Made, out: Path) -> None:
+    """Writes the folder; every rank has to call it.
+
+    The tokenizer's files are the base model's own, so that both are read the same way.
+    """
+    weights = out / "checkpoints" / "final"
+    trainer.save_model(str(weights))
+    if not trainer.accelerator.is_main_process:
+        return
+    if made.settings.lora is not None:
+        _merge(made.base.folder, weights)
+    for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
+        shutil.copy(path, out / path.name)
+    _as_stored(out, made.base)
+    for pattern in (*_OF_THE_TOKENIZER, _TEMPLATE, "generation_config.json"):
+        for path in made.base.folder.glob(pattern):
+            shutil.copy(path, out / path.name)
+    if trainer.probe is not None:
+        trainer.probe.as_probe().save(out / PROBE_FOLDER, made.settings.budgets.interval)
+    facts = made.facts()
+    (out / FACTS).write_text(json.dumps(facts, indent=1, default=list) + "\n")
+    (out / "README.md").write_text(model_card(facts))
+    for path in out.glob("*.*"):
+        path.chmod(0o644)  # a service runs as another user than its training
+    shutil.rmtree(weights)
+
+
+def _merge(base: Path, adapter: Path) -> None:
+    """Replaces an adapter by the whole model that it makes of its base."""
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    PeftModel.from_pretrained(model, adapter).merge_and_unload().save_pretrained(adapter)
+    (adapter / "adapter_model.safetensors").unlink()
+
+
+def _as_stored(folder: Path, base: ModelFiles) -> None:
+    """Weights are trained as float32, and kept in the type that the base model's have."""
+    name = str(base.config.get("dtype") or base.config.get("torch_dtype") or "float32")
+    dtype = getattr(torch, name)
+    if dtype is not torch.float32:
+        for path in folder.glob("*.safetensors"):
+            with safe_open(path, "pt") as stored:
+                tensors = {key: stored.get_tensor(key).to(dtype) for key in stored.keys()}  # noqa: SIM118  # no mapping
+            save_file(tensors, path, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["dtype"] = name
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

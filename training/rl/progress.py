@@ -1,0 +1,73 @@
+"""What a training run shows: a bar, and a line a step with its curves and where its time went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+from transformers import TrainerCallback
+
+from rlcm_serve.terminal import progress_bar
+
+_CURVES = {
+    "reward": "reward",
+    "accuracy": "right",
+    "confidence/stated": "stated",
+    "confidence/sequence": "confidence",
+    "probe/bce": "probe",
+    "budgets/both_sides": "both sides",
+}
+_PARTS = "time/"
+
+
+class ShowProgress(TrainerCallback):
+    """Prints one line a step, on the main process only."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Shows the bar."""
+        if state.is_world_process_zero:
+            self._bar = progress_bar(self._console)
+            self._bar.start()
+            self._task = self._bar.add_task(
+                "training", total=state.max_steps, completed=state.global_step
+            )
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Prints the step that is over."""
+        if self._bar is not None and logs and "reward" in logs:
+            self._bar.update(self._task, completed=state.global_step)
+            self._bar.console.print(
+                step_line(state.global_step, logs), markup=False, highlight=False
+            )
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Ends the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def step_line(step: int, logs: Mapping[str, Any]) -> str:
+    """A step in one line: curves, seconds by part, and the factor that RLCM adds."""
+    curves = [
+        f"{name} {logs[key]:.3f}" for key, name in _CURVES.items() if logs.get(key) is not None
+    ]
+    parts = {
+        key.removeprefix(_PARTS): value
+        for key, value in logs.items()
+        if key.startswith(_PARTS) and key != "time/overhead"
+    }
+    longest = sorted(parts.items(), key=lambda part: -part[1])
+    split = ", ".join(f"{part} {seconds:.2f}" for part, seconds in longest if seconds >= 0.005)
+    factor = logs.get("time/overhead") or 1.0
+    return (
+        f"step {step}: {', '.join(curves)} | {sum(parts.values()):.1f} s (x{factor:.2f}): {split}"
+    )

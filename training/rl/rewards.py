@@ -1,0 +1,100 @@
+"""What a rollout earns: the terms that every method's reward is a weighted sum of.
+
+The sum is normalised within the group of a prompt's rollouts (GRPO, RLCM §2.1):
+Â_i = (R_i - mean R) / std R. So only differences within a group count, and a term that is constant
+there does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One rollout y, as rewards see it. B are its budgets B(y), which may be none.
+
+    Attributes:
+        is_right: whether the answer of the full trajectory is right.
+        is_formatted: whether answer and confidence are stated in RLCR's format.
+        stated: the confidence stated in words, in [0, 1]; None if none can be read.
+        target_B: Y_b, the share of forced answers that are right.
+        confidence_B: C_b, the probe's reading.
+        final_confidence: C(y), the probe's reading at the end of the reasoning; None without one.
+    """
+
+    is_right: bool
+    is_formatted: bool = False
+    stated: float | None = None
+    target_B: tuple[float, ...] = ()
+    confidence_B: tuple[float, ...] = ()
+    final_confidence: float | None = None
+
+    @property
+    def promising_B(self) -> tuple[bool, ...]:
+        """Which budgets are in B+(y): Y_b >= 1/2; the others are in B-(y) (RLCM §3.3)."""
+        return tuple(target >= 0.5 for target in self.target_B)
+
+
+def answer(rollout: Judged) -> float:
+    """R_ans(y) = 1 if the answer of the full trajectory is right, else -1 (RLCM §3.3)."""
+    return 1.0 if rollout.is_right else -1.0
+
+
+def margin(rollout: Judged) -> float:
+    """R_margin(y) = mean of C_b over B+(y) - mean of C_b over B-(y) (RLCM §3.3).
+
+    The mean over an empty set is 0.
+    """
+    sides: dict[bool, list[float]] = {True: [], False: []}
+    for promising, confidence in zip(rollout.promising_B, rollout.confidence_B, strict=True):
+        sides[promising].append(confidence)
+    return _mean(sides[True]) - _mean(sides[False])
+
+
+def process_brier(rollout: Judged) -> float:
+    """-(1/|B(y)|) Σ_b (Y_b - C_b)² (Process-Brier, RLCM §4.5); 0 without budgets."""
+    pairs = zip(rollout.target_B, rollout.confidence_B, strict=True)
+    return -_mean([(target - confidence) ** 2 for target, confidence in pairs])
+
+
+def final_brier(rollout: Judged) -> float:
+    """-(Y(y) - C(y))², Y(y) whether the full trajectory is right (Final-Brier, RLCM §4.5)."""
+    return -((rollout.is_right - _final(rollout)) ** 2)
+
+
+def final_margin(rollout: Judged) -> float:
+    """1[Y = Ŷ] · C(y) (Final-Margin, RLCM §4.5)."""
+    return rollout.is_right * _final(rollout)
+
+
+def correctness(rollout: Judged) -> float:
+    """1[Y = Ŷ], as RLCR counts it (arXiv 2507.16806)."""
+    return float(rollout.is_right)
+
+
+def formatted(rollout: Judged) -> float:
+    """1 if answer and confidence are where RLCR's code looks for them, else 0."""
+    return float(rollout.is_formatted and rollout.stated is not None)
+
+
+def stated_brier(rollout: Judged) -> float:
+    """1 - (1[Y = Ŷ] - p)², p the stated confidence (RLCR's code); 0 if none is stated in format.
+
+    Its weight is the λ of RLCM §3.1, r = 1[Y = Ŷ] - λ (1[Y = Ŷ] - p)²: the constant is the same
+    for all rollouts of a group that keep to the format.
+    """
+    if rollout.stated is None or not rollout.is_formatted:
+        return 0.0
+    return 1.0 - (rollout.is_right - rollout.stated) ** 2
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _final(rollout: Judged) -> float:
+    if rollout.final_confidence is None:
+        raise ValueError("the reward reads C(y), and no probe has read this rollout's end")
+    return rollout.final_confidence

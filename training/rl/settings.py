@@ -1,0 +1,275 @@
+"""What a training run is told, in TOML: one table a part, every name checked.
+
+rlcm train rl --method rlcm --config configs/embedded.toml
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+
+from training.errors import TrainingRefused
+from training.rl.joint_probe import ProbeSettings
+from training.rl.methods import Method, method_named
+
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True, slots=True)
+class DataSettings:
+    """Where problems come from.
+
+    Attributes:
+        source: `embedded` (made, of split TRAIN), a benchmark's name such as `grpo-lead`, a path of
+            JSONL, JSON, CSV or Parquet, or the id of a data set on the Hugging Face hub.
+        columns: the column of a field (`problem`, `answer`, `id`) that has another name.
+        split, config: of a data set on the hub.
+        prompt: what the model is asked; `{problem}` stands for the problem's text.
+        confidence_request: follows the problem where the method has the model state its confidence.
+        limit: only so many problems; of `embedded`, how many are made.
+    """
+
+    source: str = "embedded"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    split: str = "train"
+    config: str | None = None
+    prompt: str = "{problem}"
+    confidence_request: str = " Say how confident you are."
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSettings:
+    """What is sampled in a step: `prompts` groups of `per_prompt` rollouts each."""
+
+    prompts: int = 32
+    per_prompt: int = 6
+    temperature: float = 0.8
+    top_p: float = 1.0
+    max_tokens: int = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """Where rollouts are cut, and what is forced there (RLCM §3.2).
+
+    Attributes:
+        interval: N, tokens from one budget to the next.
+        samples: K, forced answers at each.
+        answer_tokens: the most a forced answer may take.
+        thinks: whether the model thinks in `<think>`; None: as its own files say.
+    """
+
+    interval: int = 500
+    samples: int = 4
+    answer_tokens: int = 32
+    thinks: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """Of the policy's AdamW, and of how a step is split up.
+
+    Attributes:
+        learning_rate: its peak.
+        schedule: of the learning rate, as transformers names it.
+        warmup_steps: to the peak.
+        max_grad_norm: gradients are clipped to it.
+        clip: ε of the probability ratio (RLCM §2.1).
+        micro_batch: rollouts in one forward and backward pass of one device.
+        gradient_checkpointing: less memory for more time.
+        bf16: compute in bfloat16 where there is a GPU. Weights stay float32 while they are trained:
+            a step of 1e-6 is lost in the spacing of bfloat16's numbers.
+    """
+
+    learning_rate: float = 1e-6
+    schedule: str = "constant"
+    warmup_steps: int = 0
+    max_grad_norm: float = 1.0
+    clip: float = 0.2
+    micro_batch: int = 4
+    gradient_checkpointing: bool = True
+    bf16: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class VllmSettings:
+    """The engine that samples.
+
+    Attributes:
+        mode: `colocate` (in the trainer's processes), or `server` (`trl vllm-serve`).
+        server: address of the latter.
+        memory: share of a GPU's memory; on a CPU `VLLM_CPU_KVCACHE_SPACE` says how much.
+        tensor_parallel: GPUs of one colocated engine.
+        sleeps: give a colocated engine's memory back while the policy is updated.
+        arguments: further ones of `vllm.LLM`, for a colocated engine.
+    """
+
+    mode: str = "colocate"
+    server: str = "http://127.0.0.1:8000"
+    memory: float = 0.3
+    tensor_parallel: int = 1
+    sleeps: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoraSettings:
+    """Low-rank adapters in place of all weights; they are merged at the end."""
+
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.0
+    targets: str = "all-linear"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """A whole training run.
+
+    Attributes:
+        model: `embedded`, a folder, or a hub id.
+        method: its name, one of `METHODS`.
+        strength: λ; None is the method's own.
+        steps: of the policy.
+        seed: of prompts, rollouts and the probe.
+        save_steps: from one checkpoint to the next; what a kill loses at most.
+        report_to: where curves go beside the terminal: `tensorboard`, `wandb`.
+        data, rollouts, budgets, probe, policy, engine, lora: of their parts.
+        trainer: further fields of TRL's `GRPOConfig`.
+    """
+
+    model: str = "embedded"
+    method: str = "rlcm"
+    strength: float | None = None
+    steps: int = 600
+    seed: int = 0
+    save_steps: int = 25
+    report_to: tuple[str, ...] = ()
+    data: DataSettings = field(default_factory=DataSettings)
+    rollouts: RolloutSettings = field(default_factory=RolloutSettings)
+    budgets: BudgetSettings = field(default_factory=BudgetSettings)
+    probe: ProbeSettings = field(default_factory=ProbeSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    engine: VllmSettings = field(default_factory=VllmSettings)
+    lora: LoraSettings | None = None
+    trainer: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: Path, **changes: Any) -> Self:
+        """Reads a file; `changes` that are not None win over what it says.
+
+        Raises:
+            TrainingRefused: the file is missing or malformed, or names something that there is not.
+        """
+        try:
+            table = tomllib.loads(path.read_text())
+        except FileNotFoundError as error:
+            raise TrainingRefused(f"there is no file {path}: give an existing one") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise TrainingRefused(f"{path} is no TOML: {error}") from error
+        settings = read_table(cls, table, str(path))
+        given = {name: value for name, value in changes.items() if value is not None}
+        return replace(settings, **given).checked()
+
+    @property
+    def chosen(self) -> Method:
+        """The method."""
+        return method_named(self.method)
+
+    @property
+    def weight(self) -> float:
+        """λ."""
+        return self.chosen.strength if self.strength is None else self.strength
+
+    @property
+    def forces(self) -> bool:
+        """Whether answers are forced: not where nothing would read them."""
+        return self.probe.always or self.chosen.needs_probe(self.weight)
+
+    def checked(self) -> Self:
+        """These settings, if they can be had.
+
+        Raises:
+            TrainingRefused: they cannot; the message says which, and what to change.
+        """
+        _require(self.weight >= 0, f"strength is {self.weight}: λ has to be 0 or more")
+        _require(self.rollouts.per_prompt > 1, "per_prompt is 1: a group has to have 2 or more")
+        _require("{problem}" in self.data.prompt, "prompt in [data] does not name {problem}")
+        _require(
+            self.engine.mode in ("colocate", "server"),
+            f"mode in [engine] is {self.engine.mode!r}: give 'colocate' or 'server'",
+        )
+        for part, name in _COUNTS:
+            value = getattr(getattr(self, part) if part else self, name)
+            where = f"in [{part}]" if part else ""
+            _require(value >= 1, f"{name} {where} is {value}: give 1 or more")
+        if self.forces:
+            _require(
+                self.budgets.samples >= 1,
+                f"samples in [budgets] is {self.budgets.samples}: with no forced answers (K) there "
+                "is no Y_b for the probe to learn; give 1 or more (the paper has 4)",
+            )
+            _require(
+                self.budgets.interval <= self.rollouts.max_tokens,
+                f"interval in [budgets] is {self.budgets.interval} tokens and a rollout has at "
+                f"most {self.rollouts.max_tokens}: no rollout could have a budget; lower interval",
+            )
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for the card and for resuming."""
+        return asdict(self)
+
+
+_COUNTS = (
+    ("", "steps"),
+    ("", "save_steps"),
+    ("rollouts", "prompts"),
+    ("rollouts", "max_tokens"),
+    ("budgets", "interval"),
+    ("budgets", "answer_tokens"),
+    ("policy", "micro_batch"),
+    ("probe", "width"),
+    ("probe", "updates"),
+)
+
+
+def read_table(cls: type[Table], table: Mapping[str, Any], where: str) -> Table:
+    """A dataclass from a TOML table; what is not given keeps its default.
+
+    Raises:
+        TrainingRefused: a name is unknown, or a value of the wrong type.
+    """
+    hints = get_type_hints(cls)
+    known = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # dataclasses only
+    for name in table:
+        _require(name in known, f"{where}: there is no {name!r}, only {', '.join(known)}")
+    return cls(**{name: _value(hints[name], table[name], f"{where}: {name}") for name in table})
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    for kind in kinds:
+        plain = get_origin(kind) or kind
+        if is_dataclass(kind) and isinstance(value, Mapping):
+            return read_table(kind, value, where)  # type: ignore[arg-type]  # a class, as hints are
+        if plain is tuple and isinstance(value, list):
+            return tuple(value)
+        if plain is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if plain not in (tuple, NoneType) and isinstance(value, plain):
+            if isinstance(value, bool) and plain is not bool:
+                continue
+            return value
+    names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
+    raise TrainingRefused(f"{where} is {value!r}, which is no {names}")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise TrainingRefused(message)

@@ -1,0 +1,51 @@
+"""Where the time of a training step goes."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+ADDED = ("forced answers", "probe")
+"""Parts that a step of plain GRPO does not have."""
+UPDATE = "update"
+
+
+class StepClock:
+    """Adds up seconds by part until a step is over. Parts do not overlap: the inner one counts."""
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self._now = now
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._open: list[str] = []
+        self._since = 0.0
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        """Counts what runs inside to `part`."""
+        self._turn()
+        self._open.append(part)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._open.pop()
+
+    def _turn(self) -> None:
+        now = self._now()
+        if self._open:
+            self._seconds[self._open[-1]] += now - self._since
+        self._since = now
+
+    def finish(self) -> dict[str, float]:
+        """The seconds of the step that is over, by part."""
+        seconds, self._seconds = dict(self._seconds), defaultdict(float)
+        return seconds
+
+
+def overhead(seconds: dict[str, float]) -> float:
+    """A step's time over that of the same step without forced answers and probe; 1 is free."""
+    whole = sum(seconds.values())
+    plain = whole - sum(seconds.get(part, 0.0) for part in ADDED)
+    return whole / plain if plain > 0 else 1.0
