@@ -110,4 +110,8 @@ def test_a_programming_error_keeps_its_traceback(
 
 def test_commands_of_other_packages_come_through_entry_points() -> None:
     names = {entry.name: entry.value for entry in entry_points(group="rlcm.commands")}
-    assert names == {"train": "training.commands:app", "examples": "training.commands:examples"}
+    assert names == {
+        "examples": "training.commands:examples",
+        "push": "training.commands:push",
+        "train": "training.commands:app",
+    }

@@ -210,6 +210,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from rlcm_serve.aggregation.files import written_whole
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may ignore it
 with written_whole(Path(sys.argv[1])) as file:
     file.write(b"half" * 100_000)
     file.flush()

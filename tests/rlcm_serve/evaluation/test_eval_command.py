@@ -109,7 +109,7 @@ def test_what_cannot_be_evaluated_is_refused_before_an_engine_starts(rlcm: Rlcm)
         ("eval --data nonsense", "'nonsense' is no benchmark"),
         ("eval --data embedded --confidence hunch", "confidence is 'hunch'"),
         ("eval --data embedded --map problem", "give FIELD=COLUMN"),
-        ("eval --data embedded --map problem=question", "no file is given"),
+        ("eval --data embedded --map problem=question", "only benchmarks are named"),
         ("eval --data embedded embedded.jsonl", "which is taken"),
         ("compare run", "give two or more"),
         ("compare one two", "holds no run"),
