@@ -81,6 +81,32 @@ class Recording:
         return cls(**(plain | ids | {"readings": readings}))
 
 
+def prompt_of(engine: ReasoningEngine, problem: LabelledProblem) -> TokenIds:
+    """A labelled problem as the only turn of a conversation."""
+    return engine.prompt((Message(Role.USER, problem.problem),))
+
+
+def check_fits(engine: ReasoningEngine, problem: LabelledProblem, drawing: Drawing) -> None:
+    """Returns if the engine would take it.
+
+    Raises:
+        RequestRefused: it does not fit into the model's context; the message names it.
+    """
+    try:
+        engine.check(prompt_of(engine, problem), drawing)
+    except RequestRefused as error:
+        raise _named(problem, error) from error
+
+
+async def think_fully(engine: ReasoningEngine, prompt: TokenIds, drawing: Drawing) -> Thought:
+    """One rollout that no policy stops."""
+    async with aclosing(engine.think(prompt, FULL_BUDGET, drawing)) as events:
+        async for event in events:
+            if isinstance(event, Thought):
+                return event
+    raise RuntimeError("the engine's events ended without a thought")
+
+
 class Recorder:
     """Runs labelled problems through an engine that has started.
 
@@ -107,15 +133,15 @@ class Recorder:
         Raises:
             RequestRefused: it does not fit into the model's context; the message names it.
         """
-        try:
-            self.engine.check(self._prompt(problem), self.drawing)
-        except RequestRefused as error:
-            raise _named(problem, error) from error
+        check_fits(self.engine, problem, self.drawing)
 
     async def record(self, problem: LabelledProblem, rollout: int) -> Recording:
         """One rollout at full budget, and `answers` answers forced at every checkpoint of it."""
-        prompt = self._prompt(problem)
-        thought = await self._think(problem, prompt)
+        prompt = prompt_of(self.engine, problem)
+        try:
+            thought = await think_fully(self.engine, prompt, self.drawing)
+        except RequestRefused as error:
+            raise _named(problem, error) from error
         readings = await asyncio.gather(
             *(self._reading(problem, prompt, thought, at) for at in thought.checkpoints)
         )
@@ -128,19 +154,6 @@ class Recorder:
             natural=thought.exit is ExitReason.NATURAL,
             readings=tuple(readings),
         )
-
-    def _prompt(self, problem: LabelledProblem) -> TokenIds:
-        return self.engine.prompt((Message(Role.USER, problem.problem),))
-
-    async def _think(self, problem: LabelledProblem, prompt: TokenIds) -> Thought:
-        try:
-            async with aclosing(self.engine.think(prompt, FULL_BUDGET, self.drawing)) as events:
-                async for event in events:
-                    if isinstance(event, Thought):
-                        return event
-        except RequestRefused as error:
-            raise _named(problem, error) from error
-        raise RuntimeError("the engine's events ended without a thought")
 
     async def _reading(
         self, problem: LabelledProblem, prompt: TokenIds, thought: Thought, at: Checkpoint

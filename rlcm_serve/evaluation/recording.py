@@ -5,27 +5,24 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from itertools import takewhile
 
-from calibration import FULL_BUDGET, ExitReason
+from calibration import ExitReason
 from rlcm_serve.core import (
     Budget,
     Checkpoint,
     Completion,
     Drawing,
-    Message,
-    Role,
     Thought,
     TokenIds,
 )
 from rlcm_serve.engine.base import ReasoningEngine
-from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
 from rlcm_serve.evaluation.verbalised import verbalised
 from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording import check_fits, prompt_of, think_fully
 
 ANSWERS = 4
 """Answers forced at every reading: K of RLCM App. B."""
@@ -54,15 +51,12 @@ class EvaluationRecorder:
         Raises:
             RequestRefused: it does not fit into the model's context; the message names it.
         """
-        try:
-            self.engine.check(self._prompt(problem), self.drawing)
-        except RequestRefused as error:
-            raise RequestRefused("data", f"problem {problem.id!r}: {error}") from error
+        check_fits(self.engine, problem, self.drawing)
 
     async def record(self, problem: LabelledProblem, rollout: int) -> RolloutRecord:
         """One rollout, and what can be read and forced at every checkpoint of it."""
-        prompt = self._prompt(problem)
-        thought = await self._think(prompt)
+        prompt = prompt_of(self.engine, problem)
+        thought = await think_fully(self.engine, prompt, self.drawing)
         readings = await asyncio.gather(
             *(self._reading(prompt, thought, at) for at in thought.checkpoints)
         )
@@ -79,16 +73,6 @@ class EvaluationRecorder:
             own_verbalised=verbalised(own) if own else None,
             readings=tuple(readings),
         )
-
-    def _prompt(self, problem: LabelledProblem) -> TokenIds:
-        return self.engine.prompt((Message(Role.USER, problem.problem),))
-
-    async def _think(self, prompt: TokenIds) -> Thought:
-        async with aclosing(self.engine.think(prompt, FULL_BUDGET, self.drawing)) as events:
-            async for event in events:
-                if isinstance(event, Thought):
-                    return event
-        raise RuntimeError("the engine's events ended without a thought")
 
     async def _reading(self, prompt: TokenIds, thought: Thought, at: Checkpoint) -> Reading:
         thinking = thought.tokens[: at.tokens]
