@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.probe import PROBE_FOLDER
+from training.provenance import command, commit
 from training.rl.card import model_card
 from training.rl.problems import TrainingProblems
 from training.rl.settings import RunSettings
@@ -52,6 +53,8 @@ class Made:
     def facts(self) -> dict[str, Any]:
         """All of it, for `training.json`."""
         return {
+            "command": command(),
+            "commit": commit(),
             "settings": self.settings.to_json(),
             "base": {"name": self.settings.model, "digest": self.base.model_digest()},
             "data": {

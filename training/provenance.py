@@ -1,0 +1,33 @@
+"""Which code made a result, and what it was told."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+
+def command() -> str:
+    """The command line of this process, without the path of the program."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def commit() -> str | None:
+    """The commit of this checkout, with `+` if a tracked file differs; None if it is none."""
+    tracked = _git("ls-files", Path(__file__).name)
+    if not tracked:  # installed, maybe below somebody else's checkout
+        return None
+    changed = _git("status", "--porcelain", "--untracked-files=no", ":/")
+    return _git("rev-parse", "HEAD") + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    """What git says here; nothing if there is no git, or no checkout."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
