@@ -69,6 +69,12 @@ def evaluate(
             "the sequence probability of a model without one."
         ),
     ] = None,
+    request: Annotated[
+        str,
+        typer.Option(
+            help="Put to the model after every problem: how to state its confidence, say."
+        ),
+    ] = "",
     column: Annotated[
         list[str] | None,
         typer.Option("--map", help="FIELD=COLUMN, for a file: problem, answer, id, group, part."),
@@ -94,7 +100,7 @@ def evaluate(
     specs = dict.fromkeys([*(data or ()), *named])
     if not specs:
         raise RequestRefused("data", "nothing to evaluate on: give --data embedded, for example")
-    benchmarks = _load(specs, _mapping(column or ()), grader, limit)
+    benchmarks = _load(specs, _mapping(column or ()), grader, limit, request)
     settings = engine_settings(
         model, budgets, max_tokens, engine_log, verbose, (more or [])[len(named) :]
     )
@@ -135,7 +141,11 @@ def compare(
 
 
 def _load(
-    specs: Iterable[str], mapping: dict[str, str], grader: str | None, limit: int | None
+    specs: Iterable[str],
+    mapping: dict[str, str],
+    grader: str | None,
+    limit: int | None,
+    request: str,
 ) -> list[LoadedBenchmark]:
     """The benchmarks; columns and grader are of the files among them."""
     from rlcm_serve.evaluation.benchmarks import benchmarks
@@ -145,7 +155,7 @@ def _load(
     named = benchmarks()
     for spec in specs:
         own = ({}, None) if spec in named else (mapping, grader)
-        benchmark = load(spec, *own, limit)
+        benchmark = load(spec, *own, limit, request)
         if benchmark.name in loaded or benchmark.name in _TAKEN:
             raise RequestRefused(
                 "data",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcm_serve.errors import RequestRefused
@@ -52,6 +52,7 @@ def load(
     mapping: Mapping[str, str] | None = None,
     grader: str | None = None,
     limit: int | None = None,
+    request: str = "",
 ) -> LoadedBenchmark:
     """The benchmark that `spec` names.
 
@@ -63,6 +64,7 @@ def load(
             part; for multiple choice also options and context.
         grader: for a file of one's own; math by default.
         limit: only so many problems, the first.
+        request: put to the model after every problem, as it stands.
 
     Raises:
         RequestRefused: there is no such benchmark, file, column or grader, a reference does not
@@ -85,7 +87,7 @@ def load(
             judge.check_reference(problem.answer)
         except RequestRefused as error:
             raise RequestRefused("data", f"{where} ({problem.id}): {error}") from error
-        problems[problem.id] = problem
+        problems[problem.id] = replace(problem, problem=problem.problem + request)
         if part:
             parts[problem.id] = part
     return LoadedBenchmark(

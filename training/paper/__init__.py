@@ -1,0 +1,1 @@
+"""What the paper compares: every method from one warm start, measured alike."""
