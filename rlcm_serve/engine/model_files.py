@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcm_serve.errors import ModelRefused
 from rlcm_serve.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
-from rlcm_serve.prompts import THINK_END
+from rlcm_serve.prompts import THINK_BEGIN, THINK_END
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -177,7 +177,25 @@ def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int,
     )
 
 
-def think_end_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The id of `</think>`, or None for a model that has no such token."""
+def think_end_id(tokenizer: PreTrainedTokenizerBase, thinks: bool | None = None) -> int | None:
+    """The id of `</think>`, or None for a model that does not think in `<think>`.
+
+    The token alone says nothing: models that do not think share a vocabulary with some that do.
+
+    Args:
+        tokenizer: with a chat template.
+        thinks: whether it does; None: if it has the token and its chat template knows of thinking.
+
+    Raises:
+        ModelRefused: it is said to think, and has no such token.
+    """
     id_ = tokenizer.get_vocab().get(THINK_END)
-    return None if id_ is None else int(id_)
+    template = str(tokenizer.chat_template)
+    if thinks is None:
+        thinks = id_ is not None and (THINK_BEGIN in template or THINK_END in template)
+    if thinks and id_ is None:
+        raise ModelRefused(
+            f"the model has no token {THINK_END}, so its thinking cannot be closed: set thinks = "
+            "false in [budgets] of its training, and in its generation_config.json"
+        )
+    return int(id_) if thinks and id_ is not None else None

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 class ModelText:
     """A model's tokenizer and chat template, and what this service adds to them.
 
+    `thinks` in its generation config says whether it thinks in `<think>`, where that is not plain.
+
     Raises:
-        ModelRefused: the vocabulary has no two ids to spare, or there is no chat template.
+        ModelRefused: the vocabulary has no two ids to spare, there is no chat template, or there is
+            no token that could close its thinking.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
-        self.think_end = think_end_id(tokenizer)
+        self.think_end = think_end_id(tokenizer, files.generation.get("thinks"))
         self.stop_high, self.stop_low = spare_ids(tokenizer, files.vocabulary)
         ends = files.generation.get("eos_token_id", tokenizer.eos_token_id)
         self.end_ids = frozenset(ends if isinstance(ends, list) else [ends])

@@ -86,6 +86,7 @@ def export(trainer: RLCMTrainer, made: Made, out: Path) -> None:
     for pattern in (*_OF_THE_TOKENIZER, _TEMPLATE, "generation_config.json"):
         for path in made.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
+    _say_whether_it_thinks(out / "generation_config.json", made.settings.budgets.thinks)
     if trainer.probe is not None:
         trainer.probe.as_probe().save(out / PROBE_FOLDER, made.settings.budgets.interval)
     facts = made.facts()
@@ -94,6 +95,13 @@ def export(trainer: RLCMTrainer, made: Made, out: Path) -> None:
     for path in out.glob("*.*"):
         path.chmod(0o644)  # a service runs as another user than its training
     shutil.rmtree(weights)
+
+
+def _say_whether_it_thinks(path: Path, thinks: bool | None) -> None:
+    """Where a run was told, the service is told as well."""
+    if thinks is not None:
+        settings = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**settings, "thinks": thinks}, indent=2) + "\n")
 
 
 def _merge(base: Path, adapter: Path) -> None:

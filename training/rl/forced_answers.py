@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from rlcm_serve.engine.model_text import ModelText
-from rlcm_serve.prompts import FORCED_ANSWER, THINK_END
-from training.errors import TrainingRefused
+from rlcm_serve.prompts import FORCED_ANSWER
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from rlcm_serve.engine.model_files import ModelFiles
-
-_THINK_BEGIN = "<think>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +39,19 @@ class Thinking:
         Args:
             files: configuration of the model.
             tokenizer: its tokenizer, with a chat template.
-            thinks: whether it thinks in `<think>`; None: if it has the token `</think>`, and its
-                chat template knows of it.
+            thinks: whether it thinks in `<think>`; None: as its files say (`ModelText`).
 
         Raises:
-            TrainingRefused: it is to close its thinking, and has no token for that.
-            ModelRefused: it could not be served under exit control.
+            ModelRefused: it could not be served under exit control, or is to close its thinking and
+                has no token for that.
         """
+        if thinks is not None:
+            files = replace(files, generation={**files.generation, "thinks": thinks})
         text = ModelText(files, tokenizer)
-        if thinks is None:
-            tags = (_THINK_BEGIN, THINK_END)
-            thinks = text.think_end is not None and any(
-                tag in str(tokenizer.chat_template) for tag in tags
-            )
-        if not thinks:
-            opening = tokenizer.encode(f"\n{FORCED_ANSWER}", add_special_tokens=False)
-            return cls(None, text.end_ids, tuple(opening))
-        if text.think_end is None:
-            raise TrainingRefused(
-                f"{files.folder} has no token {THINK_END}, so its thinking cannot be closed: set "
-                "thinks = false in [budgets]"
-            )
-        return cls(text.think_end, text.end_ids, text.close(FORCED_ANSWER))
+        if text.think_end is not None:
+            return cls(text.think_end, text.end_ids, text.close(FORCED_ANSWER))
+        opening = tokenizer.encode(f"\n{FORCED_ANSWER}", add_special_tokens=False)
+        return cls(None, text.end_ids, tuple(opening))
 
     def length(self, completion: Sequence[int]) -> int:
         """Tokens of reasoning: all before `</think>`, or else before the end of the text."""

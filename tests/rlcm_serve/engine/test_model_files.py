@@ -212,6 +212,16 @@ def test_reserved_tokens_the_model_has_no_logits_for_are_not_spare() -> None:
         spare_ids(a_tokenizer(8, "<unused0>", "<unused1>"), 9)
 
 
-def test_the_closing_token_is_found_if_there_is_one() -> None:
-    assert think_end_id(a_tokenizer(8, "<think>", "</think>")) == 9
+def test_a_model_thinks_if_its_template_knows_of_it_or_it_is_said_to() -> None:
+    tokenizer = a_tokenizer(8, "<think>", "</think>")
+    assert think_end_id(tokenizer) is None, "a vocabulary is shared with models that do"
+    assert think_end_id(tokenizer, thinks=True) == 9
+    tokenizer.chat_template = "{{ messages[0].content.split('</think>')[-1] }}"
+    assert think_end_id(tokenizer) == 9
+    assert think_end_id(tokenizer, thinks=False) is None
+
+
+def test_thinking_that_cannot_be_closed_is_refused() -> None:
     assert think_end_id(a_tokenizer(8)) is None
+    with pytest.raises(ModelRefused, match="thinks = false"):
+        think_end_id(a_tokenizer(8), thinks=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
+from rlcm_serve.errors import ModelRefused
 from rlcm_serve.prompts import FORCED_ANSWER, FORCED_SUFFIX
-from training.errors import TrainingRefused
 from training.rl.forced_answers import Thinking, budgets, shares_right
 
 CLOSE, END = 90, 91
@@ -102,5 +102,5 @@ def test_thinking_without_a_token_that_closes_it_is_refused(
         (tmp_path / path.name).write_text(renamed)
     (tmp_path / "config.json").write_text(json.dumps(files.config))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    with pytest.raises(TrainingRefused, match="thinks = false"):
+    with pytest.raises(ModelRefused, match="thinks = false"):
         Thinking.of(files, tokenizer, thinks=True)

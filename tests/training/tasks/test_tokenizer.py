@@ -62,7 +62,7 @@ def test_two_ids_below_the_models_vocabulary_are_unused(
 def test_special_tokens_are_one_id_each(tokenizer: PreTrainedTokenizerFast) -> None:
     ids = [encode(tokenizer, token) for token in SPECIAL_TOKENS]
     assert [len(own) for own in ids] == [1] * len(SPECIAL_TOKENS)
-    assert think_end_id(tokenizer) == ids[SPECIAL_TOKENS.index("</think>")][0]
+    assert think_end_id(tokenizer, thinks=True) == ids[SPECIAL_TOKENS.index("</think>")][0]
     assert tokenizer.eos_token == "<|im_end|>"
     assert tokenizer.pad_token == "<pad>"
 
