@@ -100,6 +100,15 @@ def test_rows_without_an_id_are_numbered_and_the_first_are_taken(tmp_path: Path)
     assert load(path).digest == load(path).digest
 
 
+def test_a_request_follows_every_problem_and_changes_what_is_asked(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "own.jsonl", ROWS)
+    plain, asked = load(path), load(path, request=" Say how confident you are.")
+    for before, after in zip(plain.problems, asked.problems, strict=True):
+        assert after.problem == f"{before.problem} Say how confident you are."
+        assert (after.id, after.answer) == (before.id, before.answer)
+    assert asked.digest != plain.digest
+
+
 def test_multiple_choice_of_ones_own(tmp_path: Path) -> None:
     rows = [{"problem": "Which?", "choices": ["a", "b"], "answer": "b"}]
     path = write_jsonl(tmp_path / "own.jsonl", rows)
