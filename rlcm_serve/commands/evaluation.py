@@ -69,6 +69,12 @@ def evaluate(
             "the sequence probability of a model without one."
         ),
     ] = None,
+    sources: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Record only these sources besides, and those that cost nothing; by default all."
+        ),
+    ] = None,
     request: Annotated[
         str,
         typer.Option(
@@ -95,6 +101,7 @@ def evaluate(
     """Measure a model and its confidence on benchmarks. An interrupted run goes on."""
     from rlcm_serve.evaluation.evaluate import Asked
     from rlcm_serve.evaluation.evaluate import evaluate as run
+    from rlcm_serve.evaluation.sources import Source
 
     named = list(takewhile(lambda word: not word.startswith("-"), more or ()))
     specs = dict.fromkeys([*(data or ()), *named])
@@ -105,10 +112,12 @@ def evaluate(
         model, budgets, max_tokens, engine_log, verbose, (more or [])[len(named) :]
     )
     settings, source = _with_source(settings, confidence)
+    also = list(Source) if sources is None else [_source(name) for name in sources]
     asked = Asked(
         settings=replace(settings, temperature=temperature, top_p=top_p, record_signals=True),
         benchmarks=benchmarks,
         source=source,
+        sources=frozenset([source, *also]),
         rollouts=rollouts,
         answers=answers,
         out=out,
@@ -186,12 +195,18 @@ def _with_source(settings: EngineSettings, asked: str | None) -> tuple[EngineSet
     from rlcm_serve.engine.model_files import ModelFiles, resolve_model
     from rlcm_serve.evaluation.sources import ABOUT, Source
 
-    if asked is not None and asked not in list(Source):
-        raise RequestRefused(
-            "confidence", f"confidence is {asked!r}: give one of {', '.join(Source)}"
-        )
     has_probe = ModelFiles.read(resolve_model(settings.model)).probe is not None
     by_itself = Source.PROBE if has_probe else Source.SEQUENCE_PROBABILITY
-    source = Source(asked) if asked else by_itself
+    source = _source(asked) if asked else by_itself
     exits_by = source if ABOUT[source].online else by_itself
     return replace(settings, confidence=exits_by.value), source
+
+
+def _source(name: str) -> Source:
+    from rlcm_serve.evaluation.sources import Source
+
+    if name not in list(Source):
+        raise RequestRefused(
+            "confidence", f"confidence is {name!r}: give one of {', '.join(Source)}"
+        )
+    return Source(name)

@@ -64,6 +64,7 @@ class Asked:
         settings: of the engine.
         benchmarks: loaded.
         source: the run's own: what votes by budget, tables and shipped certificates go by.
+        sources: to record, `source` among them; those that cost nothing are recorded anyway.
         rollouts: per problem; None takes each benchmark's own number.
         answers: K, forced at every reading.
         out: folder of the run.
@@ -72,6 +73,7 @@ class Asked:
     settings: EngineSettings
     benchmarks: Sequence[LoadedBenchmark]
     source: Source
+    sources: frozenset[Source]
     rollouts: int | None
     answers: int
     out: Path
@@ -106,7 +108,7 @@ async def record(
 ) -> None:
     """Runs the rollouts that the folder does not hold yet."""
     recorders = [
-        EvaluationRecorder(engine, benchmark.grader, asked.answers)
+        EvaluationRecorder(engine, benchmark.grader, asked.answers, asked.sources)
         for benchmark in asked.benchmarks
     ]
     for recorder, benchmark in zip(recorders, asked.benchmarks, strict=True):
@@ -125,6 +127,7 @@ def _manifest(asked: Asked, identity: EngineIdentity) -> dict[str, Any]:
         model=asked.settings.model,
         engine=identity,
         source=asked.source,
+        sources=sorted(asked.sources),
         answers=asked.answers,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -20,6 +20,7 @@ from rlcm_serve.core import (
 from rlcm_serve.engine.base import ReasoningEngine
 from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
+from rlcm_serve.evaluation.sources import Source
 from rlcm_serve.evaluation.verbalised import verbalised
 from rlcm_serve.labelled_problems import LabelledProblem
 from rlcm_serve.recording import check_fits, prompt_of, think_fully
@@ -37,10 +38,17 @@ class EvaluationRecorder:
         engine: has started, with `record_signals`.
         grader: says where an answer stands, and how one is forced.
         answers: K, forced at every reading.
+        sources: of confidence; what no other needs is not generated.
     """
 
-    def __init__(self, engine: ReasoningEngine, grader: Grader, answers: int = ANSWERS) -> None:
-        self.engine, self.grader, self.answers = engine, grader, answers
+    def __init__(
+        self,
+        engine: ReasoningEngine,
+        grader: Grader,
+        answers: int = ANSWERS,
+        sources: Collection[Source] = tuple(Source),
+    ) -> None:
+        self.engine, self.grader, self.answers, self.sources = engine, grader, answers, sources
         budget = engine.identity.budget
         answer = max(budget.answer, grader.answer_tokens or 0)
         self.drawing = Drawing(replace(budget, answer=answer), engine.identity.sampling)
@@ -80,7 +88,7 @@ class EvaluationRecorder:
             self.engine.continue_after(
                 prompt, thinking, self.grader.opening, self.drawing, self.answers, logprobs=True
             ),
-            self.engine.entropy_after(prompt, thinking, self.drawing),
+            self._entropy(prompt, thinking),
         )
         answers = tuple(self.grader.close(completion.text) for completion in forced)
         said, said_tokens = await self._say(prompt, thinking, answers[0])
@@ -95,11 +103,16 @@ class EvaluationRecorder:
             verbalised_tokens=said_tokens,
         )
 
+    async def _entropy(self, prompt: TokenIds, thinking: TokenIds) -> float | None:
+        if Source.ENTROPY not in self.sources:
+            return None
+        return await self.engine.entropy_after(prompt, thinking, self.drawing)
+
     async def _say(
         self, prompt: TokenIds, thinking: TokenIds, answer: str | None
     ) -> tuple[float | None, int]:
         """How sure the model says it is of an answer, in RLCR's format, and the tokens of that."""
-        if answer is None:
+        if answer is None or Source.VERBALISED not in self.sources:
             return None, 0
         asked = f"<answer>\\boxed{{{answer}}}</answer><confidence>"
         budget = Budget(self.drawing.budget.thinking, _SAID_TOKENS)

@@ -38,7 +38,7 @@ PROBE_PROBLEMS, PROBE_ROLLOUTS = 80, 8
 """Of a post-hoc probe (RLCM App. B)."""
 TEMPERATURE = 0.6
 """At evaluation (RLCM App. B)."""
-ANSWERS = 2
+ANSWERS = 1
 """Forced at every reading at evaluation."""
 _SECONDS = "seconds.json"
 
@@ -164,7 +164,8 @@ class Running:
         told: list[object] = ["eval", "--data", self.study.benchmark, "--model", self.folder]
         told += ["--rollouts", self.run.rollouts, "--answers", ANSWERS]
         told += ["--budgets", settings.budgets.interval, "--temperature", TEMPERATURE]
-        told += ["--max-tokens", settings.rollouts.max_tokens, "--confidence", self._source()]
+        told += ["--max-tokens", settings.rollouts.max_tokens]
+        told += ["--confidence", self._source(), "--sources", self._source()]
         if self._request(settings):
             told += ["--request", self._request(settings)]
         told += ["--out", self.evaluated]

@@ -60,7 +60,15 @@ def scripts(count: int = 60, seed: int = 7) -> list[Script]:
 
 
 def asked(out: Path, benchmark: LoadedBenchmark = BENCHMARK, rollouts: int | None = None) -> Asked:
-    return Asked(EngineSettings(), [benchmark], Source.PROBE, rollouts, answers=3, out=out)
+    return Asked(
+        EngineSettings(),
+        [benchmark],
+        Source.PROBE,
+        frozenset(Source),
+        rollouts,
+        answers=3,
+        out=out,
+    )
 
 
 def run(to_do: Asked, engine: ScriptedEngine) -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import math
+from collections.abc import Collection
 
 import pytest
 
@@ -8,6 +9,7 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.rollouts import RolloutRecord
+from rlcm_serve.evaluation.sources import Source
 from rlcm_serve.labelled_problems import LabelledProblem
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
@@ -25,8 +27,10 @@ NATURAL = Script(
 )
 
 
-def record(script: Script, answers: int = 2) -> RolloutRecord:
-    recorder = EvaluationRecorder(ScriptedEngine(script), ExactGrader(), answers)
+def record(
+    script: Script, answers: int = 2, sources: Collection[Source] = tuple(Source)
+) -> RolloutRecord:
+    recorder = EvaluationRecorder(ScriptedEngine(script), ExactGrader(), answers, sources)
     return asyncio.run(recorder.record(PROBLEM, rollout=3))
 
 
@@ -43,6 +47,20 @@ def test_every_reading_has_its_signals_answers_entropy_and_what_is_said_of_the_f
     assert first.answer_tokens == (3, 3)
     assert first.entropy == 0.5
     assert first.verbalised == 0.35
+
+
+@pytest.mark.parametrize(
+    ("source", "entropy", "verbalised"),
+    [(Source.PROBE, None, None), (Source.ENTROPY, 0.5, None), (Source.VERBALISED, None, 0.35)],
+)
+def test_what_a_source_that_nobody_asked_for_needs_is_not_generated(
+    source: Source, entropy: float | None, verbalised: float | None
+) -> None:
+    reading = record(NATURAL, sources=[source]).readings[0]
+    assert (reading.entropy, reading.verbalised) == (entropy, verbalised)
+    assert (reading.verbalised_tokens > 0) == (verbalised is not None)
+    assert reading.signals["tail"] == SIGNALS["tail"], "what costs nothing is always there"
+    assert reading.answers == ("7", "8")
 
 
 def test_the_models_own_answer_and_confidence_are_what_counts_at_its_end() -> None:
