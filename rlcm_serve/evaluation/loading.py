@@ -70,13 +70,28 @@ def load(
         RequestRefused: there is no such benchmark, file, column or grader, a reference does not
             parse, or the hub cannot be reached; the message says what to do.
     """
-    mapping = mapping or {}
     benchmark, rows = _find(spec, grader)
+    return load_rows(benchmark, rows[:limit], mapping or {}, request)
+
+
+def load_rows(
+    benchmark: Benchmark, rows: Sequence[Row], mapping: Mapping[str, str], request: str = ""
+) -> LoadedBenchmark:
+    """The benchmark with these rows as its problems.
+
+    Args:
+        mapping, request: as of `load`.
+
+    Raises:
+        RequestRefused: as `load`.
+    """
+    if not rows:
+        raise RequestRefused("data", f"{benchmark.name} holds no row: look at where it comes from")
     _check_fields(mapping, benchmark)
     judge = grader_named(benchmark.grader)
     problems: dict[str, LabelledProblem] = {}
     parts: dict[str, str] = {}
-    for number, row in enumerate(rows[:limit], start=1):
+    for number, row in enumerate(rows, start=1):
         where = f"{benchmark.name}, row {number}"
         problem, part = _problem(benchmark, mapping, number, row, where)
         if problem.id in problems:
@@ -119,8 +134,6 @@ def _find(spec: str, grader: str | None) -> tuple[Benchmark, Sequence[Row]]:
             f"{benchmark.name} is graded with {benchmark.grader!r}: leave the grader out, or give "
             "the file by its path alone",
         )
-    if not rows:
-        raise RequestRefused("data", f"{benchmark.name} holds no row: look at where it comes from")
     return benchmark, rows
 
 

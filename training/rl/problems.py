@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.benchmarks import Benchmark, Hub, Row, benchmarks
+from rlcm_serve.evaluation.benchmarks import Benchmark, Hub, benchmarks
 from rlcm_serve.evaluation.grading import Grader
-from rlcm_serve.evaluation.loading import load
+from rlcm_serve.evaluation.loading import load, load_rows
 from rlcm_serve.evaluation.questions import plain_question
 from rlcm_serve.evaluation.rows import source_rows
 from rlcm_serve.labelled_problems import LabelledProblem, digest_problems
@@ -87,7 +86,7 @@ def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
         source=Hub(source, split=settings.split, config=settings.config),
         question=plain_question,
     )
-    return _labelled(source_rows(hub)[: settings.limit], settings.columns)
+    return load_rows(hub, source_rows(hub)[: settings.limit], settings.columns).problems
 
 
 def _made(source: str, count: int, seed: int) -> tuple[LabelledProblem, ...]:
@@ -98,24 +97,3 @@ def _made(source: str, count: int, seed: int) -> tuple[LabelledProblem, ...]:
         LabelledProblem(made.id, made.question, made.answer)
         for made in sample_problems(Split.TRAIN, count, seed, families=families)
     )
-
-
-def _labelled(rows: Sequence[Row], columns: Mapping[str, str]) -> tuple[LabelledProblem, ...]:
-    """Rows of the hub, by the plain schema or the mapping; a problem that repeats counts once."""
-    found: dict[str, LabelledProblem] = {}
-    for number, row in enumerate(rows, 1):
-        named = {name: row.get(columns.get(name, name)) for name in ("problem", "answer", "id")}
-        for name in ("problem", "answer"):
-            if columns.get(name, name) not in row:
-                raise TrainingRefused(
-                    f"row {number} has no column {columns.get(name, name)!r}, only "
-                    f"{', '.join(map(repr, row))}: name the {name}'s in [data.columns]"
-                )
-        try:
-            problem = LabelledProblem.from_json(named)
-        except ValueError as error:
-            raise TrainingRefused(f"row {number}: {error}; leave it out, or mend it") from error
-        found.setdefault(problem.id, problem)
-    if not found:
-        raise TrainingRefused("the data set holds no row")
-    return tuple(found.values())
