@@ -64,7 +64,7 @@ def test_a_hub_data_set_is_read_with_its_columns(monkeypatch: pytest.MonkeyPatch
 def test_a_data_set_without_answers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_text('{"problem": "What is 1 + 1?"}\n')
-    with pytest.raises(TrainingRefused, match="no column 'answer', only 'problem'"):
+    with pytest.raises(TrainingRefused, match=r"no column 'answer', only 'problem'"):
         found(source=str(path))
     path.write_text('{"problem": "What is 1 + 1?", "answer": ""}\n')
     with pytest.raises(TrainingRefused, match="'answer' is empty"):
@@ -76,7 +76,7 @@ def test_a_data_set_without_answers_is_refused(tmp_path: Path) -> None:
 
 def test_a_hub_data_set_without_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: ROWS)
-    with pytest.raises(TrainingRefused, match="no column 'answer', only .*map the field"):
+    with pytest.raises(TrainingRefused, match=r"no column 'answer', only .*map the field"):
         found(source="someone/sums", columns={"problem": "question"})
 
 
