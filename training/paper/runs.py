@@ -22,7 +22,7 @@ ABLATED = ("final-brier", "final-margin", "process-brier")
 REPEATED = (BASE, "grpo", "rlcm")
 """Those with three seeds."""
 VOTING_ROLLOUTS, ROLLOUTS = 16, 4
-"""Per problem, at evaluation: of what is compared in votes, and of the rest."""
+"""Per problem, at evaluation: of what is compared in votes (seed 0), and of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class PaperRun:
         """Per problem, at evaluation."""
         own = 0.0 if self.trains is None else self.trains.strength
         is_compared = self.method in (BASE, *COMPARED) and self.strength == own
-        return VOTING_ROLLOUTS if is_compared else ROLLOUTS
+        votes = is_compared and self.seed == SEEDS[0]
+        return VOTING_ROLLOUTS if votes else ROLLOUTS
 
 
 def paper_runs() -> tuple[PaperRun, ...]:
