@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,9 +17,21 @@ from rlcm_serve.engine.plain_weights import keep_weights_plain
 
 
 def set_environment() -> None:
-    """What vLLM reads when it is imported; what is set already stays."""
+    """What vLLM reads when it is imported, and a port of this run's own; what is set already stays.
+
+    By itself TRL takes a fixed port while it is free, and two runs that start together the same one.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if "WORLD_SIZE" not in os.environ:
+        os.environ.setdefault("MASTER_PORT", str(_free_port()))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def cpu_arguments(files: ModelFiles) -> dict[str, Any] | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from trl.generation import vllm_generation
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
-from training.rl.colocated import awake, brief, cpu_arguments, engine_arguments
+from training.rl.colocated import awake, brief, cpu_arguments, engine_arguments, set_environment
 
 
 class Sleeper:
@@ -32,6 +33,20 @@ class Sleeper:
 
     def sleep(self, level: int) -> None:
         self.done.append(f"sleep {level}")
+
+
+def test_every_run_has_a_port_of_its_own_unless_it_is_told_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    ports = []
+    for _ in range(4):
+        monkeypatch.delenv("MASTER_PORT", raising=False)
+        set_environment()
+        ports.append(os.environ["MASTER_PORT"])
+    assert len(set(ports)) > 1
+    set_environment()
+    assert os.environ["MASTER_PORT"] == ports[-1]
 
 
 def test_it_wakes_once_and_sleeps_after_the_last_generation() -> None:
