@@ -19,7 +19,7 @@ from rlcm_serve.engine.plain_weights import keep_weights_plain
 def set_environment() -> None:
     """What vLLM reads when it is imported, and a port of this run's own; what is set already stays.
 
-    By itself TRL takes a fixed port while it is free, and two runs that start together the same one.
+    By itself TRL takes a fixed port while it is free: two runs that start together the same one.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -39,9 +39,10 @@ def test_every_run_has_a_port_of_its_own_unless_it_is_told_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("MASTER_PORT", "")  # so that what it is now comes back
     ports = []
     for _ in range(4):
-        monkeypatch.delenv("MASTER_PORT", raising=False)
+        monkeypatch.delenv("MASTER_PORT")
         set_environment()
         ports.append(os.environ["MASTER_PORT"])
     assert len(set(ports)) > 1
