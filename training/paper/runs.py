@@ -15,6 +15,9 @@ STRENGTHS = (0.05, 0.1, 0.3, 0.5)
 BRIER_WEIGHTS = (0.0, 0.3, 1.0, 3.0)
 """λ of RLCR's Brier term, §3.1; the paper's figure does not print its own."""
 
+REGULARISERS = (0.01, 0.1)
+"""Weights of C²GSPG's, which its source does not give."""
+
 COMPARED = ("grpo", "rlcr", "c2gspg", "rlcm")
 """Beside the base model, Table 1."""
 ABLATED = ("final-brier", "final-margin", "process-brier")
@@ -97,5 +100,7 @@ def _all() -> Iterator[PaperRun]:
         yield PaperRun("rlcm", seed, METHODS["rlcm"].strength)
     for strength in STRENGTHS:
         yield PaperRun("rlcm", SEEDS[0], strength)
+    for weight in REGULARISERS:
+        yield PaperRun("c2gspg", SEEDS[0], weight)
     for weight in BRIER_WEIGHTS:
         yield PaperRun("rlcr", SEEDS[0], weight)
