@@ -1,4 +1,7 @@
-"""The commands around certificates: fit, verify, replay, plan, report. None starts an engine."""
+"""The commands around certificates: fit, verify, replay, plan, report, exhibit.
+
+None starts an engine.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import importlib
 import json
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from calibration import CertifiedLevel, Level
 from calibration.errors import CalibrationError
@@ -310,6 +314,28 @@ def _print_plan(found: Plan) -> None:
         console.print(f"alpha {alpha:g}: {said}; {floor}", highlight=False, soft_wrap=True)
 
 
+class _OrOfACertificate(TyperGroup):
+    """Its arguments go to `certificate`, unless the first one names a command or asks for help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # versions of typer differ in ctx
+        """Of `rlcm report ...`."""
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["certificate", *args]
+        return super().parse_args(ctx, args)
+
+
+def report_group() -> typer.Typer:
+    """`rlcm report`, to which other packages may add pages of theirs."""
+    group = typer.Typer(
+        name="report",
+        cls=_OrOfACertificate,
+        help="Write a page with figures. `rlcm report CERTIFICATE TRACES --out FOLDER` writes that "
+        "of a certificate.",
+    )
+    group.command("certificate")(report)
+    return group
+
+
 def report(
     certificate: CertificateArgument,
     traces: TracesArgument,
@@ -319,7 +345,7 @@ def report(
     ] = None,
     loss: LossOption = None,
 ) -> None:
-    """Write a page with figures: what was certified, and what it does."""
+    """A certificate: what was certified, and what it does. Its name may be left out."""
     from calibration import Certificate, read_traces
     from calibration.report import write_report
 
@@ -332,3 +358,32 @@ def report(
         risk=_risk_of(loaded, loss),
     )
     Console().print(f"{page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def exhibit(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write; if not given, exhibits/ beside the certificate."),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Traces of problems used nowhere else, for honest figures.")
+    ] = None,
+    loss: LossOption = None,
+) -> None:
+    """Write what a service shows of a certificate: its figures on its traces, as JSON."""
+    from calibration import Certificate, read_traces
+    from calibration.exhibit import beside
+    from calibration.report.exhibiting import make_exhibit
+
+    loaded = Certificate.load(certificate)
+    made = make_exhibit(
+        loaded,
+        read_traces(traces),
+        read_traces(test) if test else None,
+        _risk_of(loaded, loss),
+    )
+    written = out or beside(certificate)
+    made.save(written)
+    Console().print(f"{written}", markup=False, highlight=False, soft_wrap=True)

@@ -17,7 +17,10 @@ from rlcm_serve.errors import RlcmError
 
 
 def build_app() -> typer.Typer:
-    """The service's commands, and a group or a command for each entry point."""
+    """The service's commands, and a group or a command for each entry point.
+
+    An entry point `report.NAME` is a command of `rlcm report`.
+    """
     app = typer.Typer(
         help="Answer questions with a reasoning model at a risk you choose.",
         no_args_is_help=True,
@@ -32,17 +35,20 @@ def build_app() -> typer.Typer:
         commands.compare,
     ]
     own += [calibration.fit, calibration.verify, calibration.replay]
-    own += [calibration.plan, calibration.report]
+    own += [calibration.plan, calibration.exhibit]
     for command in own:
         app.command()(command)
     app.command("eval")(commands.evaluate)
     app.add_typer(commands.keys)
+    groups = {"": app, "report": calibration.report_group()}
+    app.add_typer(groups["report"])
     for entry in sorted(entry_points(group="rlcm.commands"), key=lambda entry: entry.name):
         loaded: typer.Typer | Callable[..., None] = entry.load()
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=entry.name)
         else:
-            app.command(entry.name)(loaded)
+            group, _, name = entry.name.rpartition(".")
+            groups[group].command(name)(loaded)
     return app
 
 

@@ -257,11 +257,18 @@ def _typed(told: Sequence[object]) -> str:
 
 @contextmanager
 def _adding_up(path: Path) -> Iterator[None]:
-    """Keeps the seconds spent, also of what ends in an error, beside those of earlier sessions."""
+    """Keeps the seconds spent, also of what ends in an error, beside those of earlier sessions.
+
+    Those of a session that is killed are lost.
+    """
     before = json.loads(path.read_text())["seconds"] if path.exists() else 0.0
     began = time.monotonic()
+    _note(path, before)
     try:
         yield
     finally:
-        seconds = before + time.monotonic() - began
-        path.write_text(json.dumps({"seconds": seconds, "commit": commit()}) + "\n")
+        _note(path, before + time.monotonic() - began)
+
+
+def _note(path: Path, seconds: float) -> None:
+    path.write_text(json.dumps({"seconds": seconds, "commit": commit()}) + "\n")

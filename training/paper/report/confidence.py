@@ -1,0 +1,157 @@
+"""Where confidences lie (RLCM App. D), and doubt in words (App. E)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from calibration.estimates import Estimate
+from calibration.report.captions import Caption
+from calibration.report.ink import BLUE, INK, ORANGE
+from calibration.report.words import rate
+from rlcm_serve.evaluation.markers import Category
+from rlcm_serve.evaluation.measures import Marker, SourceMeasures
+from rlcm_serve.evaluation.report.looks import DASHES, DOTS
+from rlcm_serve.evaluation.report.looks import title_of as source_title
+from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
+from rlcm_serve.evaluation.report.section import Plate
+from rlcm_serve.evaluation.report.voiced import TITLES as CATEGORIES
+from rlcm_serve.evaluation.report.words import number, share
+from training.paper.report.accuracy import METHODS
+from training.paper.report.markdown import NOT_RUN, Block, in_full, table
+from training.paper.report.shelf import Shelf, benchmark_of, over_seeds, source_of, title_of
+from training.paper.result import Result
+
+_COLUMNS: dict[str, Callable[[Result], float | None]] = {
+    "mean": lambda result: source_of(result).mean,
+    "median": lambda result: source_of(result).median,
+    "AUROC": lambda result: source_of(result).metrics["auroc"].value,
+    "AUROC within problems": lambda result: source_of(result).metrics["within_auroc"].value,
+    "says nothing": lambda result: source_of(result).missing,
+}
+
+
+def distributions(shelf: Shelf) -> Block:
+    """Histograms of the right and the wrong, and what they come to."""
+    intro = (
+        "Confidence of every rollout at its end, by the method's own source. Mean over seeds; "
+        "below it the lowest and the highest seed, where there are several. No intervals: the "
+        "table describes, and the differences above compare. `says nothing` is the share of "
+        "rollouts without a confidence, which count as 0. It answers to the paper's App. D."
+    )
+    rows = table(["method", "source", *_COLUMNS], _rows(shelf), names=2)
+    there = [method for method in METHODS if shelf.first(method)]
+    if not there:
+        return Block("confidence", (intro, rows))
+    plate = Plate("confidence", partial(draw_distributions, shelf, there), _caption(shelf, there))
+    return Block("confidence", (intro, rows, plate))
+
+
+def markers(shelf: Shelf) -> Block:
+    """Phrases of doubt by category, per 1,000 tokens of reasoning."""
+    intro = (
+        "How often phrases of doubt are written, per 1,000 tokens of reasoning: mean over seeds, "
+        "below it the lowest and the highest seed, or the 95 % interval by resampling problems of "
+        "the one seed there is. It answers to the paper's §4.4 and App. E."
+    )
+    found = [benchmark_of(result).categories for m in METHODS for result in shelf.of(m)]
+    heard = any(marker.per_1000_tokens.value for categories in found for marker in categories)
+    rows = table(["method", *(CATEGORIES[c] for c in Category)], _marked(shelf))
+    if heard or not found:
+        return Block("markers", (intro, rows))
+    silent = (
+        "No method writes any of the phrases. The embedded model reasons in a notation of its "
+        "own, so this says nothing about the paper's finding."
+    )
+    return Block("markers", (intro, rows, silent))
+
+
+def draw_distributions(shelf: Shelf, methods: Sequence[str]) -> Figure:
+    """A panel per method, of its first seed."""
+    figure, axes = panels(len(methods), 3, 1.95)
+    for panel, method in zip(axes, methods, strict=True):
+        if result := shelf.first(method):
+            _draw(panel, source_of(result))
+            panel.set_title(f"{title_of(method)} ({source_title(result.source)})", fontsize=8.5)
+    figure.supxlabel("confidence", fontsize=9)
+    figure.supylabel("share of the rollouts", fontsize=9)
+    legend(figure, axes)
+    return figure
+
+
+def _draw(panel: Axes, found: SourceMeasures) -> None:
+    """The right upwards, the wrong downwards."""
+    edges = np.linspace(0, 1, len(found.right) + 1)
+    n_rollouts = max(sum(found.right) + sum(found.wrong), 1)
+    for counts, sign, color, label in (
+        (found.right, 1, BLUE, "right"),
+        (found.wrong, -1, ORANGE, "wrong"),
+    ):
+        shares = sign * np.array(counts) / n_rollouts
+        panel.stairs(shares, edges, fill=True, color=color, label=label)
+    panel.axhline(0, color=INK, linewidth=0.8)
+    panel.axvline(found.mean, color=INK, linewidth=1.1, linestyle=DASHES, label="mean")
+    panel.axvline(found.median, color=INK, linewidth=1.4, linestyle=DOTS, label="median")
+    panel.set_xlim(0, 1)
+    percent_axis(panel, "y", 4)
+    panel.yaxis.set_major_formatter(lambda value, _: rate(abs(round(value, 9))))
+    panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+
+
+def _rows(shelf: Shelf) -> Iterator[list[str]]:
+    for method in METHODS:
+        seeds = shelf.of(method)
+        if not seeds:
+            yield [title_of(method), "", *[NOT_RUN] * len(_COLUMNS)]
+            continue
+        found = {name: over_seeds(seeds, of) for name, of in _COLUMNS.items()}
+        cells = [share(e) if name == "says nothing" else in_full(e) for name, e in found.items()]
+        yield [title_of(method), source_title(seeds[0].source), *cells]
+
+
+def _marked(shelf: Shelf) -> Iterator[list[str]]:
+    for method in METHODS:
+        seeds = shelf.of(method)
+        if seeds:
+            cells = [in_full(_frequency(seeds, category), 2) for category in Category]
+        else:
+            cells = [NOT_RUN] * len(Category)
+        yield [title_of(method), *cells]
+
+
+def _frequency(seeds: Sequence[Result], category: Category) -> Estimate:
+    """Per 1,000 tokens."""
+    found = [_marker(result, category) for result in seeds]
+    if len(found) == 1 and found[0] is not None:
+        return found[0].per_1000_tokens
+    return over_seeds(seeds, lambda result: _value(_marker(result, category)))
+
+
+def _value(marker: Marker | None) -> float | None:
+    return marker.per_1000_tokens.value if marker else None
+
+
+def _marker(result: Result, category: Category) -> Marker | None:
+    found = benchmark_of(result).categories
+    return next((marker for marker in found if marker.category == category), None)
+
+
+def _caption(shelf: Shelf, methods: Sequence[str]) -> Caption:
+    said = []
+    for method in methods:
+        if result := shelf.first(method):
+            found = source_of(result)
+            said.append(
+                f"{title_of(method)}: mean {number(Estimate(found.mean))}, median "
+                f"{number(Estimate(found.median))}"
+            )
+    return Caption(
+        "Rollouts by confidence",
+        "First seed of each method; the right ones upwards, the wrong ones downwards. The panels "
+        "have their own scales.",
+        f"Distribution of confidence. {'; '.join(said)}.",
+    )
