@@ -17,7 +17,8 @@ RlcmError
 |   '-- TooManyRollouts in bytes, or in rollouts to vote on
 |-- AccessDenied        no key, a wrong one, or one that may not do this
 |-- NotFound            nothing of that name
-|   '-- ModelNotFound   or no such model
+|   |-- ModelNotFound   or no such model
+|   '-- NoExhibit       or a certificate of which nothing was measured here
 '-- Conflict            it cannot be done to the thing as it is now
 """
 
@@ -147,6 +148,10 @@ class ModelNotFound(NotFound):
 
     def __init__(self, asked: str, served: str) -> None:
         super().__init__(f"the model {asked[:80]!r} is not served here: ask for {served!r}")
+
+
+class NoExhibit(NotFound):
+    """There is such a certificate, and nothing to show of it."""
 
 
 class Conflict(RlcmError):

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import NoReturn
 
-from calibration import Certificate, certify, read_traces, verify, write_traces
+from calibration import Certificate, Traces, certify, read_traces, verify, write_traces
 from calibration.errors import CalibrationError
 from calibration.fingerprint import Fingerprint
 from rlcm_serve.answers import AnswerGrader
@@ -25,7 +25,7 @@ from rlcm_serve.recording import Recording, to_rollouts
 
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
-DIFFERENCES, ERROR = "differences.json", "error.txt"
+DIFFERENCES, EXHIBIT, ERROR = "differences.json", "exhibit.json", "error.txt"
 REFUSED = 3
 GO = b"\n"
 
@@ -34,7 +34,10 @@ _NICE = 10
 
 
 def fit(folder: Path) -> None:
-    """Recordings to traces, and these to a certificate; the traces stay if there can be none."""
+    """Recordings to traces, these to a certificate, both to its exhibit.
+
+    The traces stay if there can be no certificate.
+    """
     recordings = (folder / RECORDINGS).read_text("utf-8").splitlines()
     asked = json.loads((folder / REQUEST).read_text("utf-8"))
     request = CalibrationRequest.from_json(asked["request"])
@@ -42,8 +45,9 @@ def fit(folder: Path) -> None:
         rollouts = to_rollouts((Recording.from_json(json.loads(one)) for one in recordings), grader)
     fingerprint = Fingerprint.from_json(json.loads((folder / FINGERPRINT).read_text("utf-8")))
     write_traces(folder / TRACES, rollouts, fingerprint)
+    traces = read_traces(folder / TRACES)
     certificate = certify(
-        read_traces(folder / TRACES),
+        traces,
         risk=request.risk,
         alphas=request.alphas,
         delta=request.delta,
@@ -54,13 +58,28 @@ def fit(folder: Path) -> None:
         created=asked["created"],
     )
     certificate.save(folder / CERTIFICATE)
+    exhibit(folder, certificate, traces)
 
 
 def recompute(folder: Path) -> None:
-    """What of a certificate does not follow from its traces."""
-    certificate = Certificate.load(folder / CERTIFICATE)
-    differences = verify(certificate, read_traces(folder / TRACES))
+    """What of a certificate does not follow from its traces; the exhibit of one that does."""
+    certificate, traces = Certificate.load(folder / CERTIFICATE), read_traces(folder / TRACES)
+    differences = verify(certificate, traces)
     (folder / DIFFERENCES).write_text(json.dumps(differences), "utf-8")
+    if not differences:
+        exhibit(folder, certificate, traces)
+
+
+def exhibit(folder: Path, certificate: Certificate, traces: Traces) -> None:
+    """What a certificate looks like on its traces; it holds where that cannot be told."""
+    from calibration.report.exhibiting import make_exhibit  # with all that reports need
+
+    try:
+        made = make_exhibit(certificate, traces)
+    except CalibrationError as error:
+        sys.stderr.write(f"no exhibit of certificate {certificate.id}: {error}\n")
+    else:
+        made.save(folder / EXHIBIT)
 
 
 def main() -> int:

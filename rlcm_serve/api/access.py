@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 OPEN_PATHS = frozenset({"/", "/health", "/readyz", "/openapi.json"})
 """Served to anyone: they tell nothing that is not public, and load balancers carry no keys."""
+PAGE_PREFIX = "/page/"
+"""The page's files, which tell nothing that is not in the package."""
 METRICS_PATH = "/metrics"
 UPLOAD_PATHS = frozenset({"/aggregate", "/calibrations", "/certificates"})
 """Where a body may be large."""
@@ -43,6 +45,11 @@ _header = APIKeyHeader(
     description="A key made by `rlcm keys new`.",
     auto_error=False,
 )
+
+
+def is_open(path: str) -> bool:
+    """Whether a path is served to anyone."""
+    return path in OPEN_PATHS or path.startswith(PAGE_PREFIX)
 
 
 class AccessMiddleware:
@@ -88,7 +95,7 @@ class AccessMiddleware:
         if not self._settings.keys_needed:
             return ANYONE
         path = scope["path"]
-        if path in OPEN_PATHS or (path == METRICS_PATH and self._settings.metrics_open):
+        if is_open(path) or (path == METRICS_PATH and self._settings.metrics_open):
             return STRANGER
         return await self._keys.caller_of(_shown_key(Headers(scope=scope)))
 

@@ -15,7 +15,16 @@ from rlcm_serve.api.context import Context
 from rlcm_serve.api.draining import DrainingMiddleware
 from rlcm_serve.api.middleware import ObservingMiddleware
 from rlcm_serve.api.problems import add_handlers
-from rlcm_serve.api.routes import aggregate, calibrations, certificates, openai, solve, status
+from rlcm_serve.api.routes import (
+    aggregate,
+    calibrations,
+    certificates,
+    openai,
+    overview,
+    page,
+    solve,
+    status,
+)
 
 DESCRIPTION = """Answers to hard questions at a risk the caller chooses.
 
@@ -63,7 +72,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         redirect_slashes=False,
     )
     app.state.context = context
-    for area in (solve, openai, aggregate, certificates, calibrations, status):
+    for area in (solve, openai, aggregate, certificates, calibrations, overview, status, page):
         app.include_router(area.router)
     add_handlers(app)
     # The last one added sees a request first.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
+from rlcm_serve.page import Assets
 from rlcm_serve.telemetry.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Context:
     certificates: CertificateStore
     jobs: CalibrationJobs
     tracing: Tracing = field(default_factory=Tracing)
+    assets: Assets = field(default_factory=Assets)
 
 
 async def context_of(request: Request) -> Context:  # were it no coroutine, a thread would run it

@@ -9,12 +9,9 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rlcm_serve.api.access import METRICS_PATH, OPEN_PATHS
+from rlcm_serve.api.access import METRICS_PATH, is_open
 from rlcm_serve.api.problems import OPENAI_PREFIX, problem_of, response_of
 from rlcm_serve.errors import NotReady
-
-ALWAYS_SERVED = OPEN_PATHS | {METRICS_PATH}
-"""Answered to the last: what watches a service wants to see it go."""
 
 
 class Draining:
@@ -82,7 +79,8 @@ class DrainingMiddleware:
             await self._app(scope, receive, send)
             return
         answer = _Answer(scope["path"], send, self._draining)
-        if scope["path"] in ALWAYS_SERVED:
+        # Answered to the last: what watches a service wants to see it go.
+        if is_open(scope["path"]) or scope["path"] == METRICS_PATH:
             await self._app(scope, receive, answer.send)
         elif self._draining.closed:
             await response_of(scope["path"], NotReady("stopping"))(scope, receive, answer.send)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 REQUEST_ID = "X-Request-ID"
 NO_ROUTE = "(none)"
 """In place of a template, for paths that are not served: they are the caller's to invent."""
-QUIET_ROUTES = frozenset({"/health", "/readyz", "/metrics"})
-"""Asked for every few seconds by machines, also to hear 503: logged at level debug."""
+QUIET_ROUTES = frozenset({"/health", "/readyz", "/metrics", "/overview", "/page/{path:path}"})
+"""Asked for every few seconds, or many at a time, by machines: logged at level debug."""
 CLIENT_GONE = 499
 """The status that is noted where a client left before its response began."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")

@@ -29,6 +29,7 @@ from rlcm_serve.errors import (
     EngineDead,
     Infeasible,
     ModelNotFound,
+    NoExhibit,
     NotFound,
     NotReady,
     OutOfTime,
@@ -121,6 +122,8 @@ def problem_of(error: BaseException) -> Problem:
         case ModelNotFound():
             errors = [{"field": "model", "message": str(error)}]
             return Problem(404, "model-not-found", str(error), {"errors": errors})
+        case NoExhibit():
+            return Problem(404, "no-exhibit", str(error))
         case NotFound():
             return Problem(404, "not-found", str(error))
         case Conflict():

@@ -90,6 +90,10 @@ class CalibrationJobs:
         """The latest jobs, the last one first, without their logs."""
         return await asyncio.to_thread(self._jobs.all)
 
+    async def latest(self, jobs: int, lines: int) -> list[Calibration]:
+        """The latest jobs, the last one first, each with the last lines of its log."""
+        return await asyncio.to_thread(self._jobs.latest, jobs, lines)
+
     async def watch(self, id_: str) -> AsyncIterator[Calibration]:
         """The job now, and whenever it has got on, until it has ended.
 

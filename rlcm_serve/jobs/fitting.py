@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from calibration import Certificate
 from calibration.errors import CalibrationError
+from calibration.exhibit import Exhibit
 from calibration.fingerprint import Fingerprint
 from rlcm_serve import fit_worker as files
 from rlcm_serve.calibration_job import CalibrationRequest
@@ -25,10 +26,14 @@ _PREFIX = "rlcm-fit-"
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What came of recordings: their traces, and a certificate, or why there can be none."""
+    """What came of recordings: their traces, and a certificate, or why there can be none.
+
+    `exhibit` is None without a certificate, and where it could not be made.
+    """
 
     traces: bytes
     certificate: Certificate | None
+    exhibit: Exhibit | None
     refusal: str | None
 
 
@@ -62,7 +67,8 @@ async def fit(
         if not (folder / files.TRACES).exists():
             raise CalibrationError(refusal or "no traces were written")
         certificate = None if refusal else Certificate.load(folder / files.CERTIFICATE)
-        return Fitted((folder / files.TRACES).read_bytes(), certificate, refusal)
+        traces = (folder / files.TRACES).read_bytes()
+        return Fitted(traces, certificate, _exhibit(folder) if certificate else None, refusal)
 
     with TemporaryDirectory(prefix=_PREFIX) as name:
         folder = Path(name)
@@ -70,12 +76,15 @@ async def fit(
         return await asyncio.to_thread(read, folder, refusal)
 
 
-async def require_verified(certificate: Certificate, traces: Path) -> None:
+async def require_verified(certificate: Certificate, traces: Path) -> Exhibit | None:
     """Returns if every figure of a certificate follows from these traces.
 
     Args:
         certificate: to recompute.
         traces: absolute path of a Parquet file.
+
+    Returns:
+        What it looks like on them; None if that could not be told.
 
     Raises:
         RequestRefused: some do not, and the message lists them, or the traces are of another
@@ -92,12 +101,19 @@ async def require_verified(certificate: Certificate, traces: Path) -> None:
         if refusal := await _run("verify", folder, write):
             raise RequestRefused("traces", refusal)
         differences = json.loads((folder / files.DIFFERENCES).read_bytes())
+        exhibit = await asyncio.to_thread(_exhibit, folder)
     if differences:
         raise RequestRefused(
             "traces",
             f"certificate {certificate.id} does not follow from these traces: "
             f"{'; '.join(differences)}; upload the traces it was fitted on, or fit again",
         )
+    return exhibit
+
+
+def _exhibit(folder: Path) -> Exhibit | None:
+    file = folder / files.EXHIBIT
+    return Exhibit.load(file) if file.exists() else None
 
 
 class WorkerFailed(RuntimeError):

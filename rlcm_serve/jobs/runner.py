@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from calibration import Certificate, CertifiedLevel
 from calibration.errors import CalibrationError
+from calibration.exhibit import Exhibit
 from rlcm_serve.calibration_job import Calibration, JobState
 from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.errors import (
@@ -154,14 +155,18 @@ class JobRunner:
         await asyncio.to_thread(self.jobs.keep_traces, job, fitted.traces)
         if fitted.certificate is None:
             raise RequestRefused("data", f"nothing could be fitted: {fitted.refusal}")
+        if fitted.exhibit is None:
+            await self._tell(job, "no exhibit of the certificate; the service's log says why")
         if job.request.activate:
             await self._until_ready()
         async with self.ending:
-            await self._finish(job, fitted.certificate)
+            await self._finish(job, fitted.certificate, fitted.exhibit)
 
-    async def _finish(self, job: Calibration, certificate: Certificate) -> None:
+    async def _finish(
+        self, job: Calibration, certificate: Certificate, exhibit: Exhibit | None
+    ) -> None:
         """What is done twice here, after a kill in between, is done once."""
-        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}")
+        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}", exhibit)
         for line in _verdicts(certificate):
             await self._tell(job, line)
         if job.request.activate:

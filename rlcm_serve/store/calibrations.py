@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
@@ -95,6 +96,21 @@ class CalibrationStore:
                     rows, _done(session, [row.number for row in rows]), strict=True
                 )
             ]
+
+    def latest(self, jobs: int, lines: int) -> list[Calibration]:
+        """The latest jobs, the last one first, each with the last lines of its log."""
+        found = []
+        for job in self.all(jobs):
+            with self._database.reading() as session:
+                last = session.scalars(
+                    select(LogRow)
+                    .where(LogRow.job == job.number)
+                    .order_by(LogRow.number.desc())
+                    .limit(lines)
+                ).all()
+            log = tuple(LogLine(line.time, line.text) for line in reversed(last))
+            found.append(replace(job, log=log))
+        return found
 
     def count(self) -> dict[JobState, int]:
         """How many jobs are in each state."""

@@ -19,12 +19,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from calibration.certificate import Certificate
+from calibration.exhibit import Exhibit, beside
 from rlcm_serve.certified import ServedProcedure, require_fit
 from rlcm_serve.engine.base import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
 from rlcm_serve.guarantees import Guarantees
 from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.exhibits import Exhibits
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class CertificateStore:
         self.changing = asyncio.Lock()
         self._database = database
         self._files: dict[str, tuple[Certificate, str]] = {}
+        self._exhibits = Exhibits()
         self._lock = threading.Lock()
 
     def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
@@ -64,13 +67,15 @@ class CertificateStore:
                 engines are passed over.
             CertificateError: a file is no certificate, of another version, or was edited.
         """
-        loaded = {}
+        loaded, exhibits = {}, {}
         for file in files:
             certificate = Certificate.load(file)
             require_fit(certificate, identity)
             loaded[certificate.id] = (certificate, f"file {file.name}")
+            exhibits[certificate.id] = beside(file)
         with self._lock, self._database.reading() as session:
             self._files = loaded
+            self._exhibits.files = exhibits
             return Guarantees(identity, self._in_force(session, identity))
 
     def all(self, identity: EngineIdentity | None) -> list[KeptCertificate]:
@@ -117,11 +122,24 @@ class CertificateStore:
                 return kept
         raise _unknown(id_)
 
-    def add(self, certificate: Certificate, origin: str) -> None:
+    def exhibit(self, id_: str) -> Exhibit:
+        """What was seen of a certificate: kept here, or in a file beside its own.
+
+        Raises:
+            NotFound: there is no such certificate.
+            NoExhibit: nothing was made of it; the message says how to have one.
+        """
+        with self._lock, self._database.reading() as session:
+            certificate, _ = self._find(session, id_)
+            return self._exhibits.find(session, certificate)
+
+    def add(self, certificate: Certificate, origin: str, exhibit: Exhibit | None = None) -> None:
         """Keeps a certificate without serving under it; one that is there already stays as it is.
 
         Args:
+            certificate: to keep.
             origin: where it comes from, in words.
+            exhibit: what was seen of it; takes the place of any that is kept.
 
         Raises:
             CertificateMismatch: it carries no fingerprint, so no engine can ever be held to it.
@@ -131,6 +149,8 @@ class CertificateStore:
             known = certificate.id in self._files
             if not known and session.get(StoredCertificate, certificate.id) is None:
                 session.add(_row(certificate, origin, slot, STORED))
+            if exhibit is not None:
+                self._exhibits.keep(session, certificate, exhibit)
 
     def activate(self, id_: str, identity: EngineIdentity) -> Guarantees:
         """Puts a certificate in force, in the place of any other of its procedure.

@@ -21,7 +21,10 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from rlcm_serve.errors import DatabaseRefused
 
 SCHEMA_VERSION = 1
-"""Raised whenever a table changes; another version is refused, never altered."""
+"""Raised whenever a table changes; another version is refused, never altered.
+
+A new table changes none: it is made beside the others, and older releases do not look at it.
+"""
 BUSY_TIMEOUT = 30.0
 """Seconds that one writer waits for another."""
 _CREATION_LOCK = 0x726C636D
@@ -143,7 +146,12 @@ class Database:
 
 def _import_tables() -> None:
     """Has every table stand in `Base.metadata`; their modules import `Base` from this one."""
-    from rlcm_serve.store import calibration_tables, certificate_table, key_table  # noqa: F401
+    from rlcm_serve.store import (  # noqa: F401
+        calibration_tables,
+        certificate_table,
+        exhibit_table,
+        key_table,
+    )
 
 
 def _table(mapped: type[Base]) -> Any:

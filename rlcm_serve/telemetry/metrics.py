@@ -6,6 +6,7 @@ neither keys nor callers are named (the access log names keys). Times are in sec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.telemetry.question_metrics import QuestionMetrics
+from rlcm_serve.telemetry.readout import Readout
 from rlcm_serve.telemetry.request_metrics import SECONDS, RequestMetrics
 from rlcm_serve.telemetry.state import StateCollector
 
@@ -39,6 +41,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
+        self._began = time.monotonic()
         self._registry = CollectorRegistry()
         self._state = StateCollector()
         self._registry.register(self._state)
@@ -77,6 +80,13 @@ class Metrics:
     def failed(self, kind: str) -> None:
         """Counts a question that got neither; `kind` is one of few words, not a message."""
         self._questions.failed(kind)
+
+    def readout(self) -> Readout:
+        """The same numbers as on the page, to compute with.
+
+        May ask a database for the jobs: call it outside of the event loop.
+        """
+        return Readout(self._registry.collect(), time.monotonic() - self._began)
 
     def page(self) -> tuple[bytes, str]:
         """Everything in Prometheus' text format, and its media type.

@@ -7,10 +7,12 @@ import math
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from calibration import ExitReason
+from calibration.exhibit import EXIT_EDGES
 from rlcm_serve.core import Question, Sample, Solution
 from rlcm_serve.telemetry.request_metrics import SECONDS
 
-SHARES = tuple(round(0.05 * step, 2) for step in range(1, 21))
+SHARES = EXIT_EDGES[1:]
+"""The bins of confidences are those in which exhibits have what calibration gave."""
 CANCELLED = "cancelled"
 TOKEN_KINDS = ("prompt", "cached_prompt", "reasoning", "answer", "suffix", "discarded", CANCELLED)
 
@@ -66,6 +68,12 @@ class _Outcomes:
         for outcome in ("answered", "abstained"):
             for guarantee in ("given", "withheld"):
                 self.questions.labels(outcome, guarantee)
+        self.certified = Counter(
+            "rlcm_certified_questions",
+            "Questions answered, or abstained from, under each certified level.",
+            ("certificate", "alpha"),
+            registry=registry,
+        )
         self.failures = Counter(
             "rlcm_question_failures",
             "Questions that got neither an answer nor an abstention, by what came in between.",
@@ -93,8 +101,11 @@ class _Outcomes:
 
     def count(self, question: Question, solution: Solution, seconds: float) -> None:
         outcome = "abstained" if solution.abstained else "answered"
-        guarantee = "withheld" if solution.guarantee is None else "given"
-        self.questions.labels(outcome, guarantee).inc()
+        promised = solution.guarantee
+        self.questions.labels(outcome, "withheld" if promised is None else "given").inc()
+        if promised is not None:
+            level = f"{promised.alpha_certified:g}"
+            self.certified.labels(promised.certificate, level).inc()
         self.seconds.observe(seconds)
         self.samples.observe(question.samples)
         if solution.confidence is not None:

@@ -24,6 +24,8 @@ from calibration import (
     write_traces,
 )
 from calibration.certificate import _digest
+from calibration.exhibit import Exhibit
+from calibration.report.exhibiting import make_exhibit
 from rlcm_serve.calibration_commands import DIFFERENT, NOTHING_CERTIFIED
 from rlcm_serve.certified import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
@@ -509,3 +511,29 @@ def test_the_installed_command(record: Record, tmp_path: Path) -> None:
     done = subprocess.run(fit, check=False, env={**os.environ, "PYTHONPATH": "."}, **run)
     assert done.returncode == 0, done.stderr
     assert Certificate.load(tmp_path / "c.json").risk == "time"
+
+
+class TestExhibit:
+    def test_lies_beside_its_certificate_unless_told_otherwise(
+        self, rlcm: Rlcm, record: Record
+    ) -> None:
+        path, test = record("t.parquet"), record("test.parquet", 40, seed=2, name="q")
+        assert rlcm(FIT)[0] == 0
+        status, out, err = rlcm("exhibit c.json t.parquet")
+        assert (status, out.strip(), err) == (0, "exhibits/c.json", "")
+        certificate, traces = Certificate.load("c.json"), read_traces(path)
+        assert Exhibit.load(Path("exhibits/c.json")) == make_exhibit(certificate, traces)
+        status, out, _ = rlcm("exhibit c.json t.parquet --test test.parquet --out e/x.json")
+        assert (status, out.strip()) == (0, "e/x.json")
+        made = Exhibit.load(Path("e/x.json"))
+        assert made == make_exhibit(certificate, traces, read_traces(test))
+        assert made.test is not None
+
+    def test_of_other_traces_is_refused(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("other.parquet", seed=3)
+        assert rlcm(FIT)[0] == 0
+        status, out, err = rlcm("exhibit c.json other.parquet")
+        assert (status, out) == (1, "")
+        assert "are not those that certificate" in err
+        assert not Path("exhibits").exists()

@@ -13,7 +13,8 @@ from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.problems import documented
 from rlcm_serve.api.uploads import uploaded_certificate
 from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
-from rlcm_serve.certified import require_fit
+from rlcm_serve.api.wire.exhibit import ExhibitBody
+from rlcm_serve.certified import fingerprint_of, require_fit
 from rlcm_serve.engine.base import EngineIdentity
 from rlcm_serve.errors import NotReady
 from rlcm_serve.in_force import activate, deactivate
@@ -87,6 +88,26 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
     return JSONResponse(certificate.to_json())
 
 
+@router.get(
+    "/certificates/{id}/exhibit",
+    response_model=ExhibitBody,
+    responses=documented(401, 403, 404, 422, 500),
+    dependencies=[Security(require_solve)],
+)
+async def read_exhibit(id_: CertificateId, context: ContextOfApp) -> Response:
+    """What was seen of a certificate: realised risk and tokens, p-values, reliability."""
+    identity = _identity(context)
+    exhibit = await asyncio.to_thread(context.certificates.exhibit, id_)
+    kept = await asyncio.to_thread(context.certificates.kept, id_, identity)
+    fitted = kept.certificate.fingerprint
+    served = None
+    if identity is not None and fitted is not None:
+        served = fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
+    body = ExhibitBody.of(kept, exhibit, served)
+    # As it stands: FastAPI would validate these thousands of numbers once more.
+    return Response(body.model_dump_json(), media_type="application/json")
+
+
 @router.post(
     "/certificates",
     status_code=201,
@@ -100,15 +121,16 @@ async def upload_certificate(
     """Keeps a certificate of this engine, without serving under it yet.
 
     Its digest, version and fingerprint are checked; with the traces it was fitted on, every figure
-    is recomputed from them, and any difference refuses it.
+    is recomputed from them, any difference refuses it, and its exhibit is made.
     """
     identity = context.service.guarantees.identity
+    exhibit = None
     async with uploaded_certificate(request) as (certificate, traces):
         require_fit(certificate, identity)
         if traces is not None:
-            await require_verified(certificate, traces)
+            exhibit = await require_verified(certificate, traces)
     origin = "upload" if traces is None else "upload, recomputed from its traces"
-    await asyncio.to_thread(context.certificates.add, certificate, origin)
+    await asyncio.to_thread(context.certificates.add, certificate, origin, exhibit)
     response.headers["Location"] = f"/certificates/{certificate.id}"
     return await _body(context, certificate.id)
 

@@ -10,7 +10,7 @@ from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
 from rlcm_serve.calibration_job import Calibration, CalibrationRequest, JobState
 from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.core import Question, VoteRule
-from rlcm_serve.errors import Conflict, NotFound, RequestRefused
+from rlcm_serve.errors import Conflict, NoExhibit, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.labelled_problems import LabelledProblem
 from rlcm_serve.service import Service
@@ -76,6 +76,9 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         assert (kept.origin, kept.active) == (f"job {job.id}", False)
         (level,) = kept.certificate.levels
         assert isinstance(level, CertifiedLevel)
+        exhibit = here.store.exhibit(kept.certificate.id)
+        assert exhibit.certificate == kept.certificate.digest
+        assert exhibit.calibration.n_problems == 40
         (tmp_path / "t.parquet").write_bytes(await here.jobs.traces(job.id))
         assert verify(kept.certificate, read_traces(tmp_path / "t.parquet")) == []
         assert sorted(here.engine.begun) == list(range(40))
@@ -83,6 +86,31 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         assert here.service.guarantees.certificates == (), "nobody asked to activate it"
     expected = ["begun", *[f"{n} of 40 rollouts recorded" for n in range(4, 41, 4)]]
     assert [line.text for line in job.log] == [*expected, "fitting", "alpha 0.2: certified"]
+
+
+async def test_a_certificate_without_an_exhibit_is_one_nonetheless(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlcm_serve.jobs.fitting._exhibit", lambda _: None)
+    async with running(database) as here:
+        job = await here.run()
+        assert job.state is JobState.DONE
+        assert "no exhibit of the certificate" in told(job)
+        with pytest.raises(NoExhibit):
+            here.store.exhibit(str(job.certificate))
+
+
+async def test_the_latest_jobs_have_their_last_lines(database: Database) -> None:
+    async with running(database) as here:
+        first, second = [await here.run(asked=PROBLEMS[:20]) for _ in range(2)]
+        (latest,) = await here.jobs.latest(1, 2)
+        assert latest.id == second.id
+        assert [line.text for line in latest.log] == ["fitting", "alpha 0.2: certified"]
+        both = await here.jobs.latest(5, 200)
+        assert [(job.id, job.log) for job in both] == [
+            (second.id, second.log),
+            (first.id, first.log),
+        ]
 
 
 async def test_an_activated_result_answers_from_then_on(database: Database) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from calibration import CertifiedLevel, read_traces, verify
 from calibration.errors import CalibrationError
+from calibration.report.exhibiting import make_exhibit
+from rlcm_serve import fit_worker as files
 from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.calibration_job import CalibrationRequest
 from rlcm_serve.certified import fingerprint_of
@@ -67,7 +69,7 @@ def test_traces_stay_where_nothing_can_be_fitted(
     recordings: list[Recording], tmp_path: Path
 ) -> None:
     result = fitted(recordings[:5])
-    assert result.certificate is None
+    assert (result.certificate, result.exhibit) == (None, None)
     assert "5 problems or groups to test on" in (result.refusal or "")
     (tmp_path / "t.parquet").write_bytes(result.traces)
     assert read_traces(tmp_path / "t.parquet").n_problems == 5
@@ -97,6 +99,39 @@ def test_a_certificate_must_follow_from_its_traces(
     with pytest.raises(RequestRefused, match=r"traces\.parquet is not Parquet") as refused:
         asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
     assert str(tmp_path) not in str(refused.value)
+
+
+def test_an_exhibit_is_that_of_the_command_line(
+    recordings: list[Recording], tmp_path: Path
+) -> None:
+    result = fitted(recordings)
+    assert result.certificate is not None
+    (tmp_path / "t.parquet").write_bytes(result.traces)
+    expected = make_exhibit(result.certificate, read_traces(tmp_path / "t.parquet"))
+    assert result.exhibit == expected
+    verified = asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
+    assert verified == expected
+
+
+def test_a_certificate_stands_where_no_exhibit_can_be_made(
+    recordings: list[Recording],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object) -> None:
+        raise CalibrationError("too dark to see")
+
+    result = fitted(recordings)
+    assert result.certificate is not None
+    result.certificate.save(tmp_path / files.CERTIFICATE)
+    (tmp_path / files.TRACES).write_bytes(result.traces)
+    monkeypatch.setattr("calibration.report.exhibiting.make_exhibit", refuse)
+    files.recompute(tmp_path)
+    assert (tmp_path / files.DIFFERENCES).read_text() == "[]"
+    assert not (tmp_path / files.EXHIBIT).exists()
+    said = f"no exhibit of certificate {result.certificate.id}: too dark to see"
+    assert said in capsys.readouterr().err
 
 
 def test_a_cancelled_fit_ends_its_process(recordings: list[Recording]) -> None:

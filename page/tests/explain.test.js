@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { explain } from "../../rlcm_serve/page/static/js/watch/explain.js";
+
+const plain = (sentences) => sentences.join(" ").replace(/\u00a0/g, " ");
+const policy = { lambda_low: 0.4, lambda_high: 0.75, patience: 128, lambda_answer: 0.7 };
+const guarantee = { statement: "", risk: "selective", alpha_requested: 0.1, alpha_certified: 0.1, delta: 0.1, certificate: "c" };
+const start = { samples: 1, max_tokens: 960, policy, guarantee, no_guarantee_reason: null };
+const question = { problem: "x", alpha: 0.1, n: 1, risk: "selective", vote: "confidence" };
+const sample = (exit, tokens, more = {}) => ({ exit, answer: "14", confidence: 0.8, reasoning_tokens: tokens, answer_tokens: 4, ...more });
+const solution = (samples, more = {}) => ({ answer: "14", abstained: false, confidence: 0.8, samples, tally: {}, ...more });
+const declined = { answer: null, abstained: true, confidence: null };
+
+test("a high exit is the example of the page", () => {
+  const told = plain(explain(question, start, solution([sample("high", 96)])));
+  assert.equal(
+    told,
+    "You accepted being wrong in 1 of 10 answered questions. " +
+      "So the model stopped as soon as its confidence passed 0.75, after 96 of 960 tokens.",
+  );
+});
+
+test("a low exit says for how long it was unsure, and that it declines", () => {
+  const told = plain(explain(question, start, solution([sample("low", 128, { answer: null })], declined)));
+  assert.match(told, /at or below 0\.40 for 128 tokens\. That was so after 128 of 960 tokens: it declines/);
+});
+
+test("a natural end says what an answer needed", () => {
+  const told = plain(explain(question, start, solution([sample("natural", 492, { answer: null, confidence: 0.465 })], declined)));
+  assert.match(told, /It never did\. It finished by itself after 492 of 960 tokens, with a confidence of 0\.46\. An answer needs 0\.70/);
+  const kept = plain(explain(question, start, solution([sample("natural", 492, { confidence: 0.72 })])));
+  assert.match(kept, /with a confidence of 0\.72, and an answer needs 0\.70\.$/);
+});
+
+test("a level that was passed over is named", () => {
+  const lower = { ...start, guarantee: { ...guarantee, alpha_requested: 0.15 } };
+  assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /certified is 10%, so it kept to that/);
+});
+
+test("without a guarantee none is suggested", () => {
+  const told = plain(explain(question, { ...start, guarantee: null }, solution([sample("high", 96)])));
+  assert.match(told, /not certified, so it kept to the nearest rule, without a promise/);
+  const full = { ...start, guarantee: null, policy: { lambda_low: -1, lambda_high: 1.01 } };
+  assert.match(plain(explain(question, full, solution([sample("natural", 430)]))), /thinks to its end, without a promise/);
+});
+
+test("several samples are counted by how they ended", () => {
+  const vote = { ...start, samples: 4, policy: { ...policy, lambda_vote: 0.5 } };
+  const samples = [sample("high", 64), sample("high", 96), sample("natural", 400), sample("cancelled", 97, { answer: null, confidence: null })];
+  const told = plain(explain({ ...question, n: 4 }, vote, solution(samples, { confidence: 0.66 })));
+  assert.match(told, /So 2 of 4 samples stopped as soon as their confidence passed 0\.75, after 64 to 96 of 960 tokens/);
+  assert.match(told, /and 1 of 4 samples finished by itself after 400 of 960 tokens\./);
+  assert.match(told, /1 of 4 samples could not change the outcome any more, and was ended\./);
+  assert.match(told, /“14” won 66% of the vote; at that risk an answer needs 50%\.$/);
+});
+
+test("an abstention that cost nothing says so", () => {
+  const none = { ...start, samples: 4, policy: null, guarantee: null };
+  assert.match(plain(explain(question, none, solution([], declined))), /declined without thinking at all/);
+});

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { confidence, count, duration, frequency, list, percent, threshold } from "../../rlcm_serve/page/static/js/format.js";
+
+test("a share never rounds to none or all of it", () => {
+  assert.equal(percent(0.1), "10%");
+  assert.equal(percent(0.025), "2.5%");
+  assert.equal(percent(0.9996), "99.96%");
+  assert.equal(percent(0.0001), "0.01%");
+  assert.equal(percent(0), "0%");
+  assert.equal(percent(1), "100%");
+});
+
+test("a reading below a threshold is not shown as if it had reached it", () => {
+  assert.equal(confidence(0.7499), "0.74");
+  assert.equal(confidence(0.75), "0.75");
+  assert.equal(confidence(0.9999), "0.99");
+  assert.equal(confidence(0.29), "0.29");
+});
+
+test("a threshold keeps its decimals", () => {
+  assert.equal(threshold(0.75), "0.75");
+  assert.equal(threshold(0.4), "0.40");
+  assert.equal(threshold(0.951), "0.951");
+  assert.equal(threshold(0.9755), "0.9755");
+});
+
+test("a risk is a frequency", () => {
+  assert.equal(frequency(0.1), "1 of 10");
+  assert.equal(frequency(0.05), "1 of 20");
+  assert.equal(frequency(0.3), "3 of 10");
+  assert.equal(frequency(0.07), "7 of 100");
+  assert.equal(frequency(0.001), "1 of 1,000");
+});
+
+test("numbers have units, and nouns their number", () => {
+  assert.equal(count(1, "token"), "1\u00a0token");
+  assert.equal(count(1812.3, "token"), "1,812\u00a0tokens");
+  assert.equal(duration(0.84), "840\u00a0ms");
+  assert.equal(duration(75), "1\u00a0min 15\u00a0s");
+  assert.equal(duration(7300), "2\u00a0h 1\u00a0min");
+  assert.equal(list(["a", "b", "c"]), "a, b and c");
+  assert.equal(list([]), "");
+});

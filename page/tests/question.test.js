@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { certificateFor, certifiedSamples, servedLevel } from "../../rlcm_serve/page/static/js/ask/levels.js";
+import { DEFAULTS, fragmentOf, questionOf } from "../../rlcm_serve/page/static/js/ask/question.js";
+import { parseFragment, writeFragment } from "../../rlcm_serve/page/static/js/fragment.js";
+
+test("a question comes back from its fragment as it was", () => {
+  const question = { problem: "a & b? #ü 100%\nsecond = line", alpha: 0.05, n: 8, risk: "regret", vote: "majority" };
+  const { view, params } = parseFragment(fragmentOf(question));
+  assert.equal(view, "ask");
+  assert.deepEqual(questionOf(params), question);
+});
+
+test("what a fragment cannot mean is as by default", () => {
+  assert.deepEqual(questionOf(new URLSearchParams("alpha=7&n=900&risk=x&vote=y")), DEFAULTS);
+  assert.equal(parseFragment("#/nowhere?x=1").view, "ask");
+});
+
+test("several certificates are named in one fragment", () => {
+  const written = writeFragment("trust", { id: ["a", "b"], other: null });
+  assert.equal(written, "#/trust?id=a&id=b");
+  assert.deepEqual(parseFragment(written).params.getAll("id"), ["a", "b"]);
+});
+
+const certificate = (procedure, alphas, more = {}) => ({
+  id: "c",
+  active: true,
+  risk: "selective",
+  promise: "simultaneous",
+  procedure: { vote: "confidence", max_tokens: 960, ...procedure },
+  levels: [0.05, 0.1, 0.2].map((alpha) => ({ alpha, certified: alphas.includes(alpha) })),
+  ...more,
+});
+
+test("a certificate serves its own procedure, and of one sample any vote", () => {
+  const all = [certificate({ n: 1 }, [0.1]), certificate({ n: 4 }, [0.1]), certificate({ n: 8 }, [0.1], { active: false })];
+  assert.equal(certificateFor(all, { risk: "selective", n: 4, vote: "confidence" }), all[1]);
+  assert.equal(certificateFor(all, { risk: "selective", n: 4, vote: "majority" }), undefined);
+  assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "majority" }), all[0]);
+  assert.equal(certificateFor(all, { risk: "regret", n: 1, vote: "confidence" }), undefined);
+  assert.deepEqual(certifiedSamples(all, { risk: "selective", vote: "confidence" }), [1, 4]);
+});
+
+test("a request is served at the largest certified level that is not above it", () => {
+  const one = certificate({ n: 1 }, [0.05, 0.2]);
+  assert.equal(servedLevel(one, 0.3)?.alpha, 0.2);
+  assert.equal(servedLevel(one, 0.15)?.alpha, 0.05);
+  assert.equal(servedLevel(one, 0.01), undefined);
+});
+
+test("a pointwise promise does not fall through to another level", () => {
+  const one = certificate({ n: 1 }, [0.05, 0.2], { promise: "pointwise" });
+  assert.equal(servedLevel(one, 0.15), undefined);
+  assert.equal(servedLevel(one, 0.2)?.alpha, 0.2);
+});

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { findExit, lowThreshold } from "../../rlcm_serve/page/static/js/watch/rule.js";
+
+const policy = { lambda_low: 0.4, lambda_high: 0.9, patience: 64 };
+
+test("a high exit is at the first reading that reaches λ2", () => {
+  assert.deepEqual(findExit(policy, [32, 64, 96], [0.5, 0.9, 0.95]), { exit: "high", tokens: 64, confidence: 0.9 });
+});
+
+test("a low exit waits until its patience has passed without a break", () => {
+  assert.equal(findExit(policy, [32, 64, 96], [0.1, 0.4, 0.95])?.tokens, 64);
+  assert.equal(findExit(policy, [32, 64, 96, 128], [0.5, 0.1, 0.1, 0.1])?.tokens, 96);
+  assert.equal(findExit(policy, [32, 64, 96, 128], [0.1, 0.5, 0.1, 0.5]), null);
+});
+
+test("high is looked at before low", () => {
+  assert.equal(findExit({ ...policy, patience: 0, smoothing: 0 }, [32], [0.9])?.exit, "high");
+});
+
+test("thresholds out of reach never fire", () => {
+  assert.equal(findExit({ lambda_low: -1, lambda_high: 1.01 }, [32, 64], [0, 1]), null);
+});
+
+test("smoothing is causal and starts from the first reading", () => {
+  const smooth = { lambda_low: -1, lambda_high: 0.7, smoothing: 0.5 };
+  assert.equal(findExit(smooth, [32, 64], [0.4, 0.99]), null); // 0.695
+  assert.equal(findExit(smooth, [32, 64], [0.42, 0.99])?.tokens, 64); // 0.705
+});
+
+test("λ1 may rise with the tokens", () => {
+  const rising = { lambda_low: 0.1, lambda_high: 0.9, low_rise: 0.4, low_slope: 0.05, low_shift: 100 };
+  assert.ok(Math.abs(lowThreshold(rising, 100) - 0.3) < 1e-12);
+  assert.ok(lowThreshold(rising, 300) < 0.5);
+});

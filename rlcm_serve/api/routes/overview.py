@@ -1,0 +1,21 @@
+"""`/overview`: what an operator looks at."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Security
+
+from rlcm_serve.api.access import require_solve
+from rlcm_serve.api.context import ContextOfApp
+from rlcm_serve.api.overviewing import overview
+from rlcm_serve.api.problems import documented
+from rlcm_serve.api.wire.overview import OverviewBody
+
+router = APIRouter(tags=["status"])
+
+
+@router.get(
+    "/overview", responses=documented(401, 403, 500), dependencies=[Security(require_solve)]
+)
+async def read_overview(context: ContextOfApp) -> OverviewBody:
+    """The service at this moment: engine, queue, counters, certificates in force, latest jobs."""
+    return await overview(context)

@@ -1,0 +1,114 @@
+"""`/` and `/page/`: the page for a browser. Open to anyone, and no part of the OpenAPI document."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from rlcm_serve.api.context import ContextOfApp
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.page.assets import INDEX, Asset
+
+router = APIRouter(include_in_schema=False)
+
+EMBEDDED = "embedded"
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""Nothing from another host, nothing inline, and in nobody's frame."""
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Names have no versions, so a browser asks each time, and mostly hears 304.
+    "Cache-Control": "no-cache",
+}
+_ETAG = re.compile(r'(?:W/)?"([^"]*)"')
+_GZIPPED = "-gz"
+
+
+@router.head("/")
+@router.get("/")
+def index(request: Request, context: ContextOfApp) -> Response:
+    """The page."""
+    return _response(request, context.assets.get(INDEX))
+
+
+@router.head("/page/about")
+@router.get("/page/about")
+async def about(context: ContextOfApp) -> Response:
+    """What the page must know before it has a key."""
+    model = context.service.engine.name
+    found = {
+        "model": _plain(model),
+        "version": version("rlcm-serve"),
+        "keys": context.settings.keys_needed,
+        "examples": _is_embedded(model),
+    }
+    return JSONResponse(found, headers={"Cache-Control": "no-store"})
+
+
+@router.head("/page/{path:path}")
+@router.get("/page/{path:path}")
+def asset(path: str, request: Request, context: ContextOfApp) -> Response:
+    """One of its files."""
+    return _response(request, context.assets.get(path))
+
+
+def _response(request: Request, found: Asset) -> Response:
+    """The file, compressed for who takes that; 304 for who has it; for HEAD, all but the file."""
+    gzipped = found.gzipped if _takes_gzip(request.headers.getlist("accept-encoding")) else None
+    etag = found.digest + (_GZIPPED if gzipped is not None else "")
+    headers = HEADERS | {"ETag": f'"{etag}"', "Vary": "Accept-Encoding"}
+    if _has(request.headers.getlist("if-none-match"), found.digest):
+        return Response(status_code=304, headers=headers)
+    body = found.content if gzipped is None else gzipped
+    headers["Content-Length"] = str(len(body))
+    if gzipped is not None:
+        headers["Content-Encoding"] = "gzip"
+    return Response(
+        b"" if request.method == "HEAD" else body, headers=headers, media_type=found.media_type
+    )
+
+
+def _takes_gzip(accepted: list[str]) -> bool:
+    """Whether a client reads gzip, by its `Accept-Encoding` (RFC 9110, 12.5.3)."""
+    weights = {}
+    for offer in ",".join(accepted).split(","):
+        name, *parameters = (part.strip().lower() for part in offer.split(";"))
+        weights[name] = not any(re.fullmatch(r"q=0(\.0*)?", one) for one in parameters)
+    return weights.get("gzip", weights.get("*", False))
+
+
+def _has(shown: list[str], digest: str) -> bool:
+    """Whether a client has the file in either form, by its `If-None-Match`."""
+    tags = ",".join(shown)
+    return tags.strip() == "*" or digest in (
+        tag.removesuffix(_GZIPPED) for tag in _ETAG.findall(tags)
+    )
+
+
+def _plain(model: str) -> str:
+    """A model's name; of a folder only the last part, for where it lies is nobody's business."""
+    is_folder = model.startswith(("/", ".", "~")) or model.count("/") > 1
+    return Path(model).resolve().name if is_folder else model
+
+
+def _is_embedded(model: str) -> bool:
+    return model == EMBEDDED or Path(model).resolve() == EMBEDDED_MODEL

@@ -1,0 +1,187 @@
+/** The form: a question, the risk that is accepted, how many samples. */
+
+import { h, setText, uniqueId } from "../dom.js";
+import { count, frequency, list, percent } from "../format.js";
+import { certificateFor, certifiedLevels, certifiedSamples, servedLevel } from "./levels.js";
+import { DEFAULTS, MOST_SAMPLES, RISKS } from "./question.js";
+import { slider, stopsAt } from "./slider.js";
+
+/**
+ * @typedef {import("./question.js").Question} Question
+ * @typedef {import("./levels.js").Certificate} Certificate
+ *
+ * @typedef {object} Form
+ * @property {HTMLFormElement} element
+ * @property {() => Question} read
+ * @property {(question: Partial<Question>) => void} write
+ * @property {(certificates: Certificate[]) => void} know what is certified; names it on the sliders
+ * @property {() => void} focus
+ */
+
+const ALPHAS = [0.001, 0.01, 0.02, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5];
+const SAMPLES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, MOST_SAMPLES];
+
+/**
+ * @param {(question: Question) => void} onAsk
+ * @param {HTMLElement} picker placed below the question
+ * @returns {Form}
+ */
+export function askForm(onAsk, picker) {
+  /** @type {Question} */
+  let now = { ...DEFAULTS };
+  /** @type {Certificate[] | null} */
+  let certificates = null;
+
+  const id = uniqueId("question");
+  const problem = h("textarea", {
+    id,
+    rows: 3,
+    required: true,
+    spellcheck: "false",
+    placeholder: "Start at 19. A take 9. B add 3. What is the total?",
+    "aria-describedby": `${id}-keys`,
+    onkeydown: (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      element.requestSubmit();
+    },
+    oninput: () => problem.setCustomValidity(""),
+  });
+  const alpha = slider("How often may it be wrong? α", (value) => percent(value), (value) => change({ alpha: value }));
+  const n = slider("How many tries? n", (value) => count(value, "sample"), (value) => change({ n: value }));
+  const risk = choices("What may be wrong", "risk", Object.entries(RISKS).map(([value, one]) => [value, one.name, one.what]));
+  const vote = choices("How several samples are merged", "vote", [
+    ["confidence", "Each counts as much as it is confident", ""],
+    ["majority", "Each counts one", ""],
+  ]);
+
+  const element = h(
+    "form",
+    { class: "ask-form", novalidate: true, onsubmit: submit, onchange: settle },
+    h(
+      "div",
+      { class: "ask-question" },
+      h("label", { for: id }, "Your question"),
+      problem,
+      picker,
+    ),
+    h("div", { class: "ask-sliders" }, alpha.element, n.element),
+    h("details", { class: "ask-more" }, h("summary", null, "More"), h("div", { class: "ask-choices" }, risk, vote)),
+    h(
+      "div",
+      { class: "row ask-go" },
+      h("button", { type: "submit", class: "primary" }, "Ask"),
+      h("p", { class: "hint", id: `${id}-keys` }, h("kbd", null, "Enter"), " asks, ", h("kbd", null, "Shift"), " ", h("kbd", null, "Enter"), " a new line, ", h("kbd", null, "Esc"), " stops"),
+    ),
+  );
+
+  /** @param {Event} event */
+  function submit(event) {
+    event.preventDefault();
+    if (!problem.value.trim()) {
+      problem.setCustomValidity("Write a question first.");
+      problem.reportValidity();
+      return;
+    }
+    onAsk(read());
+  }
+
+  function settle() {
+    const chosen = new FormData(element);
+    now.risk = /** @type {Question["risk"]} */ (chosen.get("risk") ?? now.risk);
+    now.vote = /** @type {Question["vote"]} */ (chosen.get("vote") ?? now.vote);
+    draw();
+  }
+
+  /** @param {Partial<Question>} part */
+  function change(part) {
+    now = { ...now, ...part };
+    draw();
+  }
+
+  function draw() {
+    const certificate = certificateFor(certificates ?? [], now);
+    const levels = certifiedLevels(certificate).map((one) => one.alpha);
+    const samples = certifiedSamples(certificates ?? [], now);
+    alpha.set(stopsAt([...ALPHAS, now.alpha], levels, (value) => percent(value)), now.alpha, certificates ? alphaNote(now, certificate) : meaningOf(now));
+    n.set(stopsAt([...SAMPLES, now.n], samples, String), now.n, certificates ? samplesNote(now, samples) : "");
+  }
+
+  function read() {
+    return { ...now, problem: problem.value.trim() };
+  }
+
+  draw();
+  return {
+    element,
+    read,
+    write(question) {
+      now = { ...now, ...question };
+      if (question.problem !== undefined) problem.value = question.problem;
+      for (const [name, value] of [["risk", now.risk], ["vote", now.vote]]) {
+        const radio = element.querySelector(`input[name="${name}"][value="${value}"]`);
+        if (radio instanceof HTMLInputElement) radio.checked = true;
+      }
+      draw();
+    },
+    know(found) {
+      certificates = found;
+      draw();
+    },
+    focus: () => problem.focus(),
+  };
+}
+
+/** @param {Question} question */
+function meaningOf({ alpha, risk }) {
+  return `At most ${frequency(alpha)} ${RISKS[risk].often}.`;
+}
+
+/**
+ * @param {Question} question
+ * @param {Certificate | undefined} certificate
+ */
+function alphaNote(question, certificate) {
+  const { alpha } = question;
+  const meaning = meaningOf(question);
+  if (!certificate) return `${meaning} Not certified for these settings: the answer comes without a guarantee.`;
+  const levels = certifiedLevels(certificate).map((one) => percent(one.alpha));
+  const served = servedLevel(certificate, alpha);
+  if (!served) return `${meaning} No rule is known to keep that. Certified: ${list(levels)}.`;
+  if (Math.abs(served.alpha - alpha) < 1e-9) return `${meaning} ◆ Certified.`;
+  return `${meaning} Kept by the rule certified for ${percent(served.alpha)}.`;
+}
+
+/**
+ * @param {Question} question
+ * @param {number[]} samples certified
+ */
+function samplesNote({ n }, samples) {
+  const meaning = n === 1 ? "One line of thought, one answer." : `${n} independent lines of thought, then a vote.`;
+  if (samples.includes(n)) return `${meaning} ◆ Certified.`;
+  if (!samples.length) return `${meaning} Nothing is certified for these settings.`;
+  return `${meaning} Certified only for ${list(samples.map(String), "or")}.`;
+}
+
+/**
+ * @param {string} title
+ * @param {string} name
+ * @param {string[][]} options value, title, and what it means
+ */
+function choices(title, name, options) {
+  const legend = h("legend");
+  setText(legend, title);
+  return h(
+    "fieldset",
+    null,
+    legend,
+    options.map(([value, text, what], at) =>
+      h(
+        "label",
+        { class: "choice" },
+        h("input", { type: "radio", name, value, checked: at === 0 }),
+        h("span", null, text, what && h("small", null, what)),
+      ),
+    ),
+  );
+}

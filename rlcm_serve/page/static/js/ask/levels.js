@@ -1,0 +1,85 @@
+/** Which levels of risk are certified for what: read from the list of certificates. */
+
+/**
+ * @typedef {import("./question.js").Question} Question
+ *
+ * @typedef {object} Level
+ * @property {number} alpha
+ * @property {boolean} certified
+ * @property {Record<string, number | boolean> | null} policy
+ * @property {number | null} expected_tokens mean per question, all samples together
+ * @property {number | null} full_budget_tokens the same without early exits
+ * @property {number | null} share_answered
+ *
+ * @typedef {object} Certificate
+ * @property {string} id
+ * @property {boolean} active
+ * @property {string} risk
+ * @property {"simultaneous" | "pointwise"} promise
+ * @property {{ n: number, vote: string, max_tokens: number | null }} procedure
+ * @property {Level[]} levels
+ * @property {number} smallest_certifiable_alpha
+ */
+
+/**
+ * The certificate in force for a question's procedure. With one sample the vote is no matter.
+ *
+ * @param {Certificate[]} certificates
+ * @param {Pick<Question, "risk" | "n" | "vote">} question
+ */
+export function certificateFor(certificates, { risk, n, vote }) {
+  return certificates.find(
+    (one) => one.active && one.risk === risk && one.procedure.n === n && (n === 1 || one.procedure.vote === vote),
+  );
+}
+
+/**
+ * Thinking of one sample that is not stopped early, tokens on average, where a certificate says.
+ *
+ * @param {Certificate[]} certificates
+ * @param {{ samples: number, guarantee: { certificate: string } | null }} start of the stream
+ * @returns {number | null}
+ */
+export function usualTokens(certificates, { samples, guarantee }) {
+  const found = certificates.find((one) => one.id === guarantee?.certificate);
+  const whole = certifiedLevels(found)[0]?.full_budget_tokens;
+  return typeof whole === "number" ? whole / samples : null;
+}
+
+/**
+ * Levels that can be asked for, by rising alpha.
+ *
+ * @param {Certificate | undefined} certificate
+ */
+export function certifiedLevels(certificate) {
+  return (certificate?.levels ?? []).filter((one) => one.certified).sort((a, b) => a.alpha - b.alpha);
+}
+
+/**
+ * Numbers of samples with a certificate in force.
+ *
+ * @param {Certificate[]} certificates
+ * @param {Pick<Question, "risk" | "vote">} question
+ * @returns {number[]} rising
+ */
+export function certifiedSamples(certificates, { risk, vote }) {
+  const found = certificates.filter(
+    (one) =>
+      one.active && one.risk === risk && (one.procedure.n === 1 || one.procedure.vote === vote) && certifiedLevels(one).length,
+  );
+  return [...new Set(found.map((one) => one.procedure.n))].sort((a, b) => a - b);
+}
+
+/**
+ * The level at which a request for `alpha` is served, undefined if none keeps it: the largest
+ * certified one below, and under a pointwise promise the largest listed one, if it is certified.
+ *
+ * @param {Certificate} certificate
+ * @param {number} alpha
+ */
+export function servedLevel(certificate, alpha) {
+  const listed = certificate.promise === "pointwise" ? certificate.levels : certifiedLevels(certificate);
+  const below = listed.filter((one) => one.alpha <= alpha + 1e-12).sort((a, b) => a.alpha - b.alpha);
+  const served = below[below.length - 1];
+  return served?.certified ? served : undefined;
+}

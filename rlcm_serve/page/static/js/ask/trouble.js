@@ -1,0 +1,114 @@
+/** What went wrong with a question, and what can be done about it. */
+
+import { h } from "../dom.js";
+import { duration, frequency, percent } from "../format.js";
+
+/**
+ * @typedef {import("../api.js").Problem} Problem
+ * @typedef {import("./question.js").Question} Question
+ *
+ * @typedef {object} Remedies
+ * @property {(part: Partial<Question> & { on_infeasible?: string }) => void} again asks it again,
+ *   with these settings changed
+ * @property {() => void} key asks for the API key
+ * @property {import("../engine.js").EngineWatch} engine
+ */
+
+/**
+ * @param {Problem} problem
+ * @param {Question} question
+ * @param {Remedies} remedies
+ * @param {string} [sofar] what had been drawn until then
+ * @returns {HTMLElement}
+ */
+export function trouble(problem, question, remedies, sofar) {
+  const again = button("Ask again", () => remedies.again({}), true);
+  if (problem.kind === "infeasible-alpha") return infeasible(problem, question, remedies);
+  if (problem.status === 401) {
+    return notice("An API key is needed", [problem.detail], button("Enter a key", remedies.key, true));
+  }
+  if (problem.kind === "connection-lost") {
+    const what = sofar ? `${sofar}. What was drawn stays below. It has no answer, so nothing is promised about it.` : problem.detail;
+    const made = notice(sofar ? "The connection was lost" : "The service is out of reach", [what], again);
+    made.append(reach(remedies.engine));
+    return made;
+  }
+  if (problem.kind === "engine-dead") {
+    return notice("The engine died under this question", [problem.detail, "It is being started again. The state is at the top of the page."], again);
+  }
+  if (problem.status === 429) {
+    const wait = problem.retryAfter ? `It expects to be free in about ${duration(problem.retryAfter)}.` : "";
+    return notice("The service is busy", [problem.detail, wait], again);
+  }
+  if (problem.status === 504) return notice("It took too long", [problem.detail], again);
+  if (problem.status === 422 || problem.status === 413) return notice("This cannot be asked so", [problem.detail]);
+  return notice(problem.title || "Something went wrong", [problem.detail || problem.message], again);
+}
+
+/**
+ * @param {Problem} problem
+ * @param {Question} question
+ * @param {Remedies} remedies
+ */
+function infeasible({ fields }, { alpha }, { again }) {
+  /** @type {number[]} */
+  const levels = fields.certified_alphas ?? [];
+  const smallest = fields.smallest_certifiable_alpha;
+  const why = `You asked for at most ${frequency(alpha)} wrong. In calibration no rule for stopping kept that, so the service refuses.`;
+  const near = typeof smallest === "number" && `The smallest that could be certified on those problems is about ${percent(smallest)}.`;
+  return notice("Nothing can keep that risk", [
+    why,
+    near || "",
+    levels.length ? "These levels are certified. Ask at one of them:" : "No level is certified for these settings.",
+  ], ...levels.map((level) => button(percent(level), () => again({ alpha: level }), level === levels[0])),
+    button("Think to the end, without a guarantee", () => again({ on_infeasible: "full_budget" })));
+}
+
+const REACH = {
+  unknown: "",
+  gone: "◌ Trying to reach it again …",
+  starting: "◐ The service is back, and its engine is starting.",
+  restarting: "◐ The service is back, and its engine is being started again.",
+  stopping: "◐ The service is stopping.",
+  ready: "● The service answers.",
+};
+
+/**
+ * Whether the service can be reached again, kept up as long as it is on the page.
+ *
+ * @param {import("../engine.js").EngineWatch} engine
+ */
+function reach(engine) {
+  const text = h("p", { class: "hint reach", role: "status" });
+  let shown = false;
+  const end = engine.subscribe(({ state }) => {
+    if (shown && !text.isConnected) return end();
+    text.textContent = REACH[state];
+    shown ||= text.isConnected;
+  });
+  return text;
+}
+
+/**
+ * @param {string} title
+ * @param {string[]} paragraphs
+ * @param {...HTMLElement} actions
+ */
+function notice(title, paragraphs, ...actions) {
+  return h(
+    "div",
+    { class: "notice bad", role: "alert" },
+    h("h2", { tabindex: -1 }, title),
+    paragraphs.filter(Boolean).map((text) => h("p", null, text)),
+    actions.length ? h("div", { class: "row" }, actions) : null,
+  );
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} onclick
+ * @param {boolean} [first]
+ */
+function button(text, onclick, first = false) {
+  return h("button", { type: "button", class: first ? "primary" : null, onclick }, text);
+}

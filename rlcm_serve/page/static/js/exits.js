@@ -1,0 +1,44 @@
+/** Why a sample stopped thinking: each reason with a shape, a word and a colour of its own. */
+
+/**
+ * @typedef {"high" | "low" | "natural" | "budget" | "cancelled"} ExitName
+ * @typedef {object} Exit
+ * @property {string} mark a shape that can be told apart without its colour
+ * @property {string} word what it says of itself, in lower case
+ * @property {string} role colour, a role of the theme
+ * @property {string} meaning one sentence
+ */
+
+/** @type {Record<ExitName, Exit>} */
+export const EXITS = {
+  high: {
+    mark: "▲",
+    word: "sure enough",
+    role: "blue",
+    meaning: "Its confidence reached the upper threshold λ2.",
+  },
+  low: {
+    mark: "▼",
+    word: "gave up",
+    role: "orange",
+    meaning: "Its confidence stayed at or below the lower threshold λ1.",
+  },
+  natural: {
+    mark: "●",
+    word: "finished by itself",
+    role: "green",
+    meaning: "The model closed its thinking on its own.",
+  },
+  budget: {
+    mark: "■",
+    word: "out of budget",
+    role: "brown",
+    meaning: "It had spent all the tokens it was allowed.",
+  },
+  cancelled: {
+    mark: "✕",
+    word: "not needed any more",
+    role: "muted",
+    meaning: "Nothing it could have answered would have changed the outcome.",
+  },
+};

@@ -1,0 +1,111 @@
+/** Numbers as people read them, with their units. */
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+/**
+ * A number with at most so many decimals: 1234.5 -> "1,235", (0.0123, 3) -> "0.012".
+ *
+ * @param {number} value
+ * @param {number} [decimals]
+ */
+export function number(value, decimals = 0) {
+  if (decimals === 0) return whole.format(value);
+  return new Intl.NumberFormat("en", { maximumFractionDigits: decimals }).format(value);
+}
+
+/**
+ * A share as a percentage: 0.1 -> "10%", 0.025 -> "2.5%", 0.9996 -> "99.96%", 1 -> "100%".
+ *
+ * @param {number} share in [0, 1]
+ * @param {number} [decimals] at most; by default one, or more where one would say 0 or 100.
+ */
+export function percent(share, decimals) {
+  let digits = decimals ?? 1;
+  if (decimals === undefined && share > 0 && share < 1) {
+    while (digits < 4 && [0, 100].includes(Number((share * 100).toFixed(digits)))) digits += 1;
+  }
+  return `${number(share * 100, digits)}%`;
+}
+
+/**
+ * A count with its noun: (1, "token") -> "1 token", (960, "token") -> "960 tokens".
+ *
+ * @param {number} count
+ * @param {string} noun singular
+ * @param {string} [plural]
+ */
+export function count(count, noun, plural = `${noun}s`) {
+  const shown = number(count);
+  return `${shown}\u00a0${shown === "1" ? noun : plural}`;
+}
+
+/**
+ * @param {number} value tokens
+ */
+export function tokens(value) {
+  return count(value, "token");
+}
+
+/**
+ * A reading or a threshold, cut rather than rounded: 0.9996 -> "0.999", 0.75 -> "0.75".
+ * Rounding up would show a reading at a threshold that it has not reached.
+ *
+ * @param {number} value in [0, 1]
+ * @param {number} [decimals]
+ */
+export function confidence(value, decimals = 2) {
+  const scale = 10 ** decimals;
+  return (Math.floor(value * scale + 1e-9) / scale).toFixed(decimals);
+}
+
+/**
+ * A threshold with all the decimals it has, up to four: 0.9755 -> "0.9755", 0.75 -> "0.75".
+ *
+ * @param {number} value
+ */
+export function threshold(value) {
+  return value.toFixed(4).replace(/0{1,2}$/, "");
+}
+
+/**
+ * A risk as a frequency: 0.1 -> "1 of 10", 0.05 -> "1 of 20", 0.3 -> "3 of 10", 0.175 -> "175 of 1,000".
+ *
+ * @param {number} share in (0, 1)
+ */
+export function frequency(share) {
+  const inverse = 1 / share;
+  if (Math.abs(inverse - Math.round(inverse)) < 1e-9) return `1 of ${whole.format(inverse)}`;
+  for (const base of [10, 100, 1000]) {
+    if (Math.abs(share * base - Math.round(share * base)) < 1e-9) {
+      return `${whole.format(share * base)} of ${whole.format(base)}`;
+    }
+  }
+  return `${number(share * 100, 2)} of 100`;
+}
+
+/**
+ * A time span: 0.84 -> "840 ms", 4.2 -> "4.2 s", 75 -> "1 min 15 s", 7300 -> "2 h 1 min".
+ *
+ * @param {number} seconds
+ */
+export function duration(seconds) {
+  if (seconds < 1) return `${whole.format(seconds * 1000)}\u00a0ms`;
+  if (seconds < 10) return `${number(seconds, 1)}\u00a0s`;
+  if (seconds < 60) return `${whole.format(seconds)}\u00a0s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes}\u00a0min ${Math.floor(seconds % 60)}\u00a0s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${whole.format(hours)}\u00a0h ${minutes % 60}\u00a0min`;
+  return `${whole.format(Math.floor(hours / 24))}\u00a0d ${hours % 24}\u00a0h`;
+}
+
+/**
+ * A list in words: ["a", "b", "c"] -> "a, b and c".
+ *
+ * @param {string[]} items
+ * @param {string} [last] the word before the last one
+ */
+export function list(items, last = "and") {
+  if (items.length < 2) return items.join("");
+  return `${items.slice(0, -1).join(", ")} ${last} ${items[items.length - 1]}`;
+}

@@ -1,0 +1,76 @@
+/** At which confidence samples end now, against what the calibration problems gave. */
+
+import { chart } from "../charts.js";
+import { h, setText } from "../dom.js";
+import { count, number, percent } from "../format.js";
+
+/** @typedef {import("./overview.js").Overview} Overview */
+
+const FEW = 100;
+
+/** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
+export function confidenceSection() {
+  const words = h("p", { class: "muted" });
+  const root = h("div");
+  /** @type {import("../charts.js").Chart | null} */
+  let drawn = null;
+  let series = 0;
+  return {
+    element: h(
+      "section",
+      null,
+      h("h2", null, "Confidence now against calibration"),
+      h("p", { class: "term" }, "If the two drift apart, questions are not like those calibrated on any more, and the promise does not speak of them."),
+      words,
+      root,
+    ),
+    update({ confidence }) {
+      setText(words, inWords(confidence));
+      const settings = settingsOf(confidence);
+      root.hidden = confidence.total === 0;
+      if (drawn && settings.series.length !== series) {
+        drawn.destroy();
+        drawn = null;
+      }
+      series = settings.series.length;
+      if (drawn) drawn.update(settings);
+      else if (!root.hidden) drawn = chart(root, settings);
+    },
+  };
+}
+
+/** @param {Overview["confidence"]} confidence */
+function inWords({ now, total, calibration, calibration_share: part }) {
+  if (total === 0) return "No sample has ended since the start.";
+  const ended = `${count(total, "sample")} ended by themselves since the start.`;
+  if (!calibration) return `${ended} None was answered under a certificate whose calibration is known here.`;
+  const known = part !== null && part < 0.995 ? ` The calibration speaks of ${percent(part)} of them.` : "";
+  if (total < FEW) return `${ended} That is too few to compare.${known}`;
+  const apart = now.reduce((sum, amount, bin) => sum + Math.abs(amount / total - (calibration[bin] ?? 0)), 0) / 2;
+  return `${ended} ${number(100 * apart)} of 100 would have to end elsewhere for the two to be alike.${known}`;
+}
+
+/**
+ * @param {Overview["confidence"]} confidence
+ * @returns {import("../charts.js").ChartSettings}
+ */
+function settingsOf({ edges, now, total, calibration }) {
+  const middles = now.map((_, bin) => ((edges[bin] ?? 0) + (edges[bin + 1] ?? 1)) / 2);
+  const shares = now.map((amount) => (total ? amount / total : 0));
+  const top = Math.max(0.05, ...shares, ...(calibration ?? []));
+  return {
+    label: `Share of samples by the confidence at which they ended, now${calibration ? " and in calibration" : ""}. ${number(total)} samples now.`,
+    height: 240,
+    legend: true,
+    series: [
+      { label: "now", x: middles, y: shares, kind: "bars", bar: 0.05, fill: true, role: "blue", format: percent },
+      ...(calibration
+        ? [{ label: "calibration", x: edges, y: [...calibration, calibration[calibration.length - 1] ?? 0], kind: /** @type {const} */ ("steps"), role: "orange", format: percent }]
+        : []),
+    ],
+    axes: {
+      x: { label: "confidence at the end", min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1] },
+      y: { label: "samples", min: 0, max: 1.12 * top, format: (share) => percent(share, 0) },
+    },
+  };
+}

@@ -1,0 +1,78 @@
+/** The certificates in force: what each level promises and expects, and how often it was asked for. */
+
+import { h, replace, setText } from "../dom.js";
+import { number, percent } from "../format.js";
+import { writeFragment } from "../fragment.js";
+import { riskWords, samplesWords } from "../trust/words.js";
+
+/** @typedef {import("./overview.js").Overview} Overview */
+/** @typedef {import("./overview.js").InForce} InForce */
+
+/** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
+export function inForceSection() {
+  const root = h("div", { class: "in-force" });
+  const none = h("p", { class: "muted" }, "None is in force: questions are answered with the full budget, and nothing is promised of their answers.");
+  let shape = "";
+  /** @type {Map<string, HTMLElement>} */
+  let counts = new Map();
+  return {
+    element: h(
+      "section",
+      { class: "in-force-section" },
+      h("h2", null, "Certificates in force"),
+      h("p", { class: "term" }, "Target is the risk α that is kept; tokens, of the full budget, and abstentions are what to expect per question, as the calibration problems had them on average."),
+      none,
+      root,
+    ),
+    update({ certificates }) {
+      none.hidden = certificates.length > 0;
+      root.hidden = certificates.length === 0;
+      const next = JSON.stringify(certificates.map(({ id, levels }) => [id, levels.map(({ alpha }) => alpha)]));
+      if (next !== shape) {
+        counts = new Map();
+        replace(root, inOrder(certificates).map((one) => tableOf(one, counts)));
+      }
+      shape = next;
+      for (const { id, levels } of certificates) {
+        for (const { alpha, questions } of levels) {
+          const cell = counts.get(`${id} ${alpha}`);
+          if (cell) setText(cell, number(questions));
+        }
+      }
+    },
+  };
+}
+
+/** @param {InForce[]} certificates */
+function inOrder(certificates) {
+  const risks = ["selective", "error", "regret"];
+  return [...certificates].sort((a, b) => risks.indexOf(a.risk) - risks.indexOf(b.risk) || a.n - b.n);
+}
+
+/**
+ * @param {InForce} certificate
+ * @param {Map<string, HTMLElement>} counts filled: the cell with the questions of each level
+ */
+function tableOf(certificate, counts) {
+  const { id, risk, levels } = certificate;
+  const head = ["Target", "Questions", "Tokens", "Abstentions"];
+  return h(
+    "table",
+    null,
+    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, `${riskWords(risk).title}, ${samplesWords(certificate)}`), " ", h("code", null, id)),
+    h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", null, levels.filter(({ certified }) => certified).map((level) => levelRow(id, level, counts))),
+  );
+}
+
+/**
+ * @param {string} id
+ * @param {import("./overview.js").Level} level
+ * @param {Map<string, HTMLElement>} counts
+ */
+function levelRow(id, { alpha, expected_tokens: expected, full_budget_tokens: full, share_abstained: abstained }, counts) {
+  const questions = h("td");
+  counts.set(`${id} ${alpha}`, questions);
+  const cost = expected === null || full === null ? "–" : `${number(expected)} of ${number(full)}`;
+  return h("tr", null, h("th", { scope: "row" }, `α ${percent(alpha)}`), questions, h("td", null, cost), h("td", null, abstained === null ? "–" : percent(abstained)));
+}

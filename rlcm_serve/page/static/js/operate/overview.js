@@ -1,0 +1,79 @@
+/** What `GET /overview` says, and what changes from one look to the next. */
+
+/**
+ * @typedef {{ id: string, state: string, done: number, total: number, seconds_left: number | null,
+ *   created: string, started: string | null, finished: string | null, certificate: string | null,
+ *   error: string | null, log: { time: string, text: string }[] }} Job
+ *
+ * @typedef {{ alpha: number, certified: boolean, questions: number, risk: number | null,
+ *   expected_tokens: number | null, full_budget_tokens: number | null, share_abstained: number | null }} Level
+ *
+ * @typedef {{ id: string, risk: string, promise: string, delta: number, n: number, vote: string,
+ *   max_tokens: number, has_exhibit: boolean, levels: Level[] }} InForce
+ *
+ * @typedef {object} Overview
+ * @property {string} time ISO 8601
+ * @property {number} uptime_s
+ * @property {string} version
+ * @property {string} model
+ * @property {{ state: string, detail: string, ready: boolean, restarts: number, requests: number }} engine
+ * @property {{ in_flight: number }} requests over HTTP, the one that asks included
+ * @property {{ running: number, running_limit: number, waiting: number, waiting_limit: number,
+ *   drain_per_second: number | null }} queue of questions
+ * @property {{ answered: number, abstained: number, failed: number, guaranteed: number,
+ *   unguaranteed: number, failures: Record<string, number> }} questions
+ * @property {Record<string, number>} tokens by kind
+ * @property {{ full_budget_tokens: number, saved_tokens: number, over_tokens: number,
+ *   share: number | null }} saved
+ * @property {Record<string, number>} exits
+ * @property {{ edges: number[], now: number[], total: number, calibration: number[] | null,
+ *   calibration_share: number | null }} confidence
+ * @property {InForce[]} certificates
+ * @property {Job[]} jobs
+ * @property {string | null} jobs_error
+ */
+
+/** What was generated; the other kinds were read or put in. */
+export const GENERATED = ["reasoning", "answer", "discarded", "cancelled"];
+const KEPT_S = 300;
+const GAP_S = 10;
+const RATE_S = 30;
+
+/** @typedef {{ at: number, running: number | null, waiting: number | null, generated: number }} Moment */
+
+/** @param {Overview} overview */
+export function generated({ tokens }) {
+  return GENERATED.reduce((sum, kind) => sum + (tokens[kind] ?? 0), 0);
+}
+
+/**
+ * The last five minutes of what was seen. Where nobody looked there is a gap.
+ *
+ * @returns {{ add: (overview: Overview) => void, moments: () => Moment[], rate: () => number | null }}
+ *   `rate`: tokens generated per second over the last half minute, null while unknown
+ */
+export function createHistory() {
+  /** @type {Moment[]} */
+  let moments = [];
+  let uptime = 0;
+  return {
+    add(overview) {
+      if (overview.uptime_s < uptime) moments = []; // the service is another one, and counts from nothing
+      uptime = overview.uptime_s;
+      const at = uptime;
+      const last = moments[moments.length - 1];
+      const total = generated(overview);
+      if (last && at - last.at > GAP_S) moments.push({ at: at - 1, running: null, waiting: null, generated: total });
+      if (last && at <= last.at) return;
+      moments.push({ at, running: overview.queue.running, waiting: overview.queue.waiting, generated: total });
+      moments = moments.filter((moment) => at - moment.at <= KEPT_S);
+    },
+    moments: () => moments,
+    rate() {
+      const last = moments[moments.length - 1];
+      const first = moments.find((moment) => last && last.at - moment.at <= RATE_S);
+      if (!last || !first || last.at - first.at < 1) return null;
+      return (last.generated - first.generated) / (last.at - first.at);
+    },
+  };
+}

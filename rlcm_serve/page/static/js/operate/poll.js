@@ -1,0 +1,118 @@
+/** Asking the service again and again, while somebody looks, and less often while it fails. */
+
+import { Problem, wasAborted } from "../api.js";
+
+export const EVERY_MS = 2_000;
+const LONGEST_MS = 30_000;
+const GIVE_UP_MS = 10_000;
+
+/**
+ * @template Data
+ * @typedef {object} Polling
+ * @property {(signal: AbortSignal) => Promise<Data>} ask
+ * @property {(data: Data) => void} onData
+ * @property {(problem: Problem, waitMs: number | null) => void} onProblem what went wrong, and after how
+ *   many milliseconds it is tried again; null if only `start` tries again, as after a refused key
+ */
+
+/**
+ * A poller at rest. It asks every two seconds; after a failure it waits twice as long each time, up to
+ * half a minute, or as long as the service says. While the page is hidden it does nothing.
+ *
+ * @template Data
+ * @param {Polling<Data>} polling
+ * @returns {{ start: () => void, stop: () => void }} `start` asks at once
+ */
+export function createPoller({ ask, onData, onProblem }) {
+  let timer = 0;
+  let failures = 0;
+  let running = false;
+  /** @type {AbortController | null} */
+  let asking = null;
+
+  async function turn() {
+    const mine = (asking = new AbortController());
+    const late = setTimeout(() => mine.abort("late"), GIVE_UP_MS);
+    try {
+      const data = await ask(mine.signal);
+      if (asking !== mine) return;
+      failures = 0;
+      next(EVERY_MS);
+      onData(data);
+    } catch (error) {
+      if (asking === mine) failed(error, mine.signal);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  /**
+   * @param {unknown} error
+   * @param {AbortSignal} signal
+   */
+  function failed(error, signal) {
+    const problem = problemOf(error, signal);
+    const refused = problem.status === 401 || problem.status === 403;
+    const wait = refused ? null : pause(failures, problem.retryAfter);
+    failures += 1;
+    if (wait === null) stop();
+    else next(wait);
+    onProblem(problem, wait);
+  }
+
+  /** @param {number} ms */
+  function next(ms) {
+    clearTimeout(timer);
+    timer = setTimeout(turn, ms);
+  }
+
+  function start() {
+    running = true;
+    failures = 0;
+    rest();
+    if (!document.hidden) turn();
+  }
+
+  function stop() {
+    running = false;
+    rest();
+  }
+
+  function rest() {
+    clearTimeout(timer);
+    const left = asking;
+    asking = null;
+    left?.abort();
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (!running) return;
+    if (document.hidden) rest();
+    else turn();
+  });
+  return { start, stop };
+}
+
+/**
+ * How long to wait after so many failures in a row, in milliseconds.
+ *
+ * @param {number} failures before this one
+ * @param {number} [retryAfter] seconds the service asks for
+ */
+export function pause(failures, retryAfter) {
+  return Math.min(LONGEST_MS, Math.max(EVERY_MS * 2 ** failures, (retryAfter ?? 0) * 1000));
+}
+
+/**
+ * @param {unknown} error
+ * @param {AbortSignal} signal
+ * @returns {Problem}
+ */
+function problemOf(error, signal) {
+  if (error instanceof Problem) return error;
+  if (signal.aborted || wasAborted(error)) {
+    const detail = `The service did not answer within ${GIVE_UP_MS / 1000} seconds.`;
+    return new Problem({ status: 0, type: "connection-lost", title: "No answer", detail });
+  }
+  throw error;
+}

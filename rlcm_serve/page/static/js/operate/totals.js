@@ -1,0 +1,111 @@
+/** Since the start: questions, tokens spent and saved, and why samples stopped. */
+
+import { h, setText } from "../dom.js";
+import { EXITS } from "../exits.js";
+import { number, percent, tokens } from "../format.js";
+import { barList } from "./bar-list.js";
+import { generated } from "./overview.js";
+import { tile } from "./tile.js";
+
+/** @typedef {import("./overview.js").Overview} Overview */
+/** @typedef {import("./bar-list.js").Bar} Bar */
+
+const KINDS = [
+  ["reasoning", "thinking", "kept"],
+  ["answer", "answers", "the model’s own or forced"],
+  ["cancelled", "of samples not needed any more", "generated before they were ended"],
+  ["discarded", "kept nowhere", "such as the one that stopped the thinking"],
+  ["prompt", "questions read", ""],
+  ["suffix", "put in to ask for answers", "not generated"],
+];
+
+/** @returns {{ element: HTMLElement, update: (overview: Overview, rate: number | null) => void }} */
+export function tokensSection() {
+  const spent = tile("Tokens generated");
+  const saved = tile("Tokens not spent");
+  const note = h("p", { class: "muted" });
+  const kinds = barList("Tokens by kind");
+  return {
+    element: h("section", null, h("h2", null, "Tokens spent and saved"), h("div", { class: "tiles two" }, spent.element, saved.element), note, kinds.element),
+    update(overview, rate) {
+      spent.set(number(generated(overview)), rate === null ? "since the start" : `since the start; ${number(rate)} per second now`);
+      saved.set(...savedWords(overview.saved));
+      setText(note, expectationWords(overview.saved));
+      const by = overview.tokens;
+      const most = Math.max(1, ...KINDS.map(([kind = ""]) => by[kind] ?? 0));
+      kinds.update(
+        KINDS.map(([kind = "", name = "", hint = ""]) => {
+          const amount = by[kind] ?? 0;
+          const cached = kind === "prompt" && by["cached_prompt"] ? `${number(by["cached_prompt"])} of them from the cache` : hint;
+          return { name, note: cached, share: amount / most, text: tokens(amount) };
+        }),
+      );
+    },
+  };
+}
+
+/**
+ * @param {Overview["saved"]} saved
+ * @returns {[string, string, number?]} amount, what it is out of, and its share
+ */
+function savedWords({ share, saved_tokens: saved, over_tokens: over }) {
+  if (share === null) return ["–", "nothing to compare yet"];
+  const net = saved - over;
+  if (net < 0) return ["0", `${number(-net)} more than the full budget would have cost on average`];
+  return [number(net), `${percent(share, 0)} of the full budget`, share];
+}
+
+/** @param {Overview["saved"]} saved */
+function expectationWords({ share, full_budget_tokens: full }) {
+  if (share === null) return "Savings are counted for questions that are answered under a certificate.";
+  return `The full budget is what these questions would have cost on average if every sample thought to its end, as measured when the certificates were made: ${tokens(full)}.`;
+}
+
+/** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
+export function exitsSection() {
+  const list = barList("Samples by why they stopped");
+  const total = h("p", { class: "muted" });
+  return {
+    element: h("section", null, h("h2", null, "Why samples stopped"), total, list.element),
+    update({ exits }) {
+      const all = Object.values(exits).reduce((sum, one) => sum + one, 0);
+      setText(total, all ? `${number(all)} samples since the start.` : "No sample has ended since the start.");
+      list.update(
+        Object.entries(EXITS).map(([name, { mark, word, role, meaning }]) => {
+          const amount = exits[name] ?? 0;
+          return { name: word, mark, role, note: meaning, share: all ? amount / all : 0, text: amountOf(amount, all) };
+        }),
+      );
+    },
+  };
+}
+
+/** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
+export function questionsSection() {
+  const list = barList("Questions by outcome");
+  const promised = h("p", { class: "muted" });
+  return {
+    element: h("section", null, h("h2", null, "Questions since the start"), promised, list.element),
+    update({ questions }) {
+      const { answered, abstained, failed, guaranteed, failures } = questions;
+      const all = answered + abstained + failed;
+      setText(promised, all ? `${number(guaranteed)} of ${number(answered + abstained)} came with a guarantee.` : "Nothing has been asked since the start.");
+      const kinds = Object.entries(failures).map(([kind, amount]) => `${number(amount)} ${kind.replaceAll("_", " ")}`);
+      /** @type {(name: string, mark: string, role: string, amount: number, note: string) => Bar} */
+      const bar = (name, mark, role, amount, note) => ({ name, mark, role, note, share: all ? amount / all : 0, text: amountOf(amount, all) });
+      list.update([
+        bar("answered", "✓", "blue", answered, ""),
+        bar("abstained", "–", "muted", abstained, "no answer was sure enough to be given"),
+        bar("neither", "✕", "orange", failed, kinds.join(", ")),
+      ]);
+    },
+  };
+}
+
+/**
+ * @param {number} amount
+ * @param {number} all
+ */
+function amountOf(amount, all) {
+  return all ? `${number(amount)} (${percent(amount / all)})` : number(amount);
+}

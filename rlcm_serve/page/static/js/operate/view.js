@@ -1,0 +1,95 @@
+/** Operate: what the service is doing, every two seconds while somebody looks. */
+
+import { h, replace } from "../dom.js";
+import { confidenceSection } from "./confidence.js";
+import { inForceSection } from "./in-force.js";
+import { jobsSection } from "./jobs.js";
+import { nowSection } from "./now.js";
+import { createHistory } from "./overview.js";
+import { createPoller } from "./poll.js";
+import { standing } from "./standing.js";
+import { exitsSection, questionsSection, tokensSection } from "./totals.js";
+
+/** @typedef {import("./overview.js").Overview} Overview */
+
+/**
+ * @param {HTMLElement} root
+ * @param {import("../main.js").App} app
+ * @returns {import("../main.js").View}
+ */
+export function mount(root, app) {
+  const head = standing({ onPause: pause, onRetry: () => poller.start() });
+  const loading = h("div", { class: "loading", role: "status" }, h("p", null, "Asking the service how it is…"), h("div", { class: "bone" }), h("div", { class: "bone tall" }));
+  const now = nowSection();
+  const tokens = tokensSection();
+  const exits = exitsSection();
+  const questions = questionsSection();
+  const confidence = confidenceSection();
+  const inForce = inForceSection();
+  const jobs = jobsSection(app.api);
+  const figures = h(
+    "div",
+    { class: "figures", hidden: true },
+    now.element,
+    h("div", { class: "column" }, questions.element, tokens.element),
+    h("div", { class: "column" }, exits.element, confidence.element),
+    jobs.element,
+    inForce.element,
+  );
+  replace(root, h("h1", null, "What the service is doing"), head.element, loading, figures);
+
+  const history = createHistory();
+  /** @type {Date | null} */
+  let from = null;
+  let paused = false;
+  let retryAt = 0;
+  let clock = 0;
+
+  const poller = createPoller({
+    ask: (signal) => /** @type {Promise<Overview>} */ (app.api.get("overview", signal)),
+    onData(overview) {
+      from = new Date();
+      retryAt = 0;
+      loading.hidden = true;
+      figures.hidden = false;
+      history.add(overview);
+      head.live(overview);
+      now.update(overview, history.moments());
+      tokens.update(overview, history.rate());
+      for (const section of [exits, confidence, questions, jobs, inForce]) section.update(overview);
+      tick();
+    },
+    onProblem(problem, waitMs) {
+      retryAt = waitMs === null ? 0 : Date.now() + waitMs;
+      loading.hidden = true;
+      if (waitMs === null) figures.hidden = true; // what a key was needed for is not shown without it
+      head.lost(problem, from !== null);
+      if (problem.status === 0) app.engine.check();
+      tick();
+    },
+  });
+
+  function pause() {
+    paused = !paused;
+    if (paused) poller.stop();
+    else poller.start();
+    tick();
+  }
+
+  function tick() {
+    head.from(from, paused);
+    head.tick(retryAt ? Math.ceil((retryAt - Date.now()) / 1000) : null);
+  }
+
+  return {
+    show() {
+      clearInterval(clock);
+      clock = setInterval(tick, 1000);
+      if (!paused) poller.start();
+    },
+    hide() {
+      clearInterval(clock);
+      poller.stop();
+    },
+  };
+}

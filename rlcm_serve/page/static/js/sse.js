@@ -1,0 +1,51 @@
+/** Reading server-sent events from a response's body (HTML standard, "event stream"). */
+
+/** The connection broke before the body's end. */
+export class StreamBroken extends Error {}
+
+/**
+ * Calls `onEvent` for each event that carries data, until the body ends. Comments, such as the
+ * heartbeat, are passed over, and so is an event that the end cuts off.
+ *
+ * @param {ReadableStream<Uint8Array>} body
+ * @param {(name: string, data: string) => void} onEvent
+ * @returns {Promise<void>} raises StreamBroken, or AbortError if the request was aborted
+ */
+export async function readEvents(body, onEvent) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  let name = "message";
+  /** @type {string[]} */
+  let data = [];
+
+  /** @param {string} line */
+  function take(line) {
+    if (line === "") {
+      if (data.length) onEvent(name, data.join("\n"));
+      name = "message";
+      data = [];
+      return;
+    }
+    const colon = line.indexOf(":");
+    const field = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (field === "event") name = value;
+    else if (field === "data") data.push(value);
+  }
+
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((/** @type {Error} */ error) => {
+        throw error.name === "AbortError" ? error : new StreamBroken(error.message);
+      });
+      if (done) return;
+      rest += decoder.decode(value, { stream: true });
+      const lines = rest.split(/\r\n|\n|\r(?!$)/); // a last \r may be half of a line's end
+      rest = lines.pop() ?? "";
+      lines.forEach(take);
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // it may have ended already
+  }
+}

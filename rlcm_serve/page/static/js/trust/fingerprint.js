@@ -1,0 +1,91 @@
+/** What was calibrated, beside what the engine is now, part by part. */
+
+import { h } from "../dom.js";
+import { number } from "../format.js";
+
+/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
+/** @typedef {import("./exhibit.js").Fingerprint} Fingerprint */
+
+/** @type {Record<string, string>} */
+const PARTS = {
+  model: "Model weights",
+  probe: "Probe that reads the confidence",
+  tokenizer: "Tokenizer",
+  chat_template: "Prompt template",
+  temperature: "Temperature",
+  top_p: "Top-p",
+  checkpoint_interval: "Tokens between readings",
+  max_tokens: "Thinking budget, tokens",
+  answer_max_tokens: "Longest answer, tokens",
+  forced_suffix: "Words that ask for the answer",
+  grader: "Grader",
+  samples: "Samples",
+  vote: "Vote",
+};
+
+/**
+ * @param {Exhibit} exhibit
+ * @param {boolean} folded whether the parts are shown only once they are asked for
+ * @returns {HTMLElement}
+ */
+export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits, misfit }, folded) {
+  if (!fingerprint) return h("p", { class: "notice bad" }, "The traces it was fitted on say nothing of their engine, so it cannot be served.");
+  const names = [...new Set([...Object.keys(fingerprint), ...Object.keys(engine ?? {})])];
+  const different = engine ? names.filter((name) => fingerprint[name] !== engine[name]) : [];
+  const rows = names.map((name) => rowOf(name, fingerprint, engine));
+  const table = h(
+    "div",
+    { class: "wide", tabindex: "0", role: "region", "aria-label": "Fingerprints, part by part" },
+    h(
+      "table",
+      { class: "fingerprint" },
+      h("thead", null, h("tr", null, ["Part", "Compared", "Calibrated", "Engine now"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", null, rows),
+    ),
+  );
+  return h(
+    "div",
+    null,
+    h("p", { class: "verdict" }, verdict(names.length, different.length, engine !== null, fits)),
+    fits === false && misfit && h("p", null, misfit),
+    folded ? h("details", null, h("summary", null, "Part by part"), table) : table,
+  );
+}
+
+/**
+ * @param {number} parts
+ * @param {number} different
+ * @param {boolean} known
+ * @param {boolean | null} fits
+ */
+function verdict(parts, different, known, fits) {
+  if (!known && fits === null) return "The engine is starting: what it is will be compared once it is ready.";
+  if (!known) return "✕ It was fitted on another engine, so it cannot be served here.";
+  if (different === 0) return `✓ All ${parts} parts are equal: the promise speaks of this very engine.`;
+  return `✕ ${different} of ${parts} parts differ: the promise does not speak of this engine.`;
+}
+
+/**
+ * @param {string} name
+ * @param {Fingerprint} fingerprint
+ * @param {Fingerprint | null} engine
+ */
+function rowOf(name, fingerprint, engine) {
+  const equal = engine !== null && fingerprint[name] === engine[name];
+  const compared = engine === null ? "○ not known" : equal ? "✓ equal" : "✕ different";
+  return h(
+    "tr",
+    { class: engine && !equal ? "differs" : null },
+    h("th", { scope: "row" }, PARTS[name] ?? name),
+    h("td", { class: "compared" }, compared),
+    h("td", null, h("code", null, shown(fingerprint[name]))),
+    h("td", null, h("code", null, engine ? shown(engine[name]) : "–")),
+  );
+}
+
+/** @param {string | number | boolean | undefined} value */
+function shown(value) {
+  if (value === undefined) return "–";
+  if (typeof value === "number") return number(value, 4);
+  return String(value).replaceAll("\n", "↵ ");
+}

@@ -1,0 +1,119 @@
+/** One certificate, whole: promise, figures, map, reliability, coverage, fingerprint. */
+
+import { h, replace } from "../dom.js";
+import { number, percent } from "../format.js";
+import { levelFor } from "./exhibit.js";
+import { fingerprintTable } from "./fingerprint.js";
+import { promiseSection } from "./promise.js";
+import { pValueMap } from "./pvalue-map.js";
+import { inWords, reliabilityDiagram } from "./reliability.js";
+import { riskRows } from "./risk-rows.js";
+import { tokenChart } from "./token-chart.js";
+import { titleOf } from "./words.js";
+
+/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
+/** @typedef {import("./exhibit.js").Level} Level */
+
+/** One sentence for each term, shown where it first appears. */
+const TERMS = {
+  risk: "The realised risk is the share that really went wrong on problems whose right answers are known.",
+  tokens: "Stopping earlier saves tokens, and gives up some answers that thinking on would have got right.",
+  pValue:
+    "A p-value says how likely figures this good would be if the policy broke its promise, so small is good; a policy that was tested and whose p-value is small enough is certified.",
+  reliability: `A confidence is reliable if, of all answers held with confidence 0.8, ${percent(0.8)} are right; the promise holds even if it is not, but a reliable one saves more tokens.`,
+  fingerprint: "A fingerprint names everything that was calibrated; weights and templates stand there as digests, which change if anything in them does.",
+};
+
+/**
+ * @param {Exhibit} exhibit
+ * @param {{ explain: boolean, folded: boolean, onLevel: (alpha: number) => void }} options `explain`:
+ *   whether terms are explained here, or elsewhere on the page; `folded`: whether long tables are
+ * @returns {{ element: HTMLElement, draw: () => void, show: (alpha: number | null) => void, destroy: () => void }}
+ *   `draw` once, after the element is on the page
+ */
+export function certificatePanel(exhibit, { explain, folded, onLevel }) {
+  const promise = promiseSection(exhibit, (level) => (onLevel(level.alpha), choose(level)), explain);
+  const risk = h("div");
+  const tokens = h("div");
+  const map = pValueMap(exhibit.delta);
+  const held = h("p", { class: "hint" });
+  const reliability = h("div");
+  const term = (/** @type {keyof typeof TERMS} */ name) => explain && h("p", { class: "term" }, TERMS[name]);
+  const missing = exhibit.missing && h("div", { class: "notice" }, h("h3", null, "No map and no reliability for this one"), h("p", null, exhibit.missing));
+  const drawn = exhibit.maps.length > 0;
+  const element = h(
+    "article",
+    { class: "certificate", "aria-label": titleOf(exhibit) },
+    promise.element,
+    section("risk", "Target against realised risk", term("risk"), risk),
+    section("tokens", "Tokens against target", term("tokens"), tokens),
+    drawn ? section("map", "Which policies were certified", term("pValue"), map.element, held) : missing && h("section", { class: "map-part" }, missing),
+    exhibit.reliability &&
+      section("reliability", "Can the confidence be believed?", term("reliability"), reliability, h("p", { class: "hint" }, inWords(exhibit.reliability.all))),
+    coverage(exhibit),
+    section("engine", "Is it about this engine?", term("fingerprint"), fingerprintTable(exhibit, folded)),
+  );
+  /** @type {({ destroy: () => void } | null)[]} */
+  const charts = [];
+
+  /** @param {Level} level */
+  function choose(level) {
+    promise.show(level);
+    replace(risk, riskRows(exhibit, level));
+    const found = exhibit.maps.find((one) => one.alpha === level.alpha);
+    if (!found) return;
+    map.show(found);
+    replace(held, heldWords(found.held));
+  }
+
+  return {
+    element,
+    draw() {
+      charts.push(tokenChart(tokens, exhibit));
+      if (!tokens.childElementCount) tokens.append(h("p", { class: "hint" }, "No level is certified, so there is nothing to show."));
+      if (exhibit.reliability) charts.push(reliabilityDiagram(reliability, exhibit.reliability));
+    },
+    show(alpha) {
+      const level = levelFor(exhibit.levels, alpha);
+      if (level) choose(level);
+    },
+    destroy() {
+      map.destroy();
+      for (const one of charts) one?.destroy();
+      element.remove();
+    },
+  };
+}
+
+/**
+ * @param {string} part names its class
+ * @param {string} title
+ * @param {...(Node | string | false | null)} children
+ */
+function section(part, title, ...children) {
+  return h("section", { class: `${part}-part` }, h("h3", null, title), ...children);
+}
+
+/** @param {Exhibit} exhibit */
+function coverage({ covers, does_not_cover: outside, smallest_certifiable_alpha: smallest }) {
+  return h(
+    "section",
+    { class: "coverage" },
+    h("h3", null, "What it covers, and what it does not"),
+    h("div", { class: "coverage-in" }, h("h4", null, "✓ Covered"), h("p", null, covers)),
+    h("div", { class: "coverage-out" }, h("h4", null, "✕ Not covered"), h("ul", null, outside.map((one) => h("li", null, one)))),
+    h("p", { class: "hint" }, `The policy that was tested first would have passed at α = ${percent(smallest, 2)} and above. That says where to calibrate again; it promises nothing.`),
+  );
+}
+
+/** @param {Record<string, number | boolean>} settings that every cell of a map shares */
+function heldWords(settings) {
+  const { patience, lambda_answer: answer, lambda_vote: vote, smoothing } = /** @type {Record<string, number>} */ (settings);
+  const parts = [
+    patience && `patience ${number(patience)} tokens`,
+    answer && `λa ${number(answer, 4)}`,
+    vote && `least share of the vote ${percent(vote)}`,
+    smoothing && `smoothing ${number(smoothing, 2)}`,
+  ].filter(Boolean);
+  return parts.length ? `The same in every cell: ${parts.join(", ")}. An unmarked cell was never tested: among so many, some p-values are small by chance.` : "";
+}

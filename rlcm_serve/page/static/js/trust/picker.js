@@ -1,0 +1,81 @@
+/** The certificates there are: one is looked at by its link, others are put beside it. */
+
+import { h } from "../dom.js";
+import { number, percent } from "../format.js";
+import { writeFragment } from "../fragment.js";
+import { riskWords, samplesWords } from "./words.js";
+
+/** @typedef {import("./exhibit.js").Certificate} Certificate */
+
+export const MOST_COMPARED = 4;
+
+/**
+ * @param {Certificate[]} certificates
+ * @param {string[]} shown ids, in their order
+ * @param {(ids: string[]) => void} onChange other ones are to be shown
+ * @returns {HTMLElement}
+ */
+export function picker(certificates, shown, onChange) {
+  const risks = [...new Set(certificates.map(({ risk }) => risk))].sort((a, b) => rank(a) - rank(b));
+  const budgets = new Set(certificates.map(({ procedure }) => procedure.max_tokens));
+  return h(
+    "nav",
+    { class: "certificate-picker", "aria-label": "Certificates" },
+    risks.map((risk) =>
+      h(
+        "section",
+        null,
+        h("h2", null, riskWords(risk).title, " ", h("code", null, risk)),
+        h(
+          "ul",
+          null,
+          certificates
+            .filter((one) => one.risk === risk)
+            .sort((a, b) => a.procedure.n - b.procedure.n)
+            .map((one) => chip(one, shown, onChange, budgets.size > 1)),
+        ),
+      ),
+    ),
+    h("p", { class: "hint" }, `Tick “beside” to compare up to ${MOST_COMPARED}.`),
+  );
+}
+
+/** @param {string} risk */
+function rank(risk) {
+  const at = ["selective", "error", "regret"].indexOf(risk);
+  return at < 0 ? 3 : at;
+}
+
+/**
+ * @param {Certificate} certificate
+ * @param {string[]} shown
+ * @param {(ids: string[]) => void} onChange
+ * @param {boolean} sayBudget
+ */
+function chip({ id, active, fits, levels, procedure }, shown, onChange, sayBudget) {
+  const here = shown.includes(id);
+  const alphas = levels.filter((level) => level.certified).map((level) => percent(level.alpha));
+  const full = !here && shown.length >= MOST_COMPARED;
+  const alone = here && shown.length === 1;
+  const toggle = h("input", {
+    type: "checkbox",
+    disabled: full || alone,
+    "data-id": id,
+    onchange: () => onChange(here ? shown.filter((one) => one !== id) : [...shown, id]),
+  });
+  toggle.checked = here;
+  const budget = sayBudget && procedure.max_tokens ? `, ${number(procedure.max_tokens)} tokens` : "";
+  const state = fits === false ? "✕ of another engine" : active ? null : "○ not in force";
+  return h(
+    "li",
+    { class: here ? "chip shown" : "chip" },
+    h(
+      "a",
+      { href: writeFragment("trust", { id }), "aria-current": here ? "true" : null },
+      h("b", null, `${samplesWords(procedure)}${budget}`),
+      h("small", null, alphas.length ? `α ${alphas.join(", ")}` : "no level certified"),
+      state && h("small", null, state),
+    ),
+    h("label", null, toggle, h("span", null, "beside", h("span", { class: "unseen" }, ` the others: ${samplesWords(procedure)}, ${id}`))),
+  );
+}

@@ -1,0 +1,136 @@
+/** The promise of a certificate at one level: in a sentence, as rules, and what came of it. */
+
+import { h, replace, setText, uniqueId } from "../dom.js";
+import { EXITS } from "../exits.js";
+import { count, frequency, number, percent } from "../format.js";
+import { figuresOf } from "./exhibit.js";
+import { promiseOf, riskWords, rulesOf, samplesWords, surenessOf } from "./words.js";
+
+/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
+/** @typedef {import("./exhibit.js").Level} Level */
+
+/** @type {{ exit: null, text: string }} */
+const REFUSED = {
+  exit: null,
+  text: "A question asked at this α is refused, unless it says what to do instead: think with the full budget, or abstain, both without a guarantee.",
+};
+
+/**
+ * @param {Exhibit} exhibit
+ * @param {(level: Level) => void} onLevel called when another level is chosen
+ * @param {boolean} explain whether terms are explained here
+ * @returns {{ element: HTMLElement, show: (level: Level) => void }}
+ */
+export function promiseSection(exhibit, onLevel, explain) {
+  const sentence = h("h2");
+  const plain = h("p", { class: "plain" });
+  const rules = h("ul", { class: "rules" });
+  const facts = h("dl", { class: "facts" });
+  const { element: levels, check } = levelChoice(exhibit, onLevel);
+  const element = h(
+    "section",
+    { class: "pledge" },
+    h("div", { class: "pledge-words" }, badges(exhibit), sentence, standing(exhibit), plain, levels, explain && h("p", { class: "term" }, surenessOf(exhibit))),
+    h(
+      "div",
+      { class: "pledge-does" },
+      h("h3", null, "What this α does to a question"),
+      explain && h("p", { class: "term" }, "A small probe inside the model reads, every few tokens, how sure it is to be right: its confidence, from 0 to 1. A policy is the set of thresholds that confidence is held against."),
+      rules,
+      explain && h("p", { class: "term" }, "A token is a piece of text, about a short word; the full budget is what the same questions cost if every sample thinks to its end."),
+      facts,
+    ),
+  );
+  return {
+    element,
+    show(level) {
+      check(level);
+      setText(sentence, promiseOf(exhibit, level));
+      replace(plain, plainly(exhibit, level, explain));
+      replace(rules, (level.certified ? rulesOf(exhibit, level) : [REFUSED]).map(ruleItem));
+      replace(facts, factsOf(exhibit, level));
+    },
+  };
+}
+
+/**
+ * @param {Exhibit} exhibit
+ * @param {Level} level
+ * @param {boolean} explain
+ */
+function plainly(exhibit, level, explain) {
+  if (!level.certified) return asSentence(level.reason ?? "no policy passed its test");
+  const meaning = explain ? `α (alpha) is the risk you accept: ${riskWords(exhibit.risk).counts}. Here it is ${frequency(level.alpha)}, ` : "";
+  return `${meaning}${explain ? "on" : "On"} average over new questions like those it was calibrated on${exhibit.n > 1 ? `, each answered by a vote of ${exhibit.n} samples` : ""}.`;
+}
+
+/** @param {string} text of the service, which begins small and ends without a stop */
+function asSentence(text) {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
+}
+
+/** @param {Exhibit} exhibit */
+function standing({ active, fits }) {
+  if (fits === false) return h("p", null, h("b", null, "It was made for another engine, so it promises nothing here."));
+  if (!active) return h("p", null, h("b", null, "It is not in force: no question is answered under it now."));
+  return null;
+}
+
+/** @param {Exhibit} exhibit */
+function badges({ id, active, fits, created, ...procedure }) {
+  const tag = (/** @type {string} */ mark, /** @type {string} */ text, /** @type {string} */ kind) =>
+    h("li", { class: `tag ${kind}` }, h("span", { "aria-hidden": "true" }, mark), ` ${text}`);
+  return h(
+    "ul",
+    { class: "badges" },
+    active ? tag("●", "in force", "good") : tag("○", "not in force", ""),
+    fits === false && tag("✕", "of another engine", "bad"),
+    h("li", null, samplesWords(procedure)),
+    h("li", null, "certificate ", h("code", null, id)),
+    created && h("li", null, `of ${created}`),
+  );
+}
+
+/**
+ * @param {Exhibit} exhibit
+ * @param {(level: Level) => void} onLevel
+ */
+function levelChoice({ levels }, onLevel) {
+  const name = uniqueId("level");
+  const choices = levels.map((level) => {
+    const input = h("input", { type: "radio", name, value: String(level.alpha), onchange: () => onLevel(level) });
+    const note = level.certified ? null : h("small", null, "not certified");
+    return { level, input, label: h("label", { class: level.certified ? "" : "infeasible" }, input, h("span", null, percent(level.alpha), note)) };
+  });
+  const element = h("fieldset", { class: "level-choice" }, h("legend", null, "α"), choices.map(({ label }) => label));
+  return {
+    element,
+    /** @param {Level} level */
+    check(level) {
+      for (const choice of choices) choice.input.checked = choice.level === level;
+    },
+  };
+}
+
+/** @param {{ exit: "high" | "low" | "natural" | null, text: string }} rule */
+function ruleItem({ exit, text }) {
+  const look = exit ? EXITS[exit] : { mark: "◆", role: "muted" };
+  return h("li", null, h("span", { class: "rule-mark", "aria-hidden": "true", style: { color: `var(--${look.role})` } }, look.mark), text);
+}
+
+/**
+ * @param {Exhibit} exhibit
+ * @param {Level} level
+ */
+function factsOf(exhibit, level) {
+  const figures = figuresOf(level);
+  if (!level.certified || !figures) return [];
+  const on = level.test && exhibit.test ? `${count(exhibit.test.n_problems, "test problem")}` : `${count(exhibit.calibration.n_problems, "calibration problem")}`;
+  const fact = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ note) =>
+    h("div", null, h("dt", null, name), h("dd", null, value, h("small", null, note)));
+  return [
+    fact("what came of it", figures.risk === null ? "–" : percent(figures.risk), `${riskWords(exhibit.risk).realised}, on ${on}`),
+    fact("tokens", percent(figures.tokens_share, 0), `of the full budget: ${number(figures.tokens)} instead of ${number(figures.full_budget_tokens)} per question`),
+    fact("answers", percent(figures.share_answered, 0), `of the questions; ${percent(figures.share_right, 0)} of all are answered right`),
+  ];
+}

@@ -1,0 +1,80 @@
+/** The reliability diagram: how often the model is right at each confidence. */
+
+import { chart } from "../charts.js";
+import { count, number, percent } from "../format.js";
+
+/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
+/** @typedef {import("./exhibit.js").Readings} Readings */
+
+const TICKS = [0, 0.25, 0.5, 0.75, 1];
+
+/**
+ * @param {HTMLElement} root
+ * @param {NonNullable<Exhibit["reliability"]>} reliability
+ * @returns {{ destroy: () => void }}
+ */
+export function reliabilityDiagram(root, { on_test: onTest, all, final }) {
+  const set = onTest ? "test problems" : "calibration problems";
+  const x = { label: "confidence", min: 0, max: 1, ticks: TICKS };
+  const diagram = chart(root, {
+    label: `How often the answer is right, against confidence, on the ${set}: ${inWords(all)}`,
+    height: 300,
+    series: [
+      { label: "right exactly as often as it says", x: [0, 1], y: [0, 1], role: "muted", dash: [5, 4], format: percent },
+      line("at every reading", all, "blue"),
+      line("at the end of thinking", final, "orange", [7, 4]),
+    ],
+    axes: { x, y: { label: "share right", min: 0, max: 1, ticks: TICKS, format: percent } },
+  });
+  const counts = chart(root, {
+    label: `Number of readings at each confidence: ${count(all.n_readings, "reading")} in all.`,
+    height: 110,
+    legend: false,
+    table: false,
+    series: [
+      {
+        label: "readings",
+        x: all.bins.map((bin) => (bin.low + bin.high) / 2),
+        y: all.bins.map((bin) => bin.count),
+        kind: "bars",
+        bar: 0.1,
+        fill: true,
+        role: "blue",
+        format: number,
+      },
+    ],
+    axes: { x: { ...x, label: "confidence" }, y: { label: "readings", min: 0, max: 1.1 * Math.max(...all.bins.map((bin) => bin.count)), format: short } },
+  });
+  return {
+    destroy() {
+      diagram.destroy();
+      counts.destroy();
+    },
+  };
+}
+
+/**
+ * @param {string} label
+ * @param {Readings} readings
+ * @param {string} role
+ * @param {number[]} [dash]
+ */
+function line(label, { bins }, role, dash) {
+  return { label, x: bins.map((bin) => bin.confidence), y: bins.map((bin) => bin.accuracy), role, format: percent, ...(dash && { dash }) };
+}
+
+/**
+ * What the summary figures say, each explained.
+ *
+ * @param {Readings} readings
+ */
+export function inWords({ n_readings: n, accuracy, ece, auroc }) {
+  const ranking =
+    auroc === null ? "" : ` Of a right and a wrong answer, the right one has more confidence in ${percent(auroc)} of cases (AUROC).`;
+  return `${count(n, "reading")}, ${percent(accuracy)} of them right; on average the share right is ${number(100 * ece, 1)} points away from the confidence (ECE).${ranking}`;
+}
+
+/** @param {number} value */
+function short(value) {
+  return value >= 1000 ? `${number(value / 1000, 1)}k` : number(value);
+}

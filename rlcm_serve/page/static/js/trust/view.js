@@ -1,0 +1,193 @@
+/** Trust: what is promised, what came of it, and what it rests on. */
+
+import { Problem, wasAborted } from "../api.js";
+import { h, replace } from "../dom.js";
+import { writeFragment } from "../fragment.js";
+import { comparison } from "./compare.js";
+import { exhibitOf } from "./exhibit.js";
+import { certificatePanel } from "./panel.js";
+import { MOST_COMPARED, picker } from "./picker.js";
+import { titleOf } from "./words.js";
+
+/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
+/** @typedef {import("./exhibit.js").Certificate} Certificate */
+
+/**
+ * @param {HTMLElement} root
+ * @param {import("../main.js").App} app
+ * @returns {import("../main.js").View}
+ */
+export function mount(root, app) {
+  const choices = h("div");
+  const content = h("div", { class: "certificates" });
+  replace(
+    root,
+    h("h1", null, "What is promised, and what it rests on"),
+    h(
+      "p",
+      { class: "lead" },
+      "Thinking less costs some right answers. A certificate is the record of a calibration: on problems with known answers it was tested how early the model may stop so that the risk you accept is kept.",
+    ),
+    choices,
+    content,
+  );
+
+  /** @type {{ destroy: () => void }[]} */
+  let shown = [];
+  let visible = false;
+  let incomplete = false;
+  let params = new URLSearchParams();
+  /** @type {AbortController | null} */
+  let asking = null;
+
+  async function load() {
+    asking?.abort();
+    const mine = (asking = new AbortController());
+    if (!shown.length) replace(content, loading());
+    try {
+      const { certificates } = await app.api.get("certificates", mine.signal);
+      if (mine.signal.aborted) return;
+      const ids = idsOf(params, certificates);
+      const focused = document.activeElement?.getAttribute("data-id");
+      replace(choices, certificates.length ? picker(certificates, ids, (next) => app.navigate(writeFragment("trust", { id: next }))) : []);
+      if (focused) /** @type {HTMLElement | null} */ (choices.querySelector(`input[data-id="${CSS.escape(focused)}"]`))?.focus();
+      const exhibits = await Promise.all(ids.map((id) => exhibit(id, certificates, mine.signal)));
+      if (mine.signal.aborted) return;
+      draw(exhibits);
+    } catch (error) {
+      if (!(error instanceof Problem) && !wasAborted(error)) throw error;
+      if (error instanceof Problem && !mine.signal.aborted) failed(error);
+    }
+  }
+
+  /**
+   * @param {string} id
+   * @param {Certificate[]} certificates
+   * @param {AbortSignal} signal
+   * @returns {Promise<Exhibit | Problem>}
+   */
+  async function exhibit(id, certificates, signal) {
+    try {
+      return { missing: null, ...(await app.api.get(`certificates/${encodeURIComponent(id)}/exhibit`, signal)) };
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 404) throw error;
+      const own = certificates.find((one) => one.id === id);
+      return own ? exhibitOf(own, error.detail) : error;
+    }
+  }
+
+  /** @param {(Exhibit | Problem)[]} found */
+  function draw(found) {
+    clear();
+    /** @type {Exhibit[]} */
+    const exhibits = [];
+    /** @type {HTMLElement[]} */
+    const notes = [];
+    for (const one of found) one instanceof Problem ? notes.push(notice(one)) : exhibits.push(one);
+    incomplete = exhibits.some((one) => one.fits === null);
+    if (!found.length) return replace(content, nothing());
+    const alpha = Number(params.get("alpha")) || null;
+    const several = exhibits.length > 1;
+    const compared = several ? comparison(exhibits) : null;
+    const panels = exhibits.map((one, at) =>
+      certificatePanel(one, { explain: at === 0, folded: several, onLevel: remember }),
+    );
+    const titles = exhibits.map((one, at) => (several ? titled(one, panels[at]?.element) : panels[at]?.element ?? null));
+    replace(content, notes, compared?.element, h("div", { class: several ? `panels several of-${exhibits.length}` : "panels" }, titles));
+    compared?.draw();
+    for (const panel of panels) {
+      panel.draw();
+      panel.show(alpha);
+    }
+    shown = compared ? [compared, ...panels] : panels;
+    app.announce(exhibits.map(titleOf).join("; "));
+  }
+
+  /** @param {number} alpha of the level that is looked at now */
+  function remember(alpha) {
+    params.set("alpha", String(alpha));
+    app.rewrite(writeFragment("trust", params));
+  }
+
+  function clear() {
+    for (const one of shown) one.destroy();
+    shown = [];
+  }
+
+  /** @param {Problem} problem */
+  function failed(problem) {
+    clear();
+    replace(content, notice(problem, load));
+    app.engine.check();
+  }
+
+  // What the engine is can be compared once it has started; what failed may work then.
+  app.engine.subscribe(({ state }) => {
+    if (visible && state === "ready" && (incomplete || content.querySelector(".retry"))) load();
+  });
+
+  return {
+    show(next) {
+      visible = true;
+      params = next;
+      load();
+    },
+    hide() {
+      visible = false;
+      asking?.abort();
+    },
+  };
+}
+
+/**
+ * @param {URLSearchParams} params
+ * @param {Certificate[]} certificates
+ * @returns {string[]} those asked for; else the one in force that a plain question is answered under
+ */
+function idsOf(params, certificates) {
+  const asked = [...new Set(params.getAll("id"))].slice(0, MOST_COMPARED);
+  if (asked.length) return asked;
+  const inForce = certificates.filter(({ active }) => active);
+  const usual = inForce.filter(({ risk }) => risk === "selective").sort((a, b) => a.procedure.n - b.procedure.n);
+  const first = usual[0] ?? inForce[0] ?? certificates[0];
+  return first ? [first.id] : [];
+}
+
+/**
+ * @param {Exhibit} exhibit
+ * @param {HTMLElement | undefined} panel
+ */
+function titled(exhibit, panel) {
+  if (!panel) return null;
+  panel.prepend(h("h2", { class: "panel-title" }, titleOf(exhibit)));
+  return panel;
+}
+
+function loading() {
+  return h("div", { class: "loading", role: "status" }, h("p", null, "Reading the certificates…"), h("div", { class: "bone tall" }), h("div", { class: "bone" }), h("div", { class: "bone" }));
+}
+
+function nothing() {
+  return h(
+    "div",
+    { class: "notice" },
+    h("h2", null, "No certificate is loaded"),
+    h("p", null, "Questions are answered with the full budget, and nothing is promised of their answers."),
+    h("p", null, "To get one, post problems with known answers to ", h("code", null, "POST /calibrations"), "; the job and its log are then under ", h("a", { href: "#/operate" }, "Operate"), "."),
+  );
+}
+
+/**
+ * @param {Problem} problem
+ * @param {() => void} [again]
+ */
+function notice(problem, again) {
+  const title = { 401: "This needs an API key", 403: "This key may not read certificates", 404: "No such certificate", 0: "The service cannot be reached" }[problem.status] ?? problem.title;
+  return h(
+    "div",
+    { class: "notice bad", role: "alert" },
+    h("h2", null, title),
+    h("p", null, problem.detail),
+    again && h("button", { type: "button", class: "retry", onclick: again }, problem.status === 401 ? "Give a key" : "Try again"),
+  );
+}

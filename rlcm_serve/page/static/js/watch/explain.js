@@ -1,0 +1,165 @@
+/** What α did to a question, in plain words. */
+
+import { confidence, count, frequency, list, number, percent, threshold, tokens } from "../format.js";
+import { canStopHigh, canStopLow } from "./rule.js";
+
+/**
+ * @typedef {import("./run.js").Start} Start
+ * @typedef {import("./run.js").Solution} Solution
+ * @typedef {import("./run.js").SampleEnd} SampleEnd
+ * @typedef {import("./run.js").Policy} Policy
+ * @typedef {import("../ask/question.js").Question} Question
+ */
+
+const ACCEPTED = {
+  selective: (/** @type {string} */ often) => `You accepted being wrong in ${often} answered questions.`,
+  error: (/** @type {string} */ often) => `You accepted a wrong answer in ${often} questions.`,
+  regret: (/** @type {string} */ often) =>
+    `You accepted that stopping early may cost the right answer in ${often} questions.`,
+};
+
+/**
+ * The story of an answered question: what was accepted, what rule that made, what came of it.
+ *
+ * @param {Question} question
+ * @param {Start} start
+ * @param {Solution} solution
+ * @returns {string[]} sentences
+ */
+export function explain(question, start, solution) {
+  const told = [ACCEPTED[question.risk](frequency(question.alpha))];
+  const { guarantee, policy } = start;
+  if (guarantee && guarantee.alpha_certified < guarantee.alpha_requested - 1e-9) {
+    told.push(`The nearest level that is certified is ${percent(guarantee.alpha_certified)}, so it kept to that.`);
+  }
+  if (policy && !guarantee) told.push(without(policy));
+  if (!policy) return [...told, "No rule is known to keep that, so it declined without thinking at all."];
+  if (start.samples === 1 && solution.samples[0]) {
+    told.push(...ofOne(policy, start.max_tokens, solution.samples[0], solution));
+  } else told.push(...ofMany(policy, start.max_tokens, solution));
+  return told;
+}
+
+/** @param {Policy} policy one that is in force without a guarantee */
+function without(policy) {
+  return canStopHigh(policy) || canStopLow(policy)
+    ? "These settings are not certified, so it kept to the nearest rule, without a promise."
+    : "No rule is in force for that, so it thinks to its end, without a promise.";
+}
+
+/**
+ * @param {Policy} policy
+ * @param {number} budget
+ * @param {SampleEnd} sample
+ * @param {Solution} solution
+ */
+function ofOne(policy, budget, sample, { abstained }) {
+  const after = `after ${number(sample.reasoning_tokens)} of ${tokens(budget)}`;
+  const read = sample.confidence === null ? "" : confidence(sample.confidence);
+  switch (sample.exit) {
+    case "high":
+      return [`So the model stopped as soon as its confidence passed ${threshold(policy.lambda_high)}, ${after}.`];
+    case "low": {
+      const patience = policy.patience ? ` for ${tokens(policy.patience)}` : "";
+      const rule = `So the model gives up once its confidence has stayed at or below ${lowText(policy)}${patience}.`;
+      return [rule, `That was so ${after}${abstained ? ": it declines rather than guesses" : ", and it answered with what it had"}.`];
+    }
+    default: {
+      const end = sample.exit === "budget" ? `It used up all ${tokens(budget)}` : `It finished by itself ${after}`;
+      return [neverPassed(policy), `${end}${lastWord(policy, read, abstained)}.`];
+    }
+  }
+}
+
+/** @param {Policy} policy */
+function neverPassed(policy) {
+  if (canStopHigh(policy)) {
+    return `So the model may stop once its confidence passes ${threshold(policy.lambda_high)}. It never did.`;
+  }
+  return canStopLow(policy)
+    ? "At that risk no confidence is high enough to stop early."
+    : "At that risk the model may not stop early.";
+}
+
+/**
+ * @param {Policy} policy
+ * @param {string} read the last reading
+ * @param {boolean} abstained
+ */
+function lastWord(policy, read, abstained) {
+  const least = policy.lambda_answer ?? 0;
+  if (!least || !read) return abstained ? ", without an answer that can be read" : ", and answered";
+  if (!abstained) return `, with a confidence of ${read}, and an answer needs ${threshold(least)}`;
+  return Number(read) < least
+    ? `, with a confidence of ${read}. An answer needs ${threshold(least)}, so it declines rather than guesses`
+    : ", without an answer that can be read";
+}
+
+/**
+ * @param {Policy} policy
+ * @param {number} budget
+ * @param {Solution} solution
+ */
+function ofMany(policy, budget, { samples, answer, abstained, confidence: share }) {
+  const of = (/** @type {string} */ exit) => samples.filter((one) => one.exit === exit);
+  const [high, low, natural, spent, cancelled] = ["high", "low", "natural", "budget", "cancelled"].map(of);
+  const parts = [];
+  if (high?.length) {
+    parts.push(`${those(high, samples)} stopped as soon as ${its(high)} confidence passed ${threshold(policy.lambda_high)}, ${range(high, budget)}`);
+  }
+  if (low?.length) parts.push(`${those(low, samples)} gave up at ${lowText(policy)} or less, ${range(low, budget)}`);
+  if (natural?.length) parts.push(`${those(natural, samples)} finished by ${natural.length === 1 ? "itself" : "themselves"} ${range(natural, budget)}`);
+  if (spent?.length) parts.push(`${those(spent, samples)} used up all ${tokens(budget)}`);
+  const told = [`So ${list(parts)}.`];
+  if (cancelled?.length) {
+    told.push(`${capital(those(cancelled, samples))} could not change the outcome any more, and ${was(cancelled)} ended.`);
+  }
+  const needs = policy.lambda_vote ? `; at that risk an answer needs ${percent(policy.lambda_vote)}` : "";
+  const sure = policy.lambda_answer ? ` (that takes ${threshold(policy.lambda_answer)} at a natural end)` : "";
+  if (!abstained && answer !== null) {
+    told.push(share === null ? "" : `“${answer}” won ${percent(share)} of the vote${needs}.`);
+  } else if (samples.some((one) => one.answer !== null)) {
+    told.push(`No answer won enough of the vote${needs}. So it declines rather than guesses.`);
+  } else told.push(`None was sure enough to answer${sure}. So it declines rather than guesses.`);
+  return told.filter(Boolean);
+}
+
+/**
+ * "all 4 samples", "3 of 4 samples", "1 of 4 samples".
+ *
+ * @param {SampleEnd[]} some
+ * @param {SampleEnd[]} all
+ */
+function those(some, all) {
+  return some.length === all.length ? `all ${count(all.length, "sample")}` : `${some.length} of ${count(all.length, "sample")}`;
+}
+
+/** @param {SampleEnd[]} some */
+function its(some) {
+  return some.length === 1 ? "its" : "their";
+}
+
+/** @param {SampleEnd[]} some */
+function was(some) {
+  return some.length === 1 ? "was" : "were";
+}
+
+/**
+ * @param {SampleEnd[]} some
+ * @param {number} budget
+ */
+function range(some, budget) {
+  const spent = some.map((one) => one.reasoning_tokens);
+  const [least, most] = [Math.min(...spent), Math.max(...spent)];
+  return `after ${least === most ? number(least) : `${number(least)} to ${number(most)}`} of ${tokens(budget)}`;
+}
+
+/** @param {Policy} policy */
+function lowText(policy) {
+  return policy.low_rise ? "a threshold that rises with its tokens" : threshold(policy.lambda_low);
+}
+
+/** @param {string} text */
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

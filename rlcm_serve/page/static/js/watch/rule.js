@@ -1,0 +1,49 @@
+/** The exit rule (RLCM §5.1), for drawing it and for saying where another α would have stopped. */
+
+/** @typedef {import("./run.js").Policy} Policy */
+
+/**
+ * λ1 at `tokens` reasoning tokens: constant, or a sigmoid of them.
+ *
+ * @param {Policy} policy
+ * @param {number} tokens
+ */
+export function lowThreshold({ lambda_low, low_rise = 0, low_slope = 0, low_shift = 0 }, tokens) {
+  if (low_rise === 0) return lambda_low;
+  return lambda_low + low_rise / (1 + Math.exp(-low_slope * (tokens - low_shift)));
+}
+
+/** Whether λ2 can be reached. @param {Policy} policy */
+export function canStopHigh(policy) {
+  return policy.lambda_high <= 1;
+}
+
+/** Whether λ1 can be reached. @param {Policy} policy */
+export function canStopLow(policy) {
+  return policy.lambda_low + (policy.low_rise ?? 0) >= 0;
+}
+
+/**
+ * Where a policy stops on recorded readings; null if on none of them.
+ *
+ * @param {Policy} policy
+ * @param {number[]} at tokens at each reading
+ * @param {number[]} readings confidence there, without a final one
+ * @returns {{ exit: "high" | "low", tokens: number, confidence: number } | null}
+ */
+export function findExit(policy, at, readings) {
+  const { lambda_high, patience = 0, smoothing = 0 } = policy;
+  let smooth = 0;
+  /** Tokens of the first of the readings that have been low without a break. */
+  let lowSince = 0; // before the first reading nothing was high
+  for (const [i, tokens] of at.entries()) {
+    const reading = readings[i] ?? 0;
+    smooth = i === 0 ? reading : smoothing * smooth + (1 - smoothing) * reading;
+    if (smooth >= lambda_high) return { exit: "high", tokens, confidence: reading };
+    if (smooth > lowThreshold(policy, tokens)) lowSince = tokens;
+    else if (tokens >= patience && lowSince <= tokens - patience) {
+      return { exit: "low", tokens, confidence: reading };
+    }
+  }
+  return null;
+}

@@ -1,0 +1,60 @@
+"""Metrics as numbers, for who computes with them in this process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from prometheus_client import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    labels: dict[str, str]
+    value: float
+
+
+class Readout:
+    """All series of a registry at one moment.
+
+    Args:
+        families: as a registry collects them.
+        uptime: seconds since it began to count.
+    """
+
+    def __init__(self, families: Iterable[Metric], uptime: float) -> None:
+        self.uptime = uptime
+        self._series: dict[str, list[_Series]] = {}
+        for family in families:
+            for sample in family.samples:
+                series = _Series(sample.labels, sample.value)
+                self._series.setdefault(sample.name, []).append(series)
+
+    def total(self, name: str, **labels: str) -> float:
+        """The sum of the series of that name and with these labels; 0 if there are none."""
+        return sum(
+            series.value
+            for series in self._series.get(name, ())
+            if labels.items() <= series.labels.items()
+        )
+
+    def by(self, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+        """The series of that name by the values of these labels, all that it has."""
+        return {
+            tuple(series.labels[label] for label in labels): series.value
+            for series in self._series.get(name, ())
+        }
+
+    def by_label(self, name: str, label: str) -> dict[str, int]:
+        """The counts of a family with one label."""
+        return {value: round(count) for (value,), count in self.by(name, label).items()}
+
+    def histogram(self, name: str) -> tuple[int, ...]:
+        """What a histogram without labels counted in each bucket, the last of which has no end."""
+        up_to = {
+            math.inf if bound == "+Inf" else float(bound): round(count)
+            for (bound,), count in self.by(f"{name}_bucket", "le").items()
+        }
+        counts = [up_to[bound] for bound in sorted(up_to)]
+        return tuple(count - before for count, before in zip(counts, [0, *counts], strict=False))

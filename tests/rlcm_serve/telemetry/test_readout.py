@@ -1,0 +1,39 @@
+import time
+
+from calibration import ExitReason
+from rlcm_serve.telemetry.metrics import Metrics
+from rlcm_serve.telemetry.question_metrics import SHARES
+from tests.rlcm_serve.telemetry.solutions import QUESTION, sample, solution
+
+
+def test_it_has_the_numbers_of_the_page() -> None:
+    metrics = Metrics()
+    metrics.solved(QUESTION, solution(), 1.0)
+    metrics.solved(QUESTION, solution(answer=None, guarantee=None), 1.0)
+    metrics.failed("overloaded")
+    read = metrics.readout()
+    assert read.total("rlcm_questions_total") == 2
+    assert read.total("rlcm_questions_total", outcome="answered") == 1
+    assert read.total("rlcm_questions_total", outcome="answered", guarantee="withheld") == 0
+    assert read.total("rlcm_nothing_total") == 0
+    assert read.by_label("rlcm_question_failures_total", "kind") == {"overloaded": 1}
+    assert read.by_label("rlcm_exits_total", "reason")["cancelled"] == 2
+    assert read.by("rlcm_certified_questions_total", "certificate", "alpha") == {("c0", "0.1"): 1}
+
+
+def test_a_histogram_is_counted_bucket_by_bucket() -> None:
+    metrics = Metrics()
+    confidences = (0.0, 0.05, 0.0501, 0.9, 1.0)
+    drawn = [sample(ExitReason.HIGH, confidence) for confidence in confidences]
+    metrics.solved(QUESTION, solution(*drawn), 1.0)
+    counts = metrics.readout().histogram("rlcm_sample_confidence")
+    assert len(counts) == len(SHARES) + 1
+    found = {place: count for place, count in enumerate(counts) if count}
+    assert found == {0: 2, 1: 1, SHARES.index(0.9): 1, SHARES.index(1.0): 1}
+
+
+def test_it_says_for_how_long_it_has_counted() -> None:
+    began = time.monotonic()
+    metrics = Metrics()
+    time.sleep(0.01)
+    assert 0.01 <= metrics.readout().uptime <= time.monotonic() - began

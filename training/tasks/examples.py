@@ -1,0 +1,49 @@
+"""The questions that the page offers: some of every family and level, the same every time.
+
+`python -m training.tasks.examples > rlcm_serve/page/static/examples.json` writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from itertools import islice
+from typing import Any
+
+from training.tasks.problems import FAMILIES, LEVELS, Split, problem_stream
+
+SEED = 7
+PER_LEVEL = 4
+TITLES = {"dial": "A dial", "total": "A running total", "tale": "A short story"}
+
+
+def page_examples() -> dict[str, Any]:
+    """Test questions by family and level, `PER_LEVEL` different ones of each."""
+    return {
+        "families": [
+            {
+                "name": family,
+                "title": TITLES[family],
+                "levels": [
+                    {"level": level, "questions": _questions(family, level)} for level in LEVELS
+                ],
+            }
+            for family in FAMILIES
+        ]
+    }
+
+
+def to_text(examples: dict[str, Any]) -> str:
+    """The JSON as the file holds it."""
+    return json.dumps(examples, indent=1) + "\n"
+
+
+def _questions(family: str, level: int) -> list[str]:
+    drawn = problem_stream(Split.TEST, random.Random(f"{SEED}-{family}-{level}"), [family], [level])
+    different = dict.fromkeys(problem.question for problem in islice(drawn, 10 * PER_LEVEL))
+    return list(different)[:PER_LEVEL]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(to_text(page_examples()))
