@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import NoReturn
 
@@ -76,10 +77,11 @@ def exhibit(folder: Path, certificate: Certificate, traces: Traces) -> None:
 
     try:
         made = make_exhibit(certificate, traces)
+        made.save(folder / EXHIBIT)
     except CalibrationError as error:
         sys.stderr.write(f"no exhibit of certificate {certificate.id}: {error}\n")
-    else:
-        made.save(folder / EXHIBIT)
+    except Exception:  # noqa: BLE001  # whatever else fails here, the certificate stands
+        sys.stderr.write(f"no exhibit of certificate {certificate.id}:\n{traceback.format_exc()}")
 
 
 def main() -> int:

@@ -35,7 +35,8 @@ class LoadedBenchmark:
         parts: of some or all problems, by their id: a family, a level, a subject.
         grader: nothing of it is started yet.
         rollouts: per problem, if nobody asks for another number.
-        digest: of prompts, references and ids.
+        digest: of prompts, references and ids, without what is put after every problem: runs that
+            ask for more than others are still of the same problems.
     """
 
     name: str
@@ -102,13 +103,15 @@ def load_rows(
             judge.check_reference(problem.answer)
         except RequestRefused as error:
             raise RequestRefused("data", f"{where} ({problem.id}): {error}") from error
-        problems[problem.id] = replace(problem, problem=problem.problem + request)
+        problems[problem.id] = problem
         if part:
             parts[problem.id] = part
     return LoadedBenchmark(
         name=benchmark.name,
         title=benchmark.title,
-        problems=tuple(problems.values()),
+        problems=tuple(
+            replace(problem, problem=problem.problem + request) for problem in problems.values()
+        ),
         parts=parts,
         grader=judge,
         rollouts=benchmark.rollouts,

@@ -6,7 +6,10 @@ a stage that is done is not done again.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import math
+import os
 import random
 import shlex
 import shutil
@@ -40,7 +43,6 @@ TEMPERATURE = 0.6
 """At evaluation (RLCM App. B)."""
 ANSWERS = 1
 """Forced at every reading at evaluation."""
-_SECONDS = "seconds.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,29 @@ class Running:
             TrainingRefused: a stage fails; its log says why.
         """
         settings = self.study.settings(self.run)
-        training = self._train(settings)
-        probe = self._fit_probe(settings)
-        evaluation = self._evaluate(settings)
-        return self._result(training, probe, evaluation).write(self.study.results)
+        with self._alone():
+            training = self._train(settings)
+            probe = self._fit_probe(settings)
+            evaluation = self._evaluate(settings)
+            return self._result(training, probe, evaluation).write(self.study.results)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Holds a lock, and lets every stage hold it too: one may outlive this process."""
+        self.study.out.mkdir(parents=True, exist_ok=True)
+        with self._lock.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise TrainingRefused(
+                    f"{self.run.name} is under way in another process: wait for it, or stop it"
+                ) from error
+            os.set_inheritable(lock.fileno(), True)
+            yield
+
+    @property
+    def _lock(self) -> Path:
+        return self.study.out / f"{self.run.name}.lock"
 
     def _train(self, settings: RunSettings) -> Stage | None:
         """The policy; the base model's folder is a copy, for a probe of its own."""
@@ -142,7 +163,7 @@ class Running:
         told += ["--data", self._probe_problems(settings), "--interval", settings.budgets.interval]
         told += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]
         told += ["--max-tokens", settings.rollouts.max_tokens]
-        return self._stage("probe", told, self.folder / PROBE_FOLDER / "config.json")
+        return self._stage("probe", told)
 
     def _probe_problems(self, settings: RunSettings) -> Path:
         """Some of the training problems, drawn anew for every seed."""
@@ -169,7 +190,7 @@ class Running:
         if self._request(settings):
             told += ["--request", self._request(settings)]
         told += ["--out", self.evaluated]
-        return self._stage("evaluation", told, self.evaluated / "metrics.json")
+        return self._stage("evaluation", told)
 
     def _source(self) -> Source:
         return Source.PROBE if self.run.trains is None else self.run.trains.confidence
@@ -183,7 +204,8 @@ class Running:
         if training is not None:
             facts = json.loads((self.folder / FACTS).read_text())
         evaluated = Run.load(str(self.evaluated))
-        name = self.study.benchmark
+        (benchmark,) = evaluated.measures.benchmarks
+        name = benchmark.name
         return Result(
             name=self.run.name,
             method=self.run.method,
@@ -200,26 +222,39 @@ class Running:
             rollouts=Rollouts.of(
                 evaluated.scored(name, evaluated.source),
                 evaluated.problem_ids(name),
-                load(name).parts,
+                load(self.study.benchmark).parts,
             ),
         )
 
-    def _stage(self, name: str, told: Sequence[object], made: Path) -> Stage:
-        """Does it unless what it makes is there; says what was done and how long it took."""
-        done = self.folder / f"{name}.{_SECONDS}"
-        if not made.exists():
-            with _adding_up(done):
+    def _stage(self, name: str, told: Sequence[object]) -> Stage:
+        """Does it unless it is done; says what was done and how long it took.
+
+        Raises:
+            TrainingRefused: it was done, or begun, with another command.
+        """
+        path, typed = self.folder / f"{name}.stage.json", _typed(told)
+        note: dict[str, Any] = {"command": typed}
+        if path.exists():
+            note = json.loads(path.read_text())
+        if note["command"] != typed:
+            raise TrainingRefused(
+                f"{self.folder} holds the {name} of another command ({note['command']}): remove "
+                "the folder to do it anew"
+            )
+        if not note.get("done"):
+            with _noted(path, note):
                 self._rlcm(name, told)
-        spent = json.loads(done.read_text())
-        return Stage(_typed(told), spent["commit"], round(spent["seconds"], 1))
+        return Stage(typed, note["commit"], round(note["seconds"], 1))
 
     def _rlcm(self, name: str, told: Sequence[object]) -> None:
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
         log = self.folder.with_name(f"{self.run.name}.{name}.log")
         program = Path(sys.executable).with_name("rlcm")
         with log.open("a") as output:
             done = subprocess.run(
-                [str(program), *map(str, told)], stdout=output, stderr=subprocess.STDOUT
+                [str(program), *map(str, told)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                close_fds=False,  # the lock stays held while it runs
             )
         if done.returncode:
             raise TrainingRefused(f"{_typed(told)} ended with {done.returncode}: {log} says why")
@@ -243,12 +278,16 @@ def of_one_source(measures: RunMeasures) -> RunMeasures:
 
 
 def _curves(steps: Sequence[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
-    """Those of `CURVES` that every step has."""
+    """Those of `CURVES` that every step has, as a finite number."""
     return {
         name: tuple(float(f"{step[name]:.5g}") for step in steps)
         for name in CURVES
-        if steps and all(step.get(name) is not None for step in steps)
+        if steps and all(_is_number(step.get(name)) for step in steps)
     }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _typed(told: Sequence[object]) -> str:
@@ -256,19 +295,25 @@ def _typed(told: Sequence[object]) -> str:
 
 
 @contextmanager
-def _adding_up(path: Path) -> Iterator[None]:
-    """Keeps the seconds spent, also of what ends in an error, beside those of earlier sessions.
+def _noted(path: Path, note: dict[str, Any]) -> Iterator[None]:
+    """Keeps which code began it, the seconds of all sessions, and at the end that it is done.
 
-    Those of a session that is killed are lost.
+    The seconds of a session that is killed are lost.
     """
-    before = json.loads(path.read_text())["seconds"] if path.exists() else 0.0
+    before = note.get("seconds", 0.0)
+    note |= {"commit": commit(), "seconds": before, "done": False}
+    _write(path, note)
     began = time.monotonic()
-    _note(path, before)
     try:
         yield
+        note["done"] = True
     finally:
-        _note(path, before + time.monotonic() - began)
+        note["seconds"] = before + time.monotonic() - began
+        _write(path, note)
 
 
-def _note(path: Path, seconds: float) -> None:
-    path.write_text(json.dumps({"seconds": seconds, "commit": commit()}) + "\n")
+def _write(path: Path, note: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(note) + "\n")
+    unfinished.replace(path)

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from rich.console import Console
 
-from rlcm_serve.errors import RlcmError
 from training.errors import TrainingRefused
 from training.paper.runs import PaperRun
 from training.paper.stages import Running, Study
@@ -27,11 +26,9 @@ def carry_out(study: Study, runs: Sequence[PaperRun], jobs: int, console: Consol
         under_way = {pool.submit(_finish, study, run, console): run for run in missing}
         try:
             for ended in as_completed(under_way):
-                if isinstance(error := ended.exception(), (RlcmError, OSError)):
-                    failed.append(f"{under_way[ended].name}: {error}")
+                if error := ended.exception():
+                    failed.append(f"{under_way[ended].name}: {error!r}")
                     console.print(f"{under_way[ended].name} failed", style="red")
-                else:
-                    ended.result()
         finally:
             pool.shutdown(cancel_futures=True)
     if failed:

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.probe import PROBE_FOLDER
-from training.provenance import command, commit
+from training.provenance import command
 from training.rl.card import model_card
 from training.rl.problems import TrainingProblems
 from training.rl.settings import RunSettings
@@ -37,6 +37,7 @@ class Made:
         base: the model it began as.
         curves: TRL's log, an entry a step.
         has_probe: whether a probe was trained beside it.
+        commit: of the code that trained it last.
     """
 
     settings: RunSettings
@@ -44,6 +45,7 @@ class Made:
     base: ModelFiles
     curves: list[dict[str, Any]]
     has_probe: bool
+    commit: str | None
 
     @property
     def seconds(self) -> float:
@@ -54,7 +56,7 @@ class Made:
         """All of it, for `training.json`."""
         return {
             "command": command(),
-            "commit": commit(),
+            "commit": self.commit,
             "settings": self.settings.to_json(),
             "base": {"name": self.settings.model, "digest": self.base.model_digest()},
             "data": {

@@ -16,6 +16,7 @@ from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.evaluation.grading import Grader, grader_named
 from rlcm_serve.terminal import output_to
 from training.errors import TrainingRefused
+from training.provenance import commit
 from training.rl.arguments import CHECKPOINTS, trl_arguments
 from training.rl.colocated import cpu_arguments, engine_arguments, set_environment
 from training.rl.forced_answers import Thinking
@@ -62,6 +63,7 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         TrainingRefused: it cannot be done as asked; nothing has been trained then.
         ModelRefused: the model could not be served.
     """
+    made_by = commit()  # files may change while it runs
     rank = int(os.environ.get("RANK", "0"))
     console.quiet = rank > 0
     with grader_named("math") as grader:
@@ -73,7 +75,7 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         if last is not None:
             console.print(f"going on from {last.name}")
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        finish(trainer, prepared, out)
+        finish(trainer, prepared, out, made_by)
 
 
 def prepare(settings: RunSettings, out: Path, grader: Grader, uses_vllm: bool = True) -> Prepared:
@@ -163,8 +165,12 @@ def _own_engine(prepared: Prepared) -> AbstractContextManager[None]:
     return engine_arguments(cpu_arguments(prepared.files), more)
 
 
-def finish(trainer: RLCMTrainer, prepared: Prepared, out: Path) -> None:
-    """Writes the folder that is served; every rank has to call it."""
+def finish(trainer: RLCMTrainer, prepared: Prepared, out: Path, made_by: str | None = None) -> None:
+    """Writes the folder that is served; every rank has to call it.
+
+    Args:
+        made_by: commit of the code that trained it.
+    """
     from training.rl.export import Made, export
 
     curves = [entry for entry in trainer.state.log_history if "reward" in entry]
@@ -174,6 +180,7 @@ def finish(trainer: RLCMTrainer, prepared: Prepared, out: Path) -> None:
         base=prepared.files,
         curves=curves,
         has_probe=trainer.probe is not None,
+        commit=made_by,
     )
     export(trainer, made, out)
 

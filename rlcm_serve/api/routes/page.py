@@ -106,7 +106,7 @@ def _has(shown: list[str], digest: str) -> bool:
 
 def _plain(model: str) -> str:
     """A model's name; of a folder only the last part, for where it lies is nobody's business."""
-    is_folder = model.startswith(("/", ".", "~")) or model.count("/") > 1
+    is_folder = model.startswith(("/", ".", "~")) or model.count("/") > 1 or Path(model).is_dir()
     return Path(model).resolve().name if is_folder else model
 
 

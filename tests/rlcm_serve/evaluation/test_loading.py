@@ -100,13 +100,13 @@ def test_rows_without_an_id_are_numbered_and_the_first_are_taken(tmp_path: Path)
     assert load(path).digest == load(path).digest
 
 
-def test_a_request_follows_every_problem_and_changes_what_is_asked(tmp_path: Path) -> None:
+def test_a_request_follows_every_problem_which_stays_the_same_one(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "own.jsonl", ROWS)
     plain, asked = load(path), load(path, request=" Say how confident you are.")
     for before, after in zip(plain.problems, asked.problems, strict=True):
         assert after.problem == f"{before.problem} Say how confident you are."
         assert (after.id, after.answer) == (before.id, before.answer)
-    assert asked.digest != plain.digest
+    assert asked.digest == plain.digest, "runs with and without it can be compared"
 
 
 def test_multiple_choice_of_ones_own(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from tests.rlcm_serve.evaluation.measured import measured_run
 from training.errors import TrainingRefused
 from training.paper.result import Result, read_results
 from training.paper.runs import run_named
-from training.paper.stages import PROBE_PROBLEMS, Running, Study
+from training.paper.stages import PROBE_PROBLEMS, Running, Study, _curves
 
 CONFIG = """
 model = "{model}"
@@ -160,6 +161,43 @@ def test_seconds_of_all_tries_add_up(world: World, monkeypatch: pytest.MonkeyPat
         finished(world, "rlcm-0.1-0")
     world.fail(None)
     assert finished(world, "rlcm-0.1-0").evaluation.seconds == 20
+
+
+def test_a_stage_that_was_killed_after_it_was_done_is_asked_again(world: World) -> None:
+    """What it made is there; whether all of it is, the stage itself can tell."""
+    running = world.running("rlcm-0.1-0")
+    running.finish()
+    note = running.folder / "evaluation.stage.json"
+    note.write_text(json.dumps({**json.loads(note.read_text()), "done": False}))
+    running.finish()
+    assert world.calls() == ["train rl", "eval --data", "eval --data"]
+
+
+def test_a_stage_of_another_command_is_refused(world: World) -> None:
+    finished(world, "rlcm-0.1-0")
+    other = Running(replace(world.study, benchmark="embedded-dial"), run_named("rlcm-0.1-0"))
+    with pytest.raises(TrainingRefused, match=r"evaluation of another command .*--data embedded "):
+        other.finish()
+
+
+def test_two_processes_do_not_do_the_same_run(world: World) -> None:
+    running = world.running("rlcm-0.1-0")
+    with running._alone(), pytest.raises(TrainingRefused, match="under way in another process"):
+        running.finish()
+    running.finish()
+
+
+def test_the_commit_is_that_of_the_code_that_began(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = iter(["one", "two", "three"])
+    monkeypatch.setattr("training.paper.stages.commit", lambda: next(commits))
+    assert finished(world, "rlcm-0.1-0").evaluation.commit == "one"
+
+
+def test_curves_with_a_step_that_is_no_number_are_left_out(world: World) -> None:
+    steps = [{"accuracy": 0.5, "grad_norm": float("nan")}, {"accuracy": 0.6, "grad_norm": 0.1}]
+    assert _curves(steps) == {"accuracy": (0.5, 0.6)}
 
 
 def test_a_result_says_how_it_was_made(world: World) -> None:

@@ -36,6 +36,11 @@ def runs(shelf: Shelf) -> Block:
     )
     head = ["run", "method", "λ", "seed", "training, s", "probe, s", "evaluation, s", "commit"]
     rows = table(head, _runs(shelf), names=2)
+    state += (
+        " Seconds of training are those of its steps; of probe and evaluation those of the clock, "
+        "with the start of the engine. The machine was busy with other work: they say what it "
+        "took, not how fast it is."
+    )
     commands = table(["run", "commands"], _commands(shelf), names=2)
     return Block("runs", (state, rows, folded("Commands of every run", commands)))
 

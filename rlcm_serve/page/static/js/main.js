@@ -155,7 +155,7 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   byId("main").focus();
 });
-addEventListener("hashchange", route);
 await about();
 replace(byId("main"));
+addEventListener("hashchange", route);
 await route();

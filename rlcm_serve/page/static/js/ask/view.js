@@ -93,7 +93,7 @@ export function mount(root, app) {
         throw Object.assign(/** @type {Error} */ (error), { sofar: shown.run.start ? progress(shown.run) : undefined });
       }
     } catch (error) {
-      if (running === controller) await failed(question, /** @type {Error} */ (error));
+      if (running === controller) await failed(question, extra, /** @type {Error} */ (error));
     } finally {
       if (running === controller) settled(question);
     }
@@ -157,9 +157,10 @@ export function mount(root, app) {
 
   /**
    * @param {Question} question
+   * @param {object} extra further fields of the request, to ask it again as it was
    * @param {Error & { sofar?: string }} error
    */
-  async function failed(question, error) {
+  async function failed(question, extra, error) {
     asked.say("");
     if (wasAborted(error)) {
       const what = error.sofar ? `${error.sofar}. ` : "";
@@ -172,12 +173,12 @@ export function mount(root, app) {
     const problem = error instanceof Problem ? error : new Problem({ title: "The page failed", detail: error.message });
     if (problem.status === 0 || problem.status >= 500) await app.engine.check();
     if (problem.kind === "not-ready" && ["starting", "restarting"].includes(app.engine.now().state)) {
-      ask(question); // waits until it is ready
+      ask(question, extra); // waits until it is ready
       return;
     }
     const remedies = {
       again: (/** @type {any} */ { on_infeasible, ...part }) => ask({ ...question, ...part }, on_infeasible ? { on_infeasible } : {}),
-      key: () => ask(question),
+      key: () => ask(question, extra),
       engine: app.engine,
     };
     replace(notices, trouble(problem, question, remedies, error.sofar));

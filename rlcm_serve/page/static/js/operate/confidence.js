@@ -44,10 +44,11 @@ function inWords({ now, total, calibration, calibration_share: part }) {
   if (total === 0) return "No sample has ended since the start.";
   const ended = `${count(total, "sample")} ended by themselves since the start.`;
   if (!calibration) return `${ended} None was answered under a certificate whose calibration is known here.`;
-  const known = part !== null && part < 0.995 ? ` The calibration speaks of ${percent(part)} of them.` : "";
+  const known = part !== null && part < 0.995 ? ` The calibration speaks of ${percent(part)} of the questions.` : "";
   if (total < FEW) return `${ended} That is too few to compare.${known}`;
+  if (known) return `${ended}${known} The others think on to their end, so that the two cannot be compared by a number.`;
   const apart = now.reduce((sum, amount, bin) => sum + Math.abs(amount / total - (calibration[bin] ?? 0)), 0) / 2;
-  return `${ended} ${number(100 * apart)} of 100 would have to end elsewhere for the two to be alike.${known}`;
+  return `${ended} ${number(100 * apart)} of 100 would have to end elsewhere for the two to be alike.`;
 }
 
 /**

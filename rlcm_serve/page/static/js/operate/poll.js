@@ -32,7 +32,7 @@ export function createPoller({ ask, onData, onProblem }) {
 
   async function turn() {
     const mine = (asking = new AbortController());
-    const late = setTimeout(() => mine.abort("late"), GIVE_UP_MS);
+    const late = setTimeout(() => mine.abort(), GIVE_UP_MS);
     try {
       const data = await ask(mine.signal);
       if (asking !== mine) return;
