@@ -18,7 +18,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: install serve test test-gpu test-load test-statistical test-training check format embedded clean distclean help
+.PHONY: install serve test test-gpu test-load test-page test-statistical test-training check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -53,6 +53,13 @@ test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 
 test-load: $(INSTALLED)  ## let 64 clients at a time ask for a minute, and look for what is lost or leaks (three minutes)
 	@$(BIN)/pytest -m load tests/service $(ARGS)
+
+# Chromium is the system's. The types and axe are npm's: without it, what needs them is left out, and
+# said to be. PAGE_PICTURES names the folder for a picture of every state.
+test-page: $(INSTALLED)  ## look at every state of the page in Chromium, around the real engine (eight minutes)
+	@if command -v npm >/dev/null; then cd page && npm ci --no-audit --no-fund --silent && npm run --silent check && NODE_OPTIONS=--test-reporter=dot npm test --silent; \
+	else echo "npm not found: the page's types, its modules and axe are left out"; fi
+	@$(BIN)/pytest -m page tests/page $(ARGS)
 
 test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)
 	@$(BIN)/pytest -m statistical tests/statistical $(ARGS)

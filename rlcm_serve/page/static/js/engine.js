@@ -62,7 +62,8 @@ async function ask(base) {
     if (response.ok) return { state: "ready", stage: "" };
     const { stage = "" } = await response.json().catch(() => ({}));
     if (stage === "stopping") return { state: "stopping", stage };
-    return { state: /restart/.test(stage) ? "restarting" : "starting", stage };
+    // The stages of a restart begin with its reason: "the engine died: starting vLLM".
+    return { state: /^the engine died/.test(stage) ? "restarting" : "starting", stage };
   } catch {
     return { state: "gone", stage: "" };
   }

@@ -51,7 +51,7 @@ function formula(tex, written, display) {
     .then((katex) => {
       const made = h("span");
       // trust: false keeps links and images out; the DOM is built by KaTeX from its own parse.
-      katex.render(tex, made, { displayMode: display, throwOnError: true, strict: false, trust: false, maxExpand: 200, maxSize: 20 });
+      katex.render(tex, made, { displayMode: display, throwOnError: true, strict: false, trust: false, errorColor: "currentColor", maxExpand: 200, maxSize: 20 });
       replace(node, made);
     })
     .catch(() => {}); // it stays as it is written

@@ -74,6 +74,9 @@ export function lane(sample, terms, size, wake) {
     element.classList.toggle("open", open);
     setText(fold, open ? "Fold" : unfold);
     fold.setAttribute("aria-label", `${open ? "Fold" : "Show all of"} ${name}`);
+    // What scrolls must be reached by keyboard.
+    const scrolls = { tabindex: "0", role: "region", "aria-label": `Text of ${name}` };
+    for (const [key, value] of Object.entries(scrolls)) open ? prose.setAttribute(key, value) : prose.removeAttribute(key);
     drawText();
   }
 

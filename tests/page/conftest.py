@@ -1,0 +1,56 @@
+"""A real Chromium; for most tests a real service and its engine; pictures of every state.
+
+The pictures go to the folder that PAGE_PICTURES names, else below pytest's temporary one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.page.scripted import ScriptedProcess
+from tests.page.visitor import Visitor, Visits, launch
+from tests.served import Served
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    named = os.environ.get("PAGE_PICTURES")
+    folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def visit(chromium: Browser, pictures: Path) -> Iterator[Visits]:
+    """Opens tabs; none of them may complain."""
+    visits = Visits(chromium, pictures)
+    yield visits
+    assert visits.close() == []
+
+
+@pytest.fixture
+def visitor(visit: Visits, served: Served) -> Visitor:
+    """Of the real service."""
+    return visit(served.url)
+
+
+@pytest.fixture(scope="session")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedProcess]:
+    """A service that asks for keys, in a process of its own, around an engine with a script."""
+    process = ScriptedProcess(tmp_path_factory.mktemp("scripted"))
+    process.start()
+    yield process
+    process.kill()

@@ -1,0 +1,109 @@
+"""The whole app around a scripted engine in a process of its own, which can be killed.
+
+`python -m tests.page.scripted FOLDER PORT` serves. The engine is slow enough to be watched, and
+what it writes is what a page must not believe: markup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from calibration import ExitPolicy
+from rlcm_serve.access.caller import Scope
+from rlcm_serve.access.keys import Keys
+from rlcm_serve.core import Checkpoint, Delta, Drawing, Thought, TokenIds
+from rlcm_serve.http_server import HttpServer, listen
+from rlcm_serve.settings import Settings
+from rlcm_serve.store.database import Database
+from tests.rlcm_serve.api.serving import Running
+from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine, certificate
+from tests.served import wait_for
+
+SECONDS_PER_CHECKPOINT = 0.4
+MARKUP = (
+    '<img src="page/none.png" onerror="document.title=1"> <b>bold</b> <script>alert(1)</script> '
+    r"\[ \href{javascript:alert(1)}{x^2} \] $\frac{1}{2} + \text{<i>i</i>}$ & "
+)
+ANSWER = '<a href="#/operate">7</a>'
+
+
+class SlowEngine(ScriptedEngine):
+    """Writes `MARKUP` at every checkpoint, and takes its time."""
+
+    async def think(
+        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
+    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
+        async for event in super().think(prompt, policy, drawing, text=text):
+            if isinstance(event, Delta) and not event.is_answer:
+                await asyncio.sleep(SECONDS_PER_CHECKPOINT)
+                event = replace(event, text=MARKUP if text else "")
+            yield event
+
+
+class ScriptedProcess:
+    """Where it listens, and the key it accepts; both stay the same when it is started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (free,) = listen("127.0.0.1", 0)
+        with free:
+            self._port = int(free.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self._port}"
+        database = Database(_database(folder))
+        self.key, _ = Keys(database).create("a visitor", [Scope.SOLVE])
+        database.close()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Until it is ready."""
+        command = [sys.executable, "-m", "tests.page.scripted", str(self._folder), str(self._port)]
+        with (self._folder / "service.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stderr=log)
+        with httpx.Client(base_url=self.url) as client:
+            wait_for(client, "/readyz", 120)
+
+    def kill(self) -> None:
+        """Without a chance to say anything."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _database(folder: Path) -> str:
+    return f"sqlite:///{folder / 'rlcm.db'}"
+
+
+def _scripts() -> Sequence[Script]:
+    rising = Script(confidences=(0.3, 0.4, 0.6, 0.97), ends_at=None, forced=f"{ANSWER}}}")
+    ending = Script(confidences=(0.3, 0.5), ends_at=90, c_end=0.8, own=rf"\boxed{{{ANSWER}}}")
+    return [rising, ending]
+
+
+def main(folder: Path, port: int) -> None:
+    """Serves, with keys, until it is killed."""
+    file = folder / "certificate.json"
+    certificate({0.05: None, 0.1: ExitPolicy(lambda_high=0.9)}).save(file)
+    settings = Settings(state=folder, auth="on")
+    running = Running(SlowEngine(*_scripts()), folder, [file], settings)
+    running.engine.started.set()
+
+    def build(fail: Any) -> Any:
+        return running.app
+
+    HttpServer(build, _at_once).run(listen("127.0.0.1", port))
+
+
+async def _at_once() -> None:
+    """Nothing has to be waited for at the end."""
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,191 @@
+"""A question from the form to its answer, around the real engine."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import parse_qs
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.page.questions import LONG, SHORT
+from tests.page.visitor import INKED, PATIENCE_MS, Visitor, Visits
+from tests.served import Served
+
+pytestmark = pytest.mark.page
+
+EXITS = {
+    "high": "▲ sure enough",
+    "low": "▼ gave up",
+    "natural": "● finished by itself",
+    "budget": "■ out of budget",
+    "cancelled": "✕ not needed any more",
+}
+WATCH_TEXT = """() => {
+  window.lengths = [];
+  (function look() {
+    const text = document.querySelector(".lane-words")?.textContent.length;
+    if (text && text !== window.lengths.at(-1)) window.lengths.push(text);
+    if (!document.querySelector(".result")) requestAnimationFrame(look);
+  })();
+}"""
+
+
+def test_an_answer_comes_as_the_service_tells_it(visitor: Visitor, served: Served) -> None:
+    visitor.write(LONG, n=4, alpha=0.1)
+    visitor.inspect("ask")
+    visitor.page.evaluate(WATCH_TEXT)
+    with visitor.told() as told:
+        visitor.send()
+        visitor.page.locator(".lane-reading:not(:empty)").first.wait_for(timeout=PATIENCE_MS)
+        visitor.picture("streaming", whole=False)
+        visitor.answered()
+
+    start = next(data for name, data in told if name == "start")
+    samples = [data for name, data in told if name == "sample"]
+    done = next(data for name, data in told if name == "done")
+    assert len(samples) == 4
+    for sample in samples:
+        lane = visitor.page.get_by_role("article", name=f"Sample {sample['sample'] + 1}")
+        shown = " ".join(lane.inner_text().replace("\N{NO-BREAK SPACE}", " ").split())
+        assert EXITS[sample["exit"]] in shown
+        assert f"{sample['reasoning_tokens']} token" in shown
+        assert lane.locator("canvas").evaluate(INKED, "ink") > 20, "there is a curve"
+        said = lane.locator(".lane-curve").get_attribute("aria-label") or ""
+        read = [
+            data["tokens"]
+            for name, data in told
+            if name == "checkpoint" and data["sample"] == sample["sample"]
+        ]
+        assert [int(at) for at in re.findall(r"(\d+): \d\.\d\d", said)] == read
+    assert sum(name == "token" for name, _ in told) > 4
+    lengths = visitor.page.evaluate("window.lengths")
+    assert len(lengths) > 2, "text came bit by bit"
+
+    value = visitor.text(".result-value")
+    assert value == ("∅ declined" if done["abstained"] else done["answer"])
+    promise = visitor.text(".promise")
+    guarantee = start["guarantee"]
+    assert guarantee["alpha_certified"] == 0.1
+    assert guarantee["statement"].split("; this does not cover")[0] in promise
+    link = visitor.page.locator(".promise a")
+    assert link.get_attribute("href") == f"#/trust?id={guarantee['certificate']}"
+    assert "You accepted being wrong in 1 of 10 answered questions." in visitor.text(".result-told")
+    expect(visitor.page.locator(".others tr.mine")).to_have_count(1)
+    counted = next(data for name, data in reversed(told) if name == "vote")
+    assert f"{counted['counted']} of 4 counted" in visitor.text(".watch")
+    visitor.inspect("answered")
+
+    link.click()
+    expect(visitor.page.locator(".trust .badges")).to_contain_text(guarantee["certificate"])
+    visitor.page.go_back()
+    expect(visitor.page.locator(".result")).to_be_visible()
+
+
+def test_one_sample_is_shown_large(visitor: Visitor) -> None:
+    visitor.ask(SHORT, n=1, alpha=0.05)
+    expect(visitor.page.locator(".lane.solo")).to_have_count(1)
+    visitor.inspect("answered-one")
+
+
+def test_many_lanes_stay_usable(visitor: Visitor) -> None:
+    visitor.ask(LONG, n=64, alpha=0.1)
+    lanes = visitor.page.locator(".lane")
+    expect(lanes).to_have_count(64)
+    assert "Without a guarantee." in visitor.text(".promise")
+    fold = visitor.page.get_by_role("button", name="Show all of Sample 64")
+    fold.press("Enter")
+    whole = visitor.page.get_by_role("article", name="Sample 64").locator(".lane-words")
+    expect(whole).not_to_contain_text("…")
+    assert visitor.wider() == 0
+    visitor.inspect("sixty-four")
+
+
+def test_a_link_repeats_a_run_and_the_question_stays_in_the_browser(
+    visit: Visits, served: Served
+) -> None:
+    one, other = visit(served.url), visit(served.url)
+    question = "A dial shows 2. A up 4. B down 5. What does the hushed dial show now?"
+    settings = {"problem": question, "alpha": 0.4, "n": 1, "risk": "error", "vote": "confidence"}
+    one.go()
+    with one.page.expect_request("**/solve") as first:
+        one.write(question, n=1, alpha=0.4, risk="error")
+        one.send()
+    one.answered()
+    address = one.page.url
+    assert address.startswith(f"{served.url}/#/ask?")
+    assert parse_qs(address.split("?", 1)[1]) == {k: [str(v)] for k, v in settings.items()}
+
+    other.go(address.removeprefix(f"{served.url}/"))
+    with other.page.expect_request("**/solve") as second:
+        other.send()
+    other.answered()
+    assert json.loads(first.value.post_data or "") == json.loads(second.value.post_data or "")
+    assert json.loads(first.value.post_data or "").items() >= settings.items()
+
+    asked = [*one.addresses, *other.addresses]
+    assert f"{served.url}/solve" in asked
+    assert not [at for at in asked if "hushed" in at]
+    assert not [at for at in asked if at and not at.startswith((served.url, "about:", "data:"))]
+    assert "hushed" not in served.log.read_text()
+
+
+def test_esc_stops_the_engine(visitor: Visitor, served: Served) -> None:
+    visitor.write(LONG, n=64, alpha=0.1)
+    before = served.client.get("/overview").json()
+    visitor.send()
+    visitor.page.locator(".lane-words:not(:empty)").first.wait_for(timeout=PATIENCE_MS)
+    during = served.client.get("/overview").json()
+    visitor.page.keyboard.press("Escape")
+    assert visitor.notice().inner_text() == "You stopped it"
+    assert during["queue"]["running"] == 1
+    assert during["engine"]["requests"] > 0
+
+    visitor.page.wait_for_timeout(1500)
+    after = served.client.get("/overview").json()
+    assert (after["queue"]["running"], after["engine"]["requests"]) == (0, 0)
+    assert after["questions"]["failures"].get("cancelled", 0) == (
+        before["questions"]["failures"].get("cancelled", 0) + 1
+    )
+    for outcome in ("answered", "abstained"):
+        assert after["questions"][outcome] == before["questions"][outcome]
+    assert "cut off" in visitor.text(".lanes")
+    visitor.inspect("stopped")
+
+    visitor.page.get_by_role("button", name="Ask another").click()
+    expect(visitor.page.get_by_label("Your question")).to_be_focused()
+    expect(visitor.page.get_by_label("Your question")).to_have_value(LONG)
+
+
+def test_an_alpha_that_nothing_keeps_offers_those_that_something_does(
+    visitor: Visitor, served: Served
+) -> None:
+    certificates = served.client.get("/certificates").json()["certificates"]
+    (mine,) = (
+        one
+        for one in certificates
+        if one["active"] and one["risk"] == "selective" and one["procedure"]["n"] == 4
+    )
+    levels = sorted(one["alpha"] for one in mine["levels"] if one["certified"])
+
+    visitor.write(SHORT, n=4, alpha=0.001)
+    visitor.send()
+    assert visitor.notice().inner_text() == "Nothing can keep that risk"
+    buttons = visitor.page.locator(".notices button").all_inner_texts()
+    assert buttons == [
+        *(f"{100 * alpha:.10g}%" for alpha in levels),
+        "Think to the end, without a guarantee",
+    ]
+    visitor.inspect("infeasible")
+
+    visitor.page.locator(".notices button").first.click()
+    visitor.answered()
+    assert f"alpha={levels[0]}" in visitor.page.url
+    expect(visitor.page.locator(".promise a")).to_be_visible()
+    visitor.write(SHORT, n=4, alpha=0.001)
+    visitor.send()
+    visitor.page.get_by_role("button", name="Think to the end").click()
+    visitor.answered()
+    assert visitor.text(".promise").startswith("Without a guarantee.")
+    visitor.inspect("without-a-guarantee")

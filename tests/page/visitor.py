@@ -1,0 +1,242 @@
+"""A visitor of the page: a tab of Chromium, what was asked of it, and what it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Playwright,
+    Request,
+    ViewportSize,
+    expect,
+)
+
+from tests.served import events
+
+AXE = Path(__file__).parents[2] / "page/node_modules/axe-core/axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PATIENCE_MS = 180_000
+"""For what the engine has to do, on a machine that has other things to do."""
+WIDTHS = {360: 740, 1280: 800, 2560: 1300}
+"""Windows in which every state is looked at, CSS pixels."""
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+INKED = """(drawn, name) => {
+  const { width, height } = drawn;
+  const copy = Object.assign(document.createElement("canvas"), { width, height });
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+  context.fillRect(0, 0, 1, 1);
+  const wanted = context.getImageData(0, 0, 1, 1).data.join();
+  context.clearRect(0, 0, width, height);
+  context.drawImage(drawn, 0, 0);
+  const { data } = context.getImageData(0, 0, width, height);
+  let found = 0;
+  for (let at = 0; at < data.length; at += 4) found += data.slice(at, at + 4).join() === wanted;
+  return found;
+}"""
+"""Pixels of a canvas that have exactly the theme's colour of that name, such as "ink"."""
+TAP = """() => {
+  const real = window.fetch;
+  window.told = "";
+  window.fetch = async (...request) => {
+    const response = await real(...request);
+    if (response.url.endsWith("/solve") && response.body) {
+      const reader = response.clone().body.pipeThrough(new TextDecoderStream()).getReader();
+      const read = () => reader.read().then(({ done, value }) => {
+        window.told += value ?? "";
+        if (!done) return read();
+      });
+      read().catch(() => {});
+    }
+    return response;
+  };
+}"""
+"""Keeps a copy of what streams in; Chromium itself keeps none that could be asked for."""
+
+expect.set_options(timeout=30_000)
+
+
+def launch(playwright: Playwright) -> Browser:
+    """The system's Chromium, or the one that CHROMIUM names."""
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if program is None:
+        raise RuntimeError("no chromium: install Debian's package, or name one in CHROMIUM")
+    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+
+@dataclass
+class Visitor:
+    """One tab, with a storage of its own."""
+
+    page: Page
+    url: str
+    pictures: Path
+    complaints: list[str] = field(default_factory=list)
+    """What the page wrote to the console, and its uncaught errors."""
+    addresses: list[str] = field(default_factory=list)
+    """Everything it asked for, and where it said it came from."""
+
+    @property
+    def context(self) -> BrowserContext:
+        return self.page.context
+
+    def go(self, fragment: str = "#/ask") -> None:
+        """Loads the page anew."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.url}/{fragment}")
+        self.page.wait_for_selector("main > section:not([hidden])", timeout=PATIENCE_MS)
+
+    def write(self, problem: str, **settings: object) -> None:
+        """Fills in the form by the address."""
+        self.go("#/ask?" + urlencode({"problem": problem} | settings))
+        expect(self.page.get_by_label("Your question")).to_have_value(problem)
+        expect(self.page.locator("#engine")).to_have_attribute("data-state", "ready")
+
+    def send(self) -> None:
+        self.page.get_by_label("Your question").press("Enter")
+
+    def ask(self, problem: str, **settings: object) -> None:
+        """Until the answer."""
+        self.write(problem, **settings)
+        self.send()
+        self.answered()
+
+    def answered(self) -> None:
+        self.page.wait_for_selector(".result, .notices .bad", timeout=PATIENCE_MS)
+        expect(self.page.locator(".notices")).to_have_text("")
+
+    def notice(self) -> Locator:
+        """What went wrong; the focus is on its heading."""
+        heading = self.page.locator(".notices h2")
+        heading.wait_for(timeout=PATIENCE_MS)
+        return heading
+
+    @contextmanager
+    def told(self) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+        """The events of the stream that is begun within, once it is left."""
+        read: list[tuple[str, dict[str, Any]]] = []
+        self.page.evaluate(TAP)
+        yield read
+        read.extend(events(self.page.evaluate("window.told").splitlines()))
+
+    def picture(self, name: str, *, whole: bool = True) -> None:
+        self.page.screenshot(path=self.pictures / f"{name}.png", full_page=whole, timeout=60_000)
+
+    def inspect(self, name: str) -> None:
+        """Looks at a state that stays: every width, light and dark, and what axe has to say.
+
+        Raises:
+            AssertionError: something is wider than the window, or axe finds a violation.
+        """
+        faults = []
+        for width, height in WIDTHS.items():
+            self.page.set_viewport_size({"width": width, "height": height})
+            for scheme in SCHEMES:
+                self.page.emulate_media(color_scheme=scheme)
+                self.settle()
+                if wider := self.wider():
+                    faults.append(f"{width} {scheme}: wider than the window: {wider}")
+                if width != 2560 or scheme == "light":
+                    self.picture(f"{name}-{width}-{scheme}")
+                if AXE.exists() and width != 2560:
+                    faults += [f"{width} {scheme}: {found}" for found in self.violations()]
+        self.page.set_viewport_size({"width": 1280, "height": WIDTHS[1280]})
+        self.page.emulate_media(color_scheme="light")
+        self.settle()
+        if faults:
+            raise AssertionError(f"{name}:\n" + "\n".join(faults))
+
+    def settle(self) -> None:
+        """Lets what follows a change of the window be drawn."""
+        self.page.evaluate(
+            "() => new Promise((done) => setTimeout(() => requestAnimationFrame(() =>"
+            " requestAnimationFrame(done)), 150))"
+        )
+
+    def wider(self) -> int:
+        """CSS pixels by which the page could be scrolled sideways."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+    def violations(self) -> list[str]:
+        """What axe finds."""
+        # The page's policy forbids scripts of others; the debugger may still bring one.
+        session = self.context.new_cdp_session(self.page)
+        session.send("Runtime.evaluate", {"expression": AXE.read_text()})
+        options = json.dumps({"runOnly": RULES, "resultTypes": ["violations"]})
+        found = self.page.evaluate(f"axe.run(document, {options})")
+        session.detach()
+        return [
+            f"{one['id']}: {node['target']}: {node['failureSummary']}"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
+
+    def focused(self) -> str:
+        """What the keyboard is at: its name, or its text."""
+        return str(
+            self.page.evaluate(
+                "() => { const at = document.activeElement;"
+                " return (at.getAttribute('aria-label') || at.labels?.[0]?.textContent"
+                " || at.textContent || at.tagName).trim() }"
+            )
+        )
+
+    def text(self, selector: str) -> str:
+        """Of what is seen there, with plain spaces."""
+        shown = self.page.locator(selector).first.inner_text()
+        return " ".join(shown.replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+@dataclass
+class Visits:
+    """Opens tabs, and closes them."""
+
+    browser: Browser
+    pictures: Path
+    opened: list[Visitor] = field(default_factory=list)
+
+    def __call__(self, url: str, width: int = 1280, **options: Any) -> Visitor:
+        """A visitor of the service there, who has not come in yet.
+
+        Args:
+            url: of the service.
+            width: of the window, one of `WIDTHS`.
+            options: further ones of Playwright's `new_context`.
+        """
+        size = ViewportSize(width=width, height=WIDTHS[width])
+        page = self.browser.new_context(viewport=size, locale="en", **options).new_page()
+        visitor = Visitor(page, url, self.pictures)
+        page.on("console", lambda message: _note(visitor, message))
+        page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
+        page.on("request", lambda request: _note_request(visitor, request))
+        self.opened.append(visitor)
+        return visitor
+
+    def close(self) -> list[str]:
+        """All tabs; what they complained about."""
+        for visitor in self.opened:
+            visitor.context.close()
+        return [line for visitor in self.opened for line in visitor.complaints]
+
+
+def _note(visitor: Visitor, message: ConsoleMessage) -> None:
+    # The browser itself reports every status from 400 up; those are what some tests are about.
+    if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+        visitor.complaints.append(message.text)
+
+
+def _note_request(visitor: Visitor, request: Request) -> None:
+    visitor.addresses += [request.url, request.headers.get("referer", "")]
