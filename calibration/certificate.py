@@ -15,6 +15,7 @@ from calibration.fingerprint import Fingerprint
 from calibration.fwer import Promise
 from calibration.procedure import Procedure
 from calibration.pvalues import PValue, require_rate
+from calibration.whole_files import write_text
 
 FORMAT = "rlcm-certificate"
 VERSION = 2
@@ -230,9 +231,7 @@ class Certificate:
         """Write the certificate as JSON, whole or not at all; makes its folder if need be."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
-        partial.replace(path)
+        write_text(path, json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -13,6 +13,8 @@ from types import NoneType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from calibration.errors import CertificateError
+from calibration.metrics import ReliabilityBin
+from calibration.whole_files import write_text
 
 FORMAT = "rlcm-exhibit"
 VERSION = 1
@@ -133,17 +135,6 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
-    """Readings with a confidence in [low, high); the last bin includes 1."""
-
-    low: float
-    high: float
-    count: int
-    confidence: float
-    accuracy: float
-
-
-@dataclass(frozen=True, slots=True)
 class Readings:
     """How well a set of readings says what is right; see `calibration.report.findings`."""
 
@@ -152,7 +143,7 @@ class Readings:
     ece: float
     brier: float
     auroc: float | None
-    bins: tuple[Bin, ...]
+    bins: tuple[ReliabilityBin, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +236,7 @@ class Exhibit:
     def save(self, path: Path) -> None:
         """Write it as compact JSON, whole or not at all; makes its folder if need be."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(self.to_text() + "\n", "utf-8")
-        partial.replace(path)
+        write_text(path, self.to_text() + "\n")
 
     def to_text(self) -> str:
         """The JSON as one line."""

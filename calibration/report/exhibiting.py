@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from calibration.defaults import parts_of
 from calibration.evaluation import Evaluation
 from calibration.exhibit import (
     EXIT_EDGES,
-    Bin,
     Captions,
     Exhibit,
     ExhibitedLevel,
@@ -187,7 +187,7 @@ def _readings(found: Reliability) -> Readings:
         brier=_short(found.brier),
         auroc=_maybe(found.auroc),
         bins=tuple(
-            Bin(one.low, one.high, one.count, _short(one.confidence), _short(one.accuracy))
+            replace(one, confidence=_short(one.confidence), accuracy=_short(one.accuracy))
             for one in found.bins
         ),
     )

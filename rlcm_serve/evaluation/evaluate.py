@@ -22,6 +22,7 @@ from calibration.defaults import parts_of
 from calibration.errors import CertificateError
 from calibration.fingerprint import Fingerprint
 from calibration.traces import Traces
+from calibration.whole_files import write_text
 from rlcm_serve.answers import GRADER
 from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.core import RiskName
@@ -44,7 +45,6 @@ from rlcm_serve.evaluation.run_folder import (
     flat,
     plain_manifest,
     write_table,
-    write_text,
 )
 from rlcm_serve.evaluation.sources import ABOUT, Source
 from rlcm_serve.guarantees import find_certificates

@@ -9,20 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calibration.estimates import Estimate
+from calibration.metrics import ReliabilityBin
 
 METRICS = ("ece", "pce", "adaptive_ece", "brier", "nll", "auroc", "aurc", "within_auroc")
 """Names of a source's metrics, in the order of a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Answers with a confidence in [low, high): their number, mean confidence, share right."""
-
-    low: float
-    high: float
-    count: int
-    confidence: float
-    accuracy: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,7 @@ class SourceMeasures:
     reading_tokens: float
     missing: float
     metrics: dict[str, Estimate]
-    bins: tuple[Bin, ...]
+    bins: tuple[ReliabilityBin, ...]
     right: tuple[int, ...]
     wrong: tuple[int, ...]
     mean: float

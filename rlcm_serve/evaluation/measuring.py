@@ -24,7 +24,6 @@ from rlcm_serve.evaluation.measures import (
     METRICS,
     AtBudget,
     BenchmarkMeasures,
-    Bin,
     Marker,
     Part,
     SourceMeasures,
@@ -95,10 +94,7 @@ def _source(recorded: Recorded, source: Source) -> SourceMeasures:
         reading_tokens=recorded.reading_tokens(source),
         missing=recorded.missing(source),
         metrics=estimate_metrics(scored, METRICS),
-        bins=tuple(
-            Bin(b.low, b.high, b.count, b.confidence, b.accuracy)
-            for b in reliability_bins(confidence_R, correct_R)
-        ),
+        bins=reliability_bins(confidence_R, correct_R),
         right=_histogram(confidence_R[correct_R]),
         wrong=_histogram(confidence_R[~correct_R]),
         mean=float(confidence_R.mean()),

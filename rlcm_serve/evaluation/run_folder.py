@@ -19,6 +19,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from calibration.whole_files import write_text
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
 from rlcm_serve.journal import Journal
@@ -240,13 +241,6 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             found[prefix + name] = value
     return found
-
-
-def write_text(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text, "utf-8")
-    partial.replace(path)
 
 
 def write_table(path: Path, table: pa.Table) -> None:

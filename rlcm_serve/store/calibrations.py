@@ -99,17 +99,17 @@ class CalibrationStore:
 
     def latest(self, jobs: int, lines: int) -> list[Calibration]:
         """The latest jobs, the last one first, each with the last lines of its log."""
-        found = []
-        for job in self.all(jobs):
-            with self._database.reading() as session:
+        latest, found = self.all(jobs), []
+        with self._database.reading() as session:
+            for job in latest:
                 last = session.scalars(
                     select(LogRow)
                     .where(LogRow.job == job.number)
                     .order_by(LogRow.number.desc())
                     .limit(lines)
                 ).all()
-            log = tuple(LogLine(line.time, line.text) for line in reversed(last))
-            found.append(replace(job, log=log))
+                log = tuple(LogLine(line.time, line.text) for line in reversed(last))
+                found.append(replace(job, log=log))
         return found
 
     def count(self) -> dict[JobState, int]:

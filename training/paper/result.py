@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from calibration.scores import Scored
+from calibration.whole_files import write_text
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measures import RunMeasures
 
@@ -119,9 +120,7 @@ class Result:
         """Writes `NAME.json`, whole or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
-        unfinished = path.with_suffix(".part")
-        unfinished.write_bytes(msgspec.json.encode(self) + b"\n")
-        unfinished.replace(path)
+        write_text(path, msgspec.json.encode(self).decode() + "\n")
         return path
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from calibration.whole_files import write_text
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.grading import grader_named
 from rlcm_serve.evaluation.loading import load
@@ -66,9 +67,7 @@ class Study:
     def settings(self, run: PaperRun) -> RunSettings:
         """Of a run's training."""
         method = None if run.method == BASE else run.method
-        return RunSettings.load(
-            self.config, method=method, strength=run.strength, seed=run.seed, steps=None
-        )
+        return RunSettings.load(self.config, method=method, strength=run.strength, seed=run.seed)
 
     def is_done(self, run: PaperRun) -> bool:
         """Whether its result is there."""
@@ -313,7 +312,4 @@ def _noted(path: Path, note: dict[str, Any]) -> Iterator[None]:
 
 
 def _write(path: Path, note: dict[str, Any]) -> None:
-    """Whole or not at all."""
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(json.dumps(note) + "\n")
-    unfinished.replace(path)
+    write_text(path, json.dumps(note) + "\n")

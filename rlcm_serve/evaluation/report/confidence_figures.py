@@ -41,26 +41,31 @@ def draw_distributions(benchmark: BenchmarkMeasures) -> Figure:
     columns = _columns(len(benchmark.sources))
     figure, axes = panels(len(benchmark.sources), columns, 1.95 if columns > 2 else 2.6)
     for panel, found in zip(axes, benchmark.sources, strict=True):
-        edges = np.linspace(0, 1, len(found.right) + 1)
-        n_rollouts = max(sum(found.right) + sum(found.wrong), 1)
-        for counts, sign, color, label in (
-            (found.right, 1, BLUE, "right"),
-            (found.wrong, -1, ORANGE, "wrong"),
-        ):
-            share = sign * np.array(counts) / n_rollouts
-            panel.stairs(share, edges, fill=True, color=color, label=label)
-        panel.axhline(0, color=INK, linewidth=0.8)
-        panel.axvline(found.mean, color=INK, linewidth=1.1, linestyle=DASHES, label="mean")
-        panel.axvline(found.median, color=INK, linewidth=1.4, linestyle=DOTS, label="median")
+        draw_distribution(panel, found)
         panel.set_title(title_of(found.source), fontsize=8.5)
-        panel.set_xlim(0, 1)
-        percent_axis(panel, "y", 4)
-        panel.yaxis.set_major_formatter(lambda share, _: rate(abs(round(share, 9))))
-        panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     figure.supxlabel("confidence", fontsize=9)
     figure.supylabel("share of the rollouts", fontsize=9)
     legend(figure, axes)
     return figure
+
+
+def draw_distribution(panel: Axes, found: SourceMeasures) -> None:
+    """One panel of it, without its title."""
+    edges = np.linspace(0, 1, len(found.right) + 1)
+    n_rollouts = max(sum(found.right) + sum(found.wrong), 1)
+    for counts, sign, color, label in (
+        (found.right, 1, BLUE, "right"),
+        (found.wrong, -1, ORANGE, "wrong"),
+    ):
+        share = sign * np.array(counts) / n_rollouts
+        panel.stairs(share, edges, fill=True, color=color, label=label)
+    panel.axhline(0, color=INK, linewidth=0.8)
+    panel.axvline(found.mean, color=INK, linewidth=1.1, linestyle=DASHES, label="mean")
+    panel.axvline(found.median, color=INK, linewidth=1.4, linestyle=DOTS, label="median")
+    panel.set_xlim(0, 1)
+    percent_axis(panel, "y", 4)
+    panel.yaxis.set_major_formatter(lambda share, _: rate(abs(round(share, 9))))
+    panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
 def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:

@@ -22,7 +22,6 @@ from rlcm_serve.evaluation.markers import INDICATORS, PHRASES, Category
 from rlcm_serve.evaluation.measures import (
     AtBudget,
     BenchmarkMeasures,
-    Bin,
     Controlled,
     Frontier,
     Marker,
@@ -231,10 +230,7 @@ def _source(world: World, source: Source) -> SourceMeasures:
             name: Estimate(None) if value is None else world.estimate(value, 0.2)
             for name, value in values.items()
         },
-        bins=tuple(
-            Bin(b.low, b.high, b.count, b.confidence, b.accuracy)
-            for b in reliability_bins(confidence_R, right_R)
-        ),
+        bins=reliability_bins(confidence_R, right_R),
         right=tuple(right.tolist()),
         wrong=tuple(wrong.tolist()),
         mean=float(confidence_R.mean()),

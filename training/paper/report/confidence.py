@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibration.estimates import Estimate
 from calibration.report.captions import Caption
-from calibration.report.ink import BLUE, INK, ORANGE
-from calibration.report.words import rate
 from rlcm_serve.evaluation.markers import Category
-from rlcm_serve.evaluation.measures import Marker, SourceMeasures
-from rlcm_serve.evaluation.report.looks import DASHES, DOTS
+from rlcm_serve.evaluation.measures import Marker
+from rlcm_serve.evaluation.report.confidence_figures import draw_distribution
 from rlcm_serve.evaluation.report.looks import title_of as source_title
-from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
+from rlcm_serve.evaluation.report.panels import legend, panels
 from rlcm_serve.evaluation.report.section import Plate
 from rlcm_serve.evaluation.report.voiced import TITLES as CATEGORIES
 from rlcm_serve.evaluation.report.words import number, share
@@ -75,31 +71,12 @@ def draw_distributions(shelf: Shelf, methods: Sequence[str]) -> Figure:
     figure, axes = panels(len(methods), 3, 1.95)
     for panel, method in zip(axes, methods, strict=True):
         if result := shelf.first(method):
-            _draw(panel, source_of(result))
+            draw_distribution(panel, source_of(result))
             panel.set_title(f"{title_of(method)} ({source_title(result.source)})", fontsize=8.5)
     figure.supxlabel("confidence", fontsize=9)
     figure.supylabel("share of the rollouts", fontsize=9)
     legend(figure, axes)
     return figure
-
-
-def _draw(panel: Axes, found: SourceMeasures) -> None:
-    """The right upwards, the wrong downwards."""
-    edges = np.linspace(0, 1, len(found.right) + 1)
-    n_rollouts = max(sum(found.right) + sum(found.wrong), 1)
-    for counts, sign, color, label in (
-        (found.right, 1, BLUE, "right"),
-        (found.wrong, -1, ORANGE, "wrong"),
-    ):
-        shares = sign * np.array(counts) / n_rollouts
-        panel.stairs(shares, edges, fill=True, color=color, label=label)
-    panel.axhline(0, color=INK, linewidth=0.8)
-    panel.axvline(found.mean, color=INK, linewidth=1.1, linestyle=DASHES, label="mean")
-    panel.axvline(found.median, color=INK, linewidth=1.4, linestyle=DOTS, label="median")
-    panel.set_xlim(0, 1)
-    percent_axis(panel, "y", 4)
-    panel.yaxis.set_major_formatter(lambda value, _: rate(abs(round(value, 9))))
-    panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
 def _rows(shelf: Shelf) -> Iterator[list[str]]:
