@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from calibration import Certificate, CertifiedLevel, Level
 from calibration.exhibit import EXIT_EDGES, Exhibit
@@ -155,26 +156,33 @@ def _saved(readout: Readout) -> SavedSoFar:
 def _confidence(
     readout: Readout, certificates: Sequence[Certificate], exhibits: Mapping[str, Exhibit]
 ) -> ConfidenceNow:
-    *counts, beyond = readout.histogram("rlcm_sample_confidence")
-    counts[-1] += beyond  # none, of a confidence
-    mixed, questions = np.zeros(len(counts)), 0
+    comparable = np.zeros(len(EXIT_EDGES) - 1, dtype=int)
+    expected = np.zeros(len(EXIT_EDGES) - 1)
     for certificate in certificates:
+        exhibit = exhibits.get(certificate.id)
+        if exhibit is None:
+            continue
+        comparable += _confidences(readout, certificate=certificate.id)
         for level in certificate.levels:
-            exhibit = exhibits.get(certificate.id)
-            expected = exhibit and exhibit.confidence_at(level.alpha)
             served = _served(readout, certificate, level)
-            if expected and served:
+            found = exhibit.confidence_at(level.alpha)
+            if served and found:
                 weight = served * certificate.procedure.samples
-                mixed += weight * np.array(expected) / sum(expected)
-                questions += served
-    solved = readout.total("rlcm_questions_total")
+                expected += weight * np.array(found) / sum(found)
+    now = _confidences(readout)
+    is_known = bool(comparable.any() and expected.any())
     return ConfidenceNow(
         edges=EXIT_EDGES,
-        now=tuple(counts),
-        total=sum(counts),
-        calibration=tuple((mixed / mixed.sum()).tolist()) if questions else None,
-        calibration_share=questions / solved if questions else None,
+        now=tuple(now.tolist()),
+        comparable=tuple(comparable.tolist()) if is_known else None,
+        calibration=tuple((expected / expected.sum()).tolist()) if is_known else None,
     )
+
+
+def _confidences(readout: Readout, **labels: str) -> npt.NDArray[np.int_]:
+    *counts, beyond = readout.histogram("rlcm_sample_confidence", **labels)
+    counts[-1] += beyond  # none, of a confidence
+    return np.array(counts)
 
 
 def _certificate(certificate: Certificate, readout: Readout, has_exhibit: bool) -> CertificateNow:

@@ -14,6 +14,8 @@ from rlcm_serve.telemetry.request_metrics import SECONDS
 SHARES = EXIT_EDGES[1:]
 """The bins of confidences are those in which exhibits have what calibration gave."""
 CANCELLED = "cancelled"
+NO_CERTIFICATE = ""
+"""Label of what was served without a guarantee."""
 TOKEN_KINDS = ("prompt", "cached_prompt", "reasoning", "answer", "suffix", "discarded", CANCELLED)
 
 
@@ -119,27 +121,32 @@ class _Samples:
         )
         for reason in (*ExitReason, CANCELLED):
             self.exits.labels(str(reason))
-        self.confidence = Histogram(
+        self.confidences = Histogram(
             "rlcm_sample_confidence",
-            "The probe's reading at which a sample ended, of answered and unanswered ones alike.",
+            "The probe's reading at which a sample ended, of answered and unanswered ones alike, "
+            "by the certificate its question was served under, empty without a guarantee.",
+            ("certificate",),
             buckets=SHARES,
             registry=registry,
         )
+        self.confidences.labels(NO_CERTIFICATE)
         self.broken_readings = Counter(
             "rlcm_broken_readings", "Samples whose last reading was no number.", registry=registry
         )
 
     def count(self, solution: Solution) -> None:
         self.exits.labels(CANCELLED).inc(len(solution.cancelled))
+        promised = solution.guarantee
+        certificate = NO_CERTIFICATE if promised is None else promised.certificate
         for sample in solution.finished:
-            self._count_one(sample)
+            self._count_one(sample, certificate)
 
-    def _count_one(self, sample: Sample) -> None:
+    def _count_one(self, sample: Sample, certificate: str) -> None:
         self.exits.labels(str(sample.thought.exit)).inc()
         if math.isnan(sample.thought.confidence):
             self.broken_readings.inc()
         else:
-            self.confidence.observe(sample.thought.confidence)
+            self.confidences.labels(certificate).observe(sample.thought.confidence)
 
 
 class _Tokens:

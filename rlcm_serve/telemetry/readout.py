@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -50,11 +49,14 @@ class Readout:
         """The counts of a family with one label."""
         return {value: round(count) for (value,), count in self.by(name, label).items()}
 
-    def histogram(self, name: str) -> tuple[int, ...]:
-        """What a histogram without labels counted in each bucket, the last of which has no end."""
-        up_to = {
-            math.inf if bound == "+Inf" else float(bound): round(count)
-            for (bound,), count in self.by(f"{name}_bucket", "le").items()
-        }
-        counts = [up_to[bound] for bound in sorted(up_to)]
+    def histogram(self, name: str, **labels: str) -> tuple[int, ...]:
+        """What histograms of that name and with these labels counted in each bucket together.
+
+        The last bucket has no end.
+        """
+        bounds = {bound for (bound,) in self.by(f"{name}_bucket", "le")}
+        counts = [
+            round(self.total(f"{name}_bucket", **labels, le=bound))
+            for bound in sorted(bounds, key=float)
+        ]
         return tuple(count - before for count, before in zip(counts, [0, *counts], strict=False))

@@ -111,21 +111,20 @@ class ConfidenceNow(Wire):
         tuple[int, ...],
         Field(description="Samples in each bin, since the start.", examples=[[3, 1, 0]]),
     ]
-    total: Annotated[int, Field(description="Their sum.", examples=[253])]
+    comparable: Annotated[
+        tuple[int, ...] | None,
+        Field(
+            description="Of these, the samples of questions that were served under a certificate "
+            "with an exhibit; null while there are none.",
+            examples=[[2, 1, 0]],
+        ),
+    ]
     calibration: Annotated[
         tuple[float, ...] | None,
         Field(
-            description="Share of the calibration problems in each bin, under the levels that "
-            "questions were served under and weighted by their samples; null while there are none "
-            "with an exhibit.",
+            description="Share of the calibration samples in each bin, under the levels that "
+            "these were served under, weighted alike; null with them.",
             examples=[[0.012, 0.004]],
-        ),
-    ]
-    calibration_share: Annotated[
-        float | None,
-        Field(
-            description="Share of the questions that this speaks for; null with it.",
-            examples=[0.98],
         ),
     ]
 
@@ -252,9 +251,7 @@ class OverviewBody(Wire):
         dict[str, int],
         Field(description="Samples by why they stopped.", examples=[{"high": 210, "low": 12}]),
     ]
-    confidence: Annotated[
-        ConfidenceNow, Field(description="At exit.", examples=[{"now": [3, 1], "total": 4}])
-    ]
+    confidence: Annotated[ConfidenceNow, Field(description="At exit.", examples=[{"now": [3, 1]}])]
     certificates: Annotated[
         list[CertificateNow], Field(description="In force.", examples=[[_CERTIFICATE_EXAMPLE]])
     ]

@@ -81,7 +81,8 @@ def test_samples_are_counted_by_exit_and_confidence() -> None:
     metrics = Metrics()
     broken = sample(ExitReason.BUDGET, float("nan"))
     metrics.solved(QUESTION, solution(), 1.0)
-    metrics.solved(QUESTION, solution(sample(ExitReason.LOW, 0.04), broken), 1.0)
+    without = solution(sample(ExitReason.LOW, 0.04), broken, guarantee=None)
+    metrics.solved(QUESTION, without, 1.0)
     page = Page(metrics)
     assert page.labelled("rlcm_exits", "reason") == {
         "high": 1,
@@ -90,9 +91,10 @@ def test_samples_are_counted_by_exit_and_confidence() -> None:
         "low": 1,
         "budget": 1,
     }
-    assert page("rlcm_sample_confidence_count") == 3
-    assert page("rlcm_sample_confidence_bucket", le="0.05") == 1
-    assert page("rlcm_sample_confidence_bucket", le="0.65") == 2
+    assert page("rlcm_sample_confidence_count", certificate="c0") == 2
+    assert page("rlcm_sample_confidence_count", certificate="") == 1
+    assert page("rlcm_sample_confidence_bucket", certificate="", le="0.05") == 1
+    assert page("rlcm_sample_confidence_bucket", certificate="c0", le="0.65") == 1
     assert page("rlcm_broken_readings_total") == 1
 
 

@@ -3,7 +3,7 @@ import time
 from calibration import ExitReason
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.question_metrics import SHARES
-from tests.rlcm_serve.telemetry.solutions import QUESTION, sample, solution
+from tests.rlcm_serve.telemetry.solutions import PROMISED, QUESTION, sample, solution
 
 
 def test_it_has_the_numbers_of_the_page() -> None:
@@ -30,6 +30,21 @@ def test_a_histogram_is_counted_bucket_by_bucket() -> None:
     assert len(counts) == len(SHARES) + 1
     found = {place: count for place, count in enumerate(counts) if count}
     assert found == {0: 2, 1: 1, SHARES.index(0.9): 1, SHARES.index(1.0): 1}
+
+
+def test_histograms_are_counted_together_or_apart() -> None:
+    metrics = Metrics()
+    for guarantee in (PROMISED, PROMISED, None):
+        drawn = sample(ExitReason.HIGH, 0.03)
+        metrics.solved(QUESTION, solution(drawn, guarantee=guarantee), 1.0)
+    read = metrics.readout()
+    first, *_ = read.histogram("rlcm_sample_confidence")
+    assert first == 3
+    apart = {
+        name: read.histogram("rlcm_sample_confidence", certificate=name)[0]
+        for name in ("c0", "", "another")
+    }
+    assert apart == {"c0": 2, "": 1, "another": 0}
 
 
 def test_it_says_for_how_long_it_has_counted() -> None:

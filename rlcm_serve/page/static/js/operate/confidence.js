@@ -27,7 +27,7 @@ export function confidenceSection() {
     update({ confidence }) {
       setText(words, inWords(confidence));
       const settings = settingsOf(confidence);
-      root.hidden = confidence.total === 0;
+      root.hidden = sum(confidence.now) === 0;
       if (drawn && settings.series.length !== series) {
         drawn.destroy();
         drawn = null;
@@ -40,22 +40,30 @@ export function confidenceSection() {
 }
 
 /** @param {Overview["confidence"]} confidence */
-function inWords({ now, total, calibration, calibration_share: part }) {
-  if (total === 0) return "No sample has ended since the start.";
-  const ended = `${count(total, "sample")} ended by themselves since the start.`;
-  if (!calibration) return `${ended} None was answered under a certificate whose calibration is known here.`;
-  const known = part !== null && part < 0.995 ? ` The calibration speaks of ${percent(part)} of the questions.` : "";
-  if (total < FEW) return `${ended} That is too few to compare.${known}`;
-  if (known) return `${ended}${known} The others think on to their end, so that the two cannot be compared by a number.`;
-  const apart = now.reduce((sum, amount, bin) => sum + Math.abs(amount / total - (calibration[bin] ?? 0)), 0) / 2;
-  return `${ended} ${number(100 * apart)} of 100 would have to end elsewhere for the two to be alike.`;
+function inWords({ now, comparable, calibration }) {
+  const all = sum(now);
+  if (all === 0) return "No sample has ended since the start.";
+  const ended = `${count(all, "sample")} ended since the start.`;
+  if (!comparable || !calibration) return `${ended} None was of a question served under a certificate whose calibration is known here.`;
+  const total = sum(comparable);
+  const shown = total < all ? ` Shown are the ${number(total)} of questions served under a certificate whose calibration is known here.` : "";
+  if (total < FEW) return `${ended}${shown} That is too few to compare.`;
+  const apart = sum(comparable.map((amount, bin) => Math.abs(amount / total - (calibration[bin] ?? 0)))) / 2;
+  return `${ended}${shown} ${number(100 * apart)} of 100 would have to end elsewhere for the two to be alike.`;
+}
+
+/** @param {number[]} amounts */
+function sum(amounts) {
+  return amounts.reduce((all, amount) => all + amount, 0);
 }
 
 /**
  * @param {Overview["confidence"]} confidence
  * @returns {import("../charts.js").ChartSettings}
  */
-function settingsOf({ edges, now, total, calibration }) {
+function settingsOf({ edges, now: all, comparable, calibration }) {
+  const now = comparable ?? all;
+  const total = sum(now);
   const middles = now.map((_, bin) => ((edges[bin] ?? 0) + (edges[bin + 1] ?? 1)) / 2);
   const shares = now.map((amount) => (total ? amount / total : 0));
   const top = Math.max(0.05, ...shares, ...(calibration ?? []));

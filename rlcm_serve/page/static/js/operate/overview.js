@@ -26,8 +26,8 @@
  * @property {{ full_budget_tokens: number, saved_tokens: number, over_tokens: number,
  *   share: number | null }} saved
  * @property {Record<string, number>} exits
- * @property {{ edges: number[], now: number[], total: number, calibration: number[] | null,
- *   calibration_share: number | null }} confidence
+ * @property {{ edges: number[], now: number[], comparable: number[] | null,
+ *   calibration: number[] | null }} confidence
  * @property {InForce[]} certificates
  * @property {Job[]} jobs
  * @property {string | null} jobs_error
