@@ -38,18 +38,12 @@ def sent(visitor: Visitor) -> dict[str, int]:
     return sizes
 
 
-def note(visitor: Visitor, figure: str) -> None:
-    """Keeps a figure beside the pictures."""
-    with (visitor.pictures / "weight.txt").open("a") as file:
-        file.write(f"{figure}\n")
-
-
 def test_the_first_screen_is_small(visitor: Visitor) -> None:
     sizes = sent(visitor)
     visitor.go()
     visitor.page.wait_for_load_state("networkidle")
     assert sizes["/page/js/main.js"] > 1000
-    note(visitor, f"first screen: {sum(sizes.values()):,} bytes in {len(sizes)} files")
+    visitor.note(f"first screen: {sum(sizes.values()):,} bytes in {len(sizes)} files")
     assert sum(sizes.values()) < MOST_BYTES
     assert not [path for path in sizes if "katex" in path], "it comes with the first formula"
 
@@ -63,7 +57,7 @@ def test_everything_together_is_small(visitor: Visitor) -> None:
         visitor.page.locator(f"nav a[data-view={view}]").click()
         visitor.page.locator(f"section.{view} canvas").first.wait_for()
     page = sum(size for path, size in sizes.items() if path == "/" or path.startswith("/page/"))
-    note(visitor, f"every view: {page:,} bytes")
+    visitor.note(f"every view: {page:,} bytes")
     assert page < MOST_BYTES
 
 
@@ -78,5 +72,5 @@ def test_something_is_seen_at_once(visit: Visits, served: Served) -> None:
         # The best of them: what the page takes, not what else the machine does.
         if times[-1] < FIRST_PAINT_MS:
             break
-    note(visitor, f"first contentful paint: {', '.join(f'{time:.0f} ms' for time in times)}")
+    visitor.note(f"first contentful paint: {', '.join(f'{time:.0f} ms' for time in times)}")
     assert min(times) < FIRST_PAINT_MS, times

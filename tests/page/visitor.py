@@ -135,6 +135,11 @@ class Visitor:
     def picture(self, name: str, *, whole: bool = True) -> None:
         self.page.screenshot(path=self.pictures / f"{name}.png", full_page=whole, timeout=60_000)
 
+    def note(self, figure: str) -> None:
+        """Keeps a figure beside the pictures."""
+        with (self.pictures / "figures.txt").open("a") as file:
+            file.write(f"{figure}\n")
+
     def inspect(self, name: str) -> None:
         """Looks at a state that stays: every width, light and dark, and what axe has to say.
 

@@ -212,7 +212,10 @@ export function mount(root, app) {
     if (!running) warmUp();
   }
 
-  learn();
+  // Which certificates are in force is known once the engine is.
+  app.engine.subscribe(({ state }) => {
+    if (state === "ready") learn();
+  });
   // Safari has no idle callbacks.
   if ("requestIdleCallback" in globalThis) requestIdleCallback(prepare);
   else setTimeout(prepare, 500);
