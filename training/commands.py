@@ -90,6 +90,9 @@ def probe(
 def rl(
     config: Annotated[Path, typer.Option(help="TOML of the run: configs/ has some.")],
     out: Annotated[Path, typer.Option(help="Folder for the policy and its checkpoints.")],
+    model: Annotated[
+        str | None, typer.Option(help="To begin with, in place of the one that the TOML names.")
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(help="grpo, rlcm, final-brier, final-margin, process-brier, rlcr or c2gspg."),
@@ -108,7 +111,9 @@ def rl(
     from training.rl.run import train
     from training.rl.settings import RunSettings
 
-    settings = RunSettings.load(config, method=method, strength=strength, steps=steps, seed=seed)
+    settings = RunSettings.load(
+        config, model=model, method=method, strength=strength, steps=steps, seed=seed
+    )
     if threads is not None:
         torch.set_num_threads(threads)
     console = Console()

@@ -18,23 +18,27 @@ from rlcm_serve.prompts import THINK_BEGIN, THINK_END
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-EMBEDDED_MODEL = Path(__file__).parent.parent / "models" / "embedded"
+_SHIPPED = Path(__file__).parent.parent / "models"
+EMBEDDED_MODEL = _SHIPPED / "embedded"
 """The model that ships with the service."""
+WARM_START = _SHIPPED / "embedded-sft"
+"""What it was before reinforcement learning; it ships for training, and has no certificates."""
+_SHIPPED_MODELS = {folder.name: folder for folder in (EMBEDDED_MODEL, WARM_START)}
 
 _RESERVED_NAME = re.compile(r"reserved|unused|<\|?extra_\d+\|?>|placeholder", re.IGNORECASE)
 _TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
 
 
 def resolve_model(name: str) -> Path:
-    """The model's folder: `embedded`, a folder on this machine, or a snapshot of a hub's model.
+    """The model's folder: a shipped model's, one on this machine, or a snapshot of a hub's model.
 
-    A name that is a folder here never asks a hub.
+    `embedded` and `embedded-sft` are shipped. Another name that is a folder here never asks a hub.
 
     Raises:
         ModelRefused: there is no such folder, and no hub that has it can be reached.
     """
-    if name == "embedded":
-        return EMBEDDED_MODEL
+    if name in _SHIPPED_MODELS:
+        return _SHIPPED_MODELS[name]
     if Path(name).is_dir():
         return Path(name)
     if name.startswith((".", "/", "~")) or name.count("/") != 1:

@@ -143,7 +143,7 @@ class RunSettings:
         trainer: further fields of TRL's `GRPOConfig`.
     """
 
-    model: str = "embedded"
+    model: str = "embedded-sft"
     method: str = "rlcm"
     strength: float | None = None
     steps: int = 600

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcm_serve.engine.model_files import (
     EMBEDDED_MODEL,
+    WARM_START,
     ModelFiles,
     chat_template_digest,
     resolve_model,
@@ -57,8 +58,9 @@ def a_tokenizer(words: int, *added: str) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def test_embedded_is_the_model_that_ships(no_hub: list[str]) -> None:
+def test_shipped_models_have_names(no_hub: list[str]) -> None:
     assert resolve_model("embedded") == EMBEDDED_MODEL
+    assert resolve_model("embedded-sft") == WARM_START
     assert no_hub == []
 
 

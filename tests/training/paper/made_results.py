@@ -97,7 +97,7 @@ def _stage(command: str, seconds: float) -> Stage:
 
 def _settings(run: PaperRun) -> dict[str, Any]:
     return {
-        "model": "embedded",
+        "model": "embedded-sft",
         "method": run.method,
         "steps": STEPS,
         "data": {"source": "embedded"},

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.training
 
 RLCM = Path(sys.executable).parent / "rlcm"
 CONFIG = """
-model = "embedded"
+model = "embedded-sft"
 steps = {steps}
 save_steps = {save_steps}
 [data]
