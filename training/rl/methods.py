@@ -100,6 +100,7 @@ METHODS = {
             "c2gspg",
             "C²GSPG",
             (_ANSWER,),
+            strength=0.01,
             confidence=Source.SEQUENCE_PROBABILITY,
             is_sequence_level=True,
             is_regularised=True,

@@ -151,7 +151,7 @@ def test_incomplete_results_are_said_and_drawn(
     assert block(page, "claims").count("**not run yet**") > 5
 
 
-@pytest.mark.parametrize("name", ["base-2", "final-brier-0.1-0", "rlcr-3-0", "c2gspg-0.1-0"])
+@pytest.mark.parametrize("name", ["base-2", "final-brier-0.1-0", "rlcr-3-0", "c2gspg-0.01-0"])
 def test_a_single_result_makes_a_page(tmp_path: Path, name: str) -> None:
     result = made_result(run_named(name), 8)
     page = write_report(keep(tmp_path / "r", [result]), tmp_path / "paper.md")

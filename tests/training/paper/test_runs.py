@@ -35,7 +35,7 @@ def test_the_runs_are_those_of_the_papers_tables() -> None:
 
 def test_what_the_claims_rest_on_comes_first() -> None:
     assert [run.name for run in paper_runs()[:5]] == [
-        "base-0", "grpo-0", "rlcr-1-0", "c2gspg-0.1-0", "rlcm-0.1-0",
+        "base-0", "grpo-0", "rlcr-1-0", "c2gspg-0.01-0", "rlcm-0.1-0",
     ]  # fmt: skip
 
 
@@ -56,5 +56,5 @@ def test_an_unknown_name_is_refused_with_those_there_are(name: str) -> None:
 
 def test_votes_take_more_rollouts_than_the_rest() -> None:
     voting = {run.name for run in paper_runs() if run.rollouts == VOTING_ROLLOUTS}
-    assert voting == {"base-0", "grpo-0", "rlcr-1-0", "c2gspg-0.1-0", "rlcm-0.1-0"}
+    assert voting == {"base-0", "grpo-0", "rlcr-1-0", "c2gspg-0.01-0", "rlcm-0.1-0"}
     assert {run.rollouts for run in paper_runs() if run.name not in voting} == {ROLLOUTS}

@@ -102,7 +102,7 @@ def finished(world: World, name: str) -> Result:
         ("grpo-0", ["train rl", "train probe", "eval --data"]),
         ("rlcm-0.1-0", ["train rl", "eval --data"]),
         ("rlcr-1-0", ["train rl", "eval --data"]),
-        ("c2gspg-0.1-0", ["train rl", "eval --data"]),
+        ("c2gspg-0.01-0", ["train rl", "eval --data"]),
     ],
 )
 def test_a_post_hoc_probe_is_fitted_where_none_was_trained_beside(
@@ -218,7 +218,7 @@ def test_curves_are_those_that_every_step_has_in_five_digits(world: World) -> No
 
 
 def test_of_all_sources_only_the_runs_own_is_kept(world: World) -> None:
-    result = finished(world, "c2gspg-0.1-0")
+    result = finished(world, "c2gspg-0.01-0")
     (benchmark,) = result.measures.benchmarks
     assert {each.source for each in benchmark.sources} == {Source.SEQUENCE_PROBABILITY}
     assert {each.source for each in benchmark.controlled} == {Source.SEQUENCE_PROBABILITY}
@@ -231,7 +231,7 @@ def test_of_all_sources_only_the_runs_own_is_kept(world: World) -> None:
     [
         ("base-0", "probe", None),
         ("rlcr-1-0", "verbalised", " Say how confident you are."),
-        ("c2gspg-0.1-0", "sequence-probability", None),
+        ("c2gspg-0.01-0", "sequence-probability", None),
     ],
 )
 def test_an_evaluation_asks_for_the_methods_own_confidence(

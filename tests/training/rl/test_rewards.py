@@ -138,7 +138,7 @@ FULL = Judged(True, True, 0.7, (1.0, 0.0), (0.9, 0.2), 0.8)
         ("process-brier", 0.1, 1 - 0.1 * (0.01 + 0.04) / 2),
         ("rlcr", 1.0, 1 + 1 + (1 - 0.09)),
         ("rlcr", 0.2, 1 + 1 + 0.2 * (1 - 0.09)),
-        ("c2gspg", 0.1, 1.0),
+        ("c2gspg", 0.01, 1.0),
     ],
 )
 def test_each_methods_whole_reward(name: str, strength: float, expected: float) -> None:
