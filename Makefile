@@ -54,11 +54,11 @@ test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 test-load: $(INSTALLED)  ## let 64 clients at a time ask for a minute, and look for what is lost or leaks (three minutes)
 	@$(BIN)/pytest -m load tests/service $(ARGS)
 
-# Chromium is the system's. The types and axe are npm's: without it, what needs them is left out, and
-# said to be. PAGE_PICTURES names the folder for a picture of every state.
+# Chromium is the system's. The types and axe, which every state is held against, are npm's.
+# PAGE_PICTURES names the folder for a picture of every state.
 test-page: $(INSTALLED)  ## look at every state of the page in Chromium, around the real engine (eight minutes)
-	@if command -v npm >/dev/null; then cd page && npm ci --no-audit --no-fund --silent && npm run --silent check && NODE_OPTIONS=--test-reporter=dot npm test --silent; \
-	else echo "npm not found: the page's types, its modules and axe are left out"; fi
+	@command -v npm >/dev/null || { echo "npm not found: install Node.js with it, for the page's types, its modules and axe"; exit 1; }
+	@cd page && npm ci --no-audit --no-fund --silent && npm run --silent check && NODE_OPTIONS=--test-reporter=dot npm test --silent
 	@$(BIN)/pytest -m page tests/page $(ARGS)
 
 test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)

@@ -18,6 +18,7 @@ from calibration.whole_files import write_text
 
 FORMAT = "rlcm-exhibit"
 VERSION = 1
+HEAD = ("format", "version")
 EXIT_BINS = 20
 EXIT_EDGES = tuple(round(number / EXIT_BINS, 2) for number in range(EXIT_BINS + 1))
 """Edges of the bins of confidences at exit: each bin is (low, high], and the first includes 0."""
@@ -224,7 +225,7 @@ class Exhibit:
                 f"exhibit version {values.get('version')!r} is unknown, this release reads "
                 f"{VERSION}: make it again with `rlcm exhibit`"
             )
-        content = {name: value for name, value in values.items() if name in cls.__slots__}
+        content = {name: value for name, value in values.items() if name not in HEAD}
         try:
             exhibit: Self = _read(cls, content)
         except (AttributeError, TypeError, ValueError) as error:

@@ -50,11 +50,15 @@ class EngineDead(RlcmError):
 
 
 class NotReady(RlcmError):
-    """No question can be answered yet; `stage` says how far the start has come."""
+    """No question can be answered yet; `stage` says how far the start has come.
 
-    def __init__(self, stage: str) -> None:
+    `state` says it in one word, where that is known: see `rlcm_serve.api.standing`.
+    """
+
+    def __init__(self, stage: str, state: str | None = None) -> None:
         super().__init__(f"the service is not ready: {stage}")
         self.stage = stage
+        self.state = state
 
 
 class RequestRefused(RlcmError):

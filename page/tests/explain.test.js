@@ -33,6 +33,14 @@ test("a natural end says what an answer needed", () => {
   assert.match(kept, /with a confidence of 0\.72, and an answer needs 0\.70\.$/);
 });
 
+test("a reading is held against its threshold as it was read, not as it is written", () => {
+  const needs = { ...start, policy: { ...policy, lambda_answer: 0.705 } };
+  const unread = solution([sample("natural", 492, { answer: null, confidence: 0.707 })], declined);
+  assert.match(plain(explain(question, needs, unread)), /after 492 of 960 tokens, without an answer that can be read\.$/);
+  const below = solution([sample("natural", 492, { answer: null, confidence: 0.7049 })], declined);
+  assert.match(plain(explain(question, needs, below)), /a confidence of 0\.704\. An answer needs 0\.705, so it declines/);
+});
+
 test("a level that was passed over is named", () => {
   const lower = { ...start, guarantee: { ...guarantee, alpha_requested: 0.15 } };
   assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /certified is 10%, so it kept to that/);

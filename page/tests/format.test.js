@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { confidence, count, duration, frequency, list, percent, threshold } from "../../rlcm_serve/page/static/js/format.js";
+import { confidence, count, decimalsOf, duration, frequency, list, percent, sentence, threshold } from "../../rlcm_serve/page/static/js/format.js";
 
 test("a share never rounds to none or all of it", () => {
   assert.equal(percent(0.1), "10%");
@@ -26,6 +26,15 @@ test("a threshold keeps its decimals", () => {
   assert.equal(threshold(0.9755), "0.9755");
 });
 
+test("a reading has the decimals of the thresholds beside it, so that its side is seen", () => {
+  assert.equal(decimalsOf([0.4, 0.75]), 2);
+  assert.equal(decimalsOf([0.4, 0.9839, 0]), 4);
+  assert.equal(decimalsOf([0.06749999999999999]), 4);
+  assert.equal(decimalsOf([]), 2);
+  assert.equal(confidence(0.985, decimalsOf([0.9839])), "0.9850");
+  assert.equal(confidence(0.98389, decimalsOf([0.9839])), "0.9838");
+});
+
 test("a risk is a frequency", () => {
   assert.equal(frequency(0.1), "1 of 10");
   assert.equal(frequency(0.05), "1 of 20");
@@ -42,4 +51,11 @@ test("numbers have units, and nouns their number", () => {
   assert.equal(duration(7300), "2\u00a0h 1\u00a0min");
   assert.equal(list(["a", "b", "c"]), "a, b and c");
   assert.equal(list([]), "");
+});
+
+test("what the service says is a sentence, and what is one already stays as it is", () => {
+  assert.equal(sentence("the queue is full (8 wait)"), "The queue is full (8 wait).");
+  assert.equal(sentence("Ask at one of them:"), "Ask at one of them:");
+  assert.equal(sentence("Enough."), "Enough.");
+  assert.equal(sentence(""), "");
 });

@@ -1,19 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { certificateFor, certifiedSamples, servedLevel } from "../../rlcm_serve/page/static/js/ask/levels.js";
+import { certificateFor, certificateOf, certifiedSamples, servedLevel, usualTokens } from "../../rlcm_serve/page/static/js/ask/levels.js";
 import { DEFAULTS, fragmentOf, questionOf } from "../../rlcm_serve/page/static/js/ask/question.js";
 import { parseFragment, writeFragment } from "../../rlcm_serve/page/static/js/fragment.js";
 
 test("a question comes back from its fragment as it was", () => {
-  const question = { problem: "a & b? #ü 100%\nsecond = line", alpha: 0.05, n: 8, risk: "regret", vote: "majority" };
+  const question = { problem: "a & b? #ü 100%\nsecond = line", alpha: 0.05, n: 8, risk: "regret", vote: "majority", on_infeasible: "full_budget" };
   const { view, params } = parseFragment(fragmentOf(question));
   assert.equal(view, "ask");
   assert.deepEqual(questionOf(params), question);
 });
 
+test("a fragment does not say what goes without saying", () => {
+  assert.equal(fragmentOf(DEFAULTS), "#/ask?alpha=0.1&n=4&risk=selective&vote=confidence");
+});
+
 test("what a fragment cannot mean is as by default", () => {
-  assert.deepEqual(questionOf(new URLSearchParams("alpha=7&n=900&risk=x&vote=y")), DEFAULTS);
+  assert.deepEqual(questionOf(new URLSearchParams("alpha=7&n=900&risk=x&vote=y&on_infeasible=z")), DEFAULTS);
+  assert.deepEqual(questionOf(new URLSearchParams("risk=toString")), DEFAULTS);
   assert.equal(parseFragment("#/nowhere?x=1").view, "ask");
 });
 
@@ -40,6 +45,16 @@ test("a certificate serves its own procedure, and of one sample any vote", () =>
   assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "majority" }), all[0]);
   assert.equal(certificateFor(all, { risk: "regret", n: 1, vote: "confidence" }), undefined);
   assert.deepEqual(certifiedSamples(all, { risk: "selective", vote: "confidence" }), [1, 4]);
+});
+
+test("what an answer is promised under is found by its name, in force or not", () => {
+  const levels = [{ alpha: 0.1, certified: true, full_budget_tokens: 1800 }];
+  const all = [certificate({ n: 4 }, [0.1]), certificate({ n: 4 }, [0.1], { id: "d", active: false, levels })];
+  assert.equal(certificateOf(all, { certificate: "d" }), all[1]);
+  assert.equal(certificateOf(all, { certificate: "e" }), undefined);
+  assert.equal(certificateOf(all, null), undefined);
+  assert.equal(usualTokens(all, { samples: 4, guarantee: { certificate: "d" } }), 450);
+  assert.equal(usualTokens(all, { samples: 4, guarantee: null }), null);
 });
 
 test("a request is served at the largest certified level that is not above it", () => {

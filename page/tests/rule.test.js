@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { findExit, lowThreshold } from "../../rlcm_serve/page/static/js/watch/rule.js";
+import { findExit, lowThreshold, readingDecimals } from "../../rlcm_serve/page/static/js/watch/rule.js";
 
 const policy = { lambda_low: 0.4, lambda_high: 0.9, patience: 64 };
 
@@ -21,6 +21,12 @@ test("high is looked at before low", () => {
 
 test("thresholds out of reach never fire", () => {
   assert.equal(findExit({ lambda_low: -1, lambda_high: 1.01 }, [32, 64], [0, 1]), null);
+});
+
+test("readings have the decimals of the thresholds that can be reached", () => {
+  assert.equal(readingDecimals({ lambda_low: 0.4, lambda_high: 0.9839, lambda_answer: 0.92 }), 4);
+  assert.equal(readingDecimals({ lambda_low: 0.4, lambda_high: 0.75, lambda_answer: 0.705 }), 3);
+  assert.equal(readingDecimals({ lambda_low: -0.0001, lambda_high: 1.0001 }), 2);
 });
 
 test("smoothing is causal and starts from the first reading", () => {

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from calibration import Certificate, CertifiedLevel, Level
 from calibration.exhibit import EXIT_EDGES, Exhibit
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.problems import problem_of, report_unexpected
+from rlcm_serve.api.standing import standing_of
 from rlcm_serve.api.wire.certificates import iso
 from rlcm_serve.api.wire.overview import (
     CertificateNow,
@@ -28,13 +28,11 @@ from rlcm_serve.api.wire.overview import (
     RequestsNow,
     SavedSoFar,
 )
-from rlcm_serve.errors import DatabaseRefused, EngineDead, NoExhibit, NotFound, NotReady
+from rlcm_serve.errors import DatabaseRefused, NoExhibit, NotFound, NotReady
 from rlcm_serve.telemetry.readout import Readout
 
 JOBS, LOG_LINES = 10, 10
 """The latest jobs that are told of, and the last lines of each one's log."""
-
-State = Literal["starting", "ready", "restarting", "failed", "stopping"]
 
 
 async def overview(context: Context) -> OverviewBody:
@@ -82,38 +80,14 @@ def _read(
 
 
 async def _engine(context: Context) -> EngineNow:
-    state = await _state(context)
+    standing = await standing_of(context)
     return EngineNow(
-        state=state,
-        detail="stopping" if state == "stopping" else context.service.stage,
-        ready=state == "ready",
+        state=standing.state,
+        detail=standing.detail,
+        ready=standing.state == "ready",
         restarts=context.service.restarts,
         requests=context.service.engine.in_flight,
     )
-
-
-async def _state(context: Context) -> State:
-    if context.admission.closed or context.draining.closed:
-        return "stopping"
-    try:
-        await context.service.check_health()
-    except EngineDead:
-        return "failed"
-    try:
-        await context.service.check_ready()
-    except EngineDead:
-        return "restarting"
-    except NotReady:
-        return "restarting" if _has_started(context) else "starting"
-    return "ready"
-
-
-def _has_started(context: Context) -> bool:
-    try:
-        _ = context.service.guarantees
-    except NotReady:
-        return False
-    return True
 
 
 def _queue(context: Context) -> QueueNow:

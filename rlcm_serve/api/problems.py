@@ -135,8 +135,10 @@ def problem_of(error: BaseException) -> Problem:
         case EngineDead():
             return Problem(503, "engine-dead", str(error), headers=_retry(RETRY_AFTER))
         case NotReady():
-            stage = {"stage": error.stage}
-            return Problem(503, "not-ready", str(error), stage, _retry(RETRY_AFTER))
+            members = {"stage": error.stage}
+            if error.state is not None:
+                members["state"] = error.state
+            return Problem(503, "not-ready", str(error), members, _retry(RETRY_AFTER))
         case DatabaseRefused():
             # Its message names the database, which is the operator's to know.
             why = "the database is out of reach; the service's log says more"
@@ -187,9 +189,11 @@ def problem_schema() -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(members)}
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """These statuses as OpenAPI responses."""
+def documented(*statuses: int, **members: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """These statuses as OpenAPI responses; `members` are schemas of their further fields."""
     schema = problem_schema()
+    schema["properties"] |= members
+    schema["required"] += members
     return {
         status: {
             "description": HTTPStatus(status).phrase,

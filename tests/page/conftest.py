@@ -54,3 +54,12 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedProce
     process.start()
     yield process
     process.kill()
+
+
+@pytest.fixture
+def known(visit: Visits, scripted: ScriptedProcess) -> Visitor:
+    """A visitor of the scripted service who has a key."""
+    visitor = visit(scripted.url)
+    kept = f"sessionStorage.setItem('rlcm-key', '{scripted.key}')"
+    visitor.context.add_init_script(f"if (location.origin === '{scripted.url}') {kept}")
+    return visitor

@@ -1,4 +1,4 @@
-"""A question from the form to its answer, around the real engine."""
+"""A question from the form to its answer, around the real engine; what the form keeps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from urllib.parse import parse_qs
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.page.questions import LONG, SHORT
 from tests.page.visitor import INKED, PATIENCE_MS, Visitor, Visits
@@ -68,9 +68,10 @@ def test_an_answer_comes_as_the_service_tells_it(visitor: Visitor, served: Serve
     promise = visitor.text(".promise")
     guarantee = start["guarantee"]
     assert guarantee["alpha_certified"] == 0.1
-    assert guarantee["statement"].split("; this does not cover")[0] in promise
+    assert "At most 10% of the answers it gives are wrong, on average over questions" in promise
+    assert f"at least {100 * (1 - guarantee['delta']):.0f} keep what they promise." in promise
     link = visitor.page.locator(".promise a")
-    assert link.get_attribute("href") == f"#/trust?id={guarantee['certificate']}"
+    assert link.get_attribute("href") == f"#/trust?id={guarantee['certificate']}&alpha=0.1"
     assert "You accepted being wrong in 1 of 10 answered questions." in visitor.text(".result-told")
     expect(visitor.page.locator(".others tr.mine")).to_have_count(1)
     counted = next(data for name, data in reversed(told) if name == "vote")
@@ -87,6 +88,10 @@ def test_one_sample_is_shown_large(visitor: Visitor) -> None:
     visitor.ask(SHORT, n=1, alpha=0.05)
     expect(visitor.page.locator(".lane.solo")).to_have_count(1)
     visitor.inspect("answered-one")
+
+    visitor.page.locator(".promise a").click()
+    promised = visitor.page.get_by_role("heading", name="At most 5% of the answers it gives")
+    expect(promised).to_be_visible()
 
 
 def test_many_lanes_stay_usable(visitor: Visitor) -> None:
@@ -189,3 +194,86 @@ def test_an_alpha_that_nothing_keeps_offers_those_that_something_does(
     visitor.answered()
     assert visitor.text(".promise").startswith("Without a guarantee.")
     visitor.inspect("without-a-guarantee")
+
+
+def asked_by(visitor: Visitor) -> str:
+    """The question that the address has."""
+    return parse_qs(visitor.page.url.partition("?")[2]).get("problem", [""])[0]
+
+
+def test_what_is_written_and_asked_stays(known: Visitor) -> None:
+    page = known.page
+    field = page.get_by_label("Your question")
+    page.route("**/page/about", with_examples)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    known.ask(SHORT, n=1, alpha=0.1)
+    page.get_by_role("link", name="Trust").click()
+    expect(page.locator(".trust .badges")).to_be_visible()
+    page.get_by_role("link", name="Ask", exact=True).click()
+    expect(page.locator(".result")).to_be_visible()
+    assert asked_by(known) == SHORT
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Link copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+    page.get_by_role("button", name="Ask another").click()
+    draft = "A dial shows 1. What does"
+    field.fill(draft)
+    page.get_by_role("link", name="Trust").click()
+    expect(page.locator(".trust .badges")).to_be_visible()
+    page.go_back()
+    expect(field).to_have_value(draft)
+    assert asked_by(known) == draft
+    page.reload()
+    expect(field).to_have_value(draft)
+
+    page.get_by_label("Kind of question").select_option(index=0)
+    expect(field).not_to_have_value(draft)
+    page.get_by_role("button", name="Another one").click()
+    known.inspect("picked")
+    page.get_by_role("button", name="Back to my own").click()
+    expect(field).to_have_value(draft)
+    expect(field).to_be_focused()
+    expect(page.get_by_role("button", name="Back to my own")).to_be_hidden()
+
+    field.fill(" ".join([LONG] * 8))
+    known.send()
+    assert known.notice().inner_text() == "This cannot be asked so"
+    asked = page.get_by_role("region", name="What is asked")
+    asked.focus()
+    expect(asked).to_be_focused()
+    known.inspect("long")
+
+
+def with_examples(route: Route) -> None:
+    """What the service says of itself, as around the embedded model."""
+    about = route.fetch().json()
+    route.fulfill(json=about | {"examples": True})
+
+
+def test_waiting_for_an_engine_can_be_stopped(known: Visitor) -> None:
+    page = known.page
+    now = {"state": "starting", "stage": "loading the weights"}
+    page.route("**/readyz", lambda route: route.fulfill(status=503, json=now))
+    known.go()
+    expect(page.locator("#engine")).to_have_attribute("data-state", "starting")
+    page.get_by_label("Your question").fill(SHORT)
+    known.send()
+    assert known.notice().inner_text() == "Waiting for the engine"
+    expect(page.locator(".notices")).to_contain_text("(loading the weights)")
+    now["stage"] = "checking the certificates"
+    expect(page.locator(".notices")).to_contain_text("(checking the certificates)")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", name="You stopped it")).to_be_visible()
+    assert "had not begun" in known.text(".notices")
+    expect(page.locator(".watch")).to_have_attribute("aria-busy", "false")
+    expect(page.locator(".terms")).to_have_text("")
+
+    page.get_by_role("button", name="Ask another").click()
+    known.send()
+    assert known.notice().inner_text() == "Waiting for the engine"
+    now |= {"state": "failed", "stage": "given up after 3 attempts in a row: no memory"}
+    expect(page.get_by_role("heading", name="The engine has been given up")).to_be_visible()
+    assert "Given up after 3 attempts in a row: no memory." in known.text(".notices")
+    known.inspect("given-up")
+    assert f"{known.url}/solve" not in known.addresses

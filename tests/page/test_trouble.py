@@ -18,15 +18,6 @@ pytestmark = pytest.mark.page
 UNDER_WAY = ".lane-words:not(:empty)"
 
 
-@pytest.fixture
-def known(visit: Visits, scripted: ScriptedProcess) -> Visitor:
-    """A visitor of the scripted service who has a key."""
-    visitor = visit(scripted.url)
-    kept = f"sessionStorage.setItem('rlcm-key', '{scripted.key}')"
-    visitor.context.add_init_script(f"if (location.origin === '{scripted.url}') {kept}")
-    return visitor
-
-
 def test_a_key_is_asked_for_until_it_is_right(visit: Visits, scripted: ScriptedProcess) -> None:
     visitor = visit(scripted.url)
     page = visitor.page

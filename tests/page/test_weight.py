@@ -17,6 +17,11 @@ MOST_BYTES = 400_000
 FIRST_PAINT_MS = 300
 TRIES = 12
 PAINTED = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime"""
+MOUNTED = """(function look() {
+  if (document.querySelector(".ask-form")?.offsetHeight) window.mounted = performance.now();
+  else requestAnimationFrame(look);
+})()"""
+"""When the form was there: the first paint is only that of the page's head."""
 
 
 def sent(visitor: Visitor) -> dict[str, int]:
@@ -62,15 +67,19 @@ def test_everything_together_is_small(visitor: Visitor) -> None:
 
 
 def test_something_is_seen_at_once(visit: Visits, served: Served) -> None:
-    times = []
+    times, mounted = [], []
     for _ in range(TRIES):
         visitor = visit(served.url)
+        visitor.context.add_init_script(MOUNTED)
         visitor.go()
         visitor.page.wait_for_function(f"({PAINTED})() !== undefined")
         times.append(visitor.page.evaluate(PAINTED))
+        visitor.page.wait_for_function("window.mounted !== undefined")
+        mounted.append(visitor.page.evaluate("window.mounted"))
         visitor.context.close()
         # The best of them: what the page takes, not what else the machine does.
         if times[-1] < FIRST_PAINT_MS:
             break
     visitor.note(f"first contentful paint: {', '.join(f'{time:.0f} ms' for time in times)}")
+    visitor.note(f"the form is there: {', '.join(f'{time:.0f} ms' for time in mounted)}")
     assert min(times) < FIRST_PAINT_MS, times

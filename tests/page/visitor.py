@@ -156,7 +156,7 @@ class Visitor:
                     faults.append(f"{width} {scheme}: wider than the window: {wider}")
                 if width != 2560 or scheme == "light":
                     self.picture(f"{name}-{width}-{scheme}")
-                if AXE.exists() and width != 2560:
+                if width != 2560:
                     faults += [f"{width} {scheme}: {found}" for found in self.violations()]
         self.page.set_viewport_size({"width": 1280, "height": WIDTHS[1280]})
         self.page.emulate_media(color_scheme="light")
@@ -176,7 +176,13 @@ class Visitor:
         return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
     def violations(self) -> list[str]:
-        """What axe finds."""
+        """What axe finds.
+
+        Raises:
+            FileNotFoundError: axe is not there.
+        """
+        if not AXE.exists():
+            raise FileNotFoundError(f"no axe at {AXE}: run `npm ci` in page/, or `make test-page`")
         # The page's policy forbids scripts of others; the debugger may still bring one.
         session = self.context.new_cdp_session(self.page)
         session.send("Runtime.evaluate", {"expression": AXE.read_text()})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import APIRouter, Response
 
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.problems import documented
+from rlcm_serve.api.standing import standing_of
+from rlcm_serve.api.wire.overview import State
 from rlcm_serve.errors import NotReady
 
 router = APIRouter(tags=["status"])
@@ -21,13 +23,29 @@ async def health(context: ContextOfApp) -> Response:
     return Response()
 
 
+_NOT_READY = documented(
+    503,
+    state={
+        "type": "string",
+        "enum": [state for state in get_args(State) if state != "ready"],
+        "description": "As in /overview. failed: waiting is of no use, the engine was given up.",
+        "examples": ["restarting"],
+    },
+    stage={
+        "type": "string",
+        "description": "The same in words.",
+        "examples": ["the engine died: attempt 1 to start it again in 0.8 s"],
+    },
+)
+
+
 @router.head("/readyz", include_in_schema=False)
-@router.get("/readyz", response_class=Response, responses=documented(503))
+@router.get("/readyz", response_class=Response, responses=_NOT_READY)
 async def readyz(context: ContextOfApp) -> Response:
     """Empty 200 if questions can be answered; else 503 with what the service is doing instead."""
-    if context.admission.closed or context.draining.closed:
-        raise NotReady("stopping")
-    await context.service.check_ready()
+    standing = await standing_of(context)
+    if standing.state != "ready":
+        raise NotReady(standing.detail, standing.state)
     return Response()
 
 

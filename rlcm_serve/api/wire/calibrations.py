@@ -11,6 +11,7 @@ from calibration.defaults import Method
 from calibration.fwer import Promise
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso
+from rlcm_serve.api.wire.terms import BoundedRisk, Delta, Samples, Vote
 from rlcm_serve.calibration_job import Calibration, CalibrationRequest
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
 
@@ -102,18 +103,16 @@ class CalibrationQuery(Wire):
 class AskedBody(Wire):
     """What was asked for, defaults filled in."""
 
-    risk: Annotated[str, Field(description="What alpha bounds.", examples=["selective"])]
+    risk: BoundedRisk
     alphas: Annotated[
         list[float], Field(description="Levels of risk.", examples=[[0.05, 0.1, 0.2]])
     ]
-    delta: Annotated[
-        float, Field(description="Probability with which the promise may fail.", examples=[0.1])
-    ]
+    delta: Delta
     promise: Annotated[
         str, Field(description="What holds with the rest.", examples=["simultaneous"])
     ]
-    n: Annotated[int, Field(description="Samples of a question.", examples=[1])]
-    vote: Annotated[str, Field(description="How they are merged.", examples=["confidence"])]
+    n: Samples
+    vote: Vote
     rollouts: Annotated[int, Field(description="Recorded of each problem.", examples=[1])]
     method: Annotated[str, Field(description="Which policies are tested.", examples=["auto"])]
     activate: Annotated[

@@ -11,6 +11,20 @@ from pydantic import Field
 
 from calibration.certificate import Certificate, CertifiedLevel, Level
 from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.terms import (
+    BoundedRisk,
+    CertificateId,
+    Delta,
+    ExpectedTokens,
+    FullBudgetTokens,
+    PromiseKind,
+    RiskOnCalibration,
+    RiskUpper,
+    Samples,
+    ShareAnswered,
+    ThinkingBudget,
+    Vote,
+)
 from rlcm_serve.store.certificates import KeptCertificate
 
 LEVEL_EXAMPLE = {
@@ -52,26 +66,14 @@ class LevelBody(Wire):
     p_value: Annotated[
         float, Field(description="Of the hypothesis that the risk exceeds alpha.", examples=[0.002])
     ]
-    risk: Annotated[
-        float | None, Field(description="On the calibration problems.", examples=[0.071])
-    ]
-    risk_upper: Annotated[
-        float | None,
-        Field(description="Upper bound that holds for all policies tested.", examples=[0.112]),
-    ]
-    share_answered: Annotated[
-        float | None, Field(description="Of the calibration problems.", examples=[0.93])
-    ]
+    risk: RiskOnCalibration
+    risk_upper: RiskUpper
+    share_answered: ShareAnswered
     share_right: Annotated[
         float | None, Field(description="Answered and right, of all problems.", examples=[0.86])
     ]
-    expected_tokens: Annotated[
-        float | None,
-        Field(description="Mean per question, all samples together.", examples=[133.2]),
-    ]
-    full_budget_tokens: Annotated[
-        float | None, Field(description="The same without early exits.", examples=[381.5])
-    ]
+    expected_tokens: ExpectedTokens
+    full_budget_tokens: FullBudgetTokens
 
     @classmethod
     def from_level(cls, level: Level) -> Self:
@@ -87,11 +89,9 @@ class LevelBody(Wire):
 class ProcedureBody(Wire):
     """How one question is answered, as far as a caller chooses it."""
 
-    n: Annotated[int, Field(description="Samples of a question.", examples=[1])]
-    vote: Annotated[str, Field(description="How they are merged.", examples=["confidence"])]
-    max_tokens: Annotated[
-        int | None, Field(description="Thinking budget of one sample, tokens.", examples=[1024])
-    ]
+    n: Samples
+    vote: Vote
+    max_tokens: ThinkingBudget
 
 
 class CertificateBody(Wire):
@@ -100,7 +100,7 @@ class CertificateBody(Wire):
     The whole of it, as `rlcm verify` reads it, is at `/certificates/{id}`.
     """
 
-    id: Annotated[str, Field(description="Start of its digest.", examples=["cb069fe743c9"])]
+    id: CertificateId
     active: Annotated[bool, Field(description="Whether it is in force.", examples=[True])]
     fits: Annotated[
         bool | None,
@@ -124,17 +124,9 @@ class CertificateBody(Wire):
     created: Annotated[
         str | None, Field(description="Date of the fit, if noted.", examples=["2026-01-12"])
     ]
-    risk: Annotated[str, Field(description="What alpha bounds.", examples=["selective"])]
-    promise: Annotated[
-        str,
-        Field(
-            description="Whether all levels hold at once (simultaneous) or each alone (pointwise).",
-            examples=["simultaneous"],
-        ),
-    ]
-    delta: Annotated[
-        float, Field(description="Probability with which the promise may fail.", examples=[0.1])
-    ]
+    risk: BoundedRisk
+    promise: PromiseKind
+    delta: Delta
     procedure: Annotated[
         ProcedureBody,
         Field(description="The questions it is for.", examples=[PROCEDURE_EXAMPLE]),

@@ -12,6 +12,16 @@ from calibration.exit_rule import ExitPolicy
 from calibration.fingerprint import Fingerprint
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.certificates import FINGERPRINT_EXAMPLE, LEVEL_EXAMPLE
+from rlcm_serve.api.wire.terms import (
+    BoundedRisk,
+    CertificateId,
+    Delta,
+    PromiseKind,
+    RiskUpper,
+    Samples,
+    ThinkingBudget,
+    Vote,
+)
 from rlcm_serve.store.certificates import KeptCertificate
 
 _PROBLEMS_EXAMPLE = {"n_problems": 1600, "n_units": 1600, "full_right": 0.87}
@@ -88,10 +98,7 @@ class ExhibitLevelBody(Wire):
         Field(description="The exit policy served.", examples=[LEVEL_EXAMPLE["policy"]]),
     ]
     p_value: Annotated[float, Field(description="Of: risk > alpha.", examples=[0.0021])]
-    risk_upper: Annotated[
-        float | None,
-        Field(description="Upper bound that holds for all policies tested.", examples=[0.098]),
-    ]
+    risk_upper: RiskUpper
     lambda_low: Annotated[
         float | None, Field(description="λ1; null if it never gives up.", examples=[None])
     ]
@@ -267,7 +274,7 @@ class CaptionsBody(Wire):
 class ExhibitBody(Wire):
     """What it takes to judge a certificate. Figures from traces are rounded."""
 
-    id: Annotated[str, Field(description="Start of its digest.", examples=["cb069fe743c9"])]
+    id: CertificateId
     active: Annotated[bool, Field(description="Whether it is in force.", examples=[True])]
     fits: Annotated[
         bool | None,
@@ -276,16 +283,12 @@ class ExhibitBody(Wire):
         ),
     ]
     misfit: Annotated[str | None, Field(description="Why not: every difference.", examples=[None])]
-    risk: Annotated[str, Field(description="What alpha bounds.", examples=["selective"])]
-    promise: Annotated[str, Field(description="What holds at once.", examples=["simultaneous"])]
-    delta: Annotated[
-        float, Field(description="Probability with which the promise may fail.", examples=[0.1])
-    ]
-    n: Annotated[int, Field(description="Samples of a question.", examples=[1])]
-    vote: Annotated[str, Field(description="How they are merged.", examples=["confidence"])]
-    max_tokens: Annotated[
-        int | None, Field(description="Thinking budget of one sample, tokens.", examples=[960])
-    ]
+    risk: BoundedRisk
+    promise: PromiseKind
+    delta: Delta
+    n: Samples
+    vote: Vote
+    max_tokens: ThinkingBudget
     method: Annotated[
         str, Field(description="Tests and policies, in words.", examples=["Learn-then-Test: ..."])
     ]

@@ -10,18 +10,34 @@ from calibration.exhibit import EXIT_EDGES
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.calibrations import LOG_EXAMPLE, LogLineBody
 from rlcm_serve.api.wire.certificates import iso
+from rlcm_serve.api.wire.terms import (
+    BoundedRisk,
+    CertificateId,
+    Delta,
+    ExpectedTokens,
+    FullBudgetTokens,
+    PromiseKind,
+    RiskOnCalibration,
+    RiskUpper,
+    Samples,
+    ShareAnswered,
+    ThinkingBudget,
+    Vote,
+)
 from rlcm_serve.calibration_job import Calibration
 
 _JOB_EXAMPLE = {"id": "cal_5f3a9c21d07e", "state": "recording", "done": 320, "total": 1600}
 _LEVEL_EXAMPLE = {"alpha": 0.1, "certified": True, "questions": 41, "expected_tokens": 133.2}
 _CERTIFICATE_EXAMPLE = {"id": "cb069fe743c9", "risk": "selective", "n": 1, "vote": "confidence"}
 
+State = Literal["starting", "ready", "restarting", "failed", "stopping"]
+
 
 class EngineNow(Wire):
     """The engine."""
 
     state: Annotated[
-        Literal["starting", "ready", "restarting", "failed", "stopping"],
+        State,
         Field(
             description="restarting: it died and is started again; failed: it was given up.",
             examples=["ready"],
@@ -135,37 +151,24 @@ class LevelNow(Wire):
     alpha: Annotated[float, Field(description="The target.", examples=[0.1])]
     certified: Annotated[bool, Field(description="Whether it is kept.", examples=[True])]
     questions: Annotated[int, Field(description="Served under it since the start.", examples=[41])]
-    risk: Annotated[
-        float | None, Field(description="On the calibration problems.", examples=[0.071])
-    ]
-    risk_upper: Annotated[float | None, Field(description="Its upper bound.", examples=[0.098])]
-    expected_tokens: Annotated[
-        float | None,
-        Field(description="Mean per question, all samples together.", examples=[133.2]),
-    ]
-    full_budget_tokens: Annotated[
-        float | None, Field(description="The same without early exits.", examples=[381.5])
-    ]
-    share_answered: Annotated[
-        float | None, Field(description="Of the calibration problems.", examples=[0.93])
-    ]
+    risk: RiskOnCalibration
+    risk_upper: RiskUpper
+    expected_tokens: ExpectedTokens
+    full_budget_tokens: FullBudgetTokens
+    share_answered: ShareAnswered
     share_abstained: Annotated[float | None, Field(description="The rest.", examples=[0.07])]
 
 
 class CertificateNow(Wire):
     """A certificate in force."""
 
-    id: Annotated[str, Field(description="Start of its digest.", examples=["cb069fe743c9"])]
-    risk: Annotated[str, Field(description="What alpha bounds.", examples=["selective"])]
-    promise: Annotated[str, Field(description="What holds at once.", examples=["simultaneous"])]
-    delta: Annotated[
-        float, Field(description="Probability with which the promise may fail.", examples=[0.1])
-    ]
-    n: Annotated[int, Field(description="Samples of a question.", examples=[1])]
-    vote: Annotated[str, Field(description="How they are merged.", examples=["confidence"])]
-    max_tokens: Annotated[
-        int | None, Field(description="Thinking budget of one sample, tokens.", examples=[960])
-    ]
+    id: CertificateId
+    risk: BoundedRisk
+    promise: PromiseKind
+    delta: Delta
+    n: Samples
+    vote: Vote
+    max_tokens: ThinkingBudget
     has_exhibit: Annotated[
         bool, Field(description="Whether /certificates/{id}/exhibit has one.", examples=[True])
     ]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.terms import Delta, PromiseKind
 from rlcm_serve.core import CancelledSample, Sample, Solution
 
 STATEMENT = (
@@ -126,16 +127,8 @@ class GuaranteeBody(Wire):
     alpha_certified: Annotated[
         float, Field(description="The certified level it was served at.", examples=[0.1])
     ]
-    delta: Annotated[
-        float, Field(description="Probability with which the promise may fail.", examples=[0.1])
-    ]
-    promise: Annotated[
-        str,
-        Field(
-            description="Whether all levels hold at once (simultaneous) or each alone (pointwise).",
-            examples=["simultaneous"],
-        ),
-    ]
+    delta: Delta
+    promise: PromiseKind
     certificate: Annotated[
         str, Field(description="Its id, see /certificates.", examples=["cb069fe743c9"])
     ]

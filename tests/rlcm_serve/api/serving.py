@@ -20,6 +20,7 @@ from rlcm_serve.service import Service
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
+from rlcm_serve.supervision import Supervision
 from rlcm_serve.telemetry.metrics import Metrics
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
@@ -30,15 +31,23 @@ class Running:
     """An app with everything in it."""
 
     def __init__(
-        self, engine: ScriptedEngine, state: Path, certificates: Sequence[Path], settings: Settings
+        self,
+        engine: ScriptedEngine,
+        state: Path,
+        certificates: Sequence[Path],
+        settings: Settings,
+        supervision: Supervision | None = None,
     ) -> None:
         self.engine = engine
         self.stages: list[str] = []
         self.failures: list[BaseException] = []
         self.settled = asyncio.Event()
+        self._entered = asyncio.Event()
         database = Database(f"sqlite:///{state / 'rlcm.db'}")
         store = CertificateStore(database)
-        self.service = Service(engine, certificates, self._on_stage, load=store.load)
+        self.service = Service(
+            engine, certificates, self._on_stage, load=store.load, supervision=supervision
+        )
         admission = Admission(settings.max_running, settings.max_waiting)
         metrics = Metrics()
         metrics.watch(admission=admission, service=self.service)
@@ -58,6 +67,7 @@ class Running:
 
     def _on_stage(self, stage: str) -> None:
         self.stages.append(stage)
+        self._entered.set()
         if stage.startswith(("ready", "failed")):
             self.settled.set()
 
@@ -67,6 +77,13 @@ class Running:
         async with asyncio.timeout(5):
             await self.settled.wait()
             await asyncio.sleep(0)  # for the failure to be handed on
+
+    async def until(self, part: str) -> None:
+        """Waits until there has been a stage with these words."""
+        async with asyncio.timeout(5):
+            while not any(part in stage for stage in self.stages):
+                self._entered.clear()
+                await self._entered.wait()
 
     async def solve(self, **changes: Any) -> httpx.Response:
         body = {"problem": PROBLEM, "alpha": 0.1} | changes
@@ -80,12 +97,16 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
 
 @asynccontextmanager
 async def starting(
-    *scripts: Script, certificates: Sequence[Path] = (), settings: Settings | None = None
+    *scripts: Script,
+    certificates: Sequence[Path] = (),
+    settings: Settings | None = None,
+    supervision: Supervision | None = None,
 ) -> AsyncIterator[Running]:
     """The app while its engine starts; `until_settled` lets it."""
     with TemporaryDirectory() as state:
         settings = settings or Settings(state=Path(state))
-        running = Running(ScriptedEngine(*scripts), Path(state), certificates, settings)
+        engine = ScriptedEngine(*scripts)
+        running = Running(engine, Path(state), certificates, settings, supervision)
         async with running.app.router.lifespan_context(running.app), running.client:
             yield running
         running.context.database.close()

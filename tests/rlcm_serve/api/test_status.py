@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rlcm_serve.settings import Settings
+from rlcm_serve.supervision import Supervision
 from tests.rlcm_serve.api.serving import Running, serving, starting
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +28,15 @@ async def statuses(running: Running) -> tuple[int, int]:
             assert get.headers["content-type"] == "application/problem+json"
         found.append(get.status_code)
     return found[0], found[1]
+
+
+async def standing(running: Running) -> tuple[str, str]:
+    """State and stage of /readyz, which are those of /overview."""
+    problem = (await running.client.get("/readyz")).json()
+    assert problem["type"] == "urn:rlcm:problem:not-ready"
+    engine = (await running.client.get("/overview")).json()["engine"]
+    assert (problem["state"], problem["stage"]) == (engine["state"], engine["detail"])
+    return problem["state"], problem["stage"]
 
 
 async def test_it_is_alive_while_it_starts_and_ready_after_that() -> None:
@@ -53,7 +63,33 @@ async def test_a_service_that_could_not_start_is_not_alive() -> None:
 async def test_a_service_that_stops_is_alive_and_not_ready(running: Running, part: str) -> None:
     getattr(running.context, part).close()
     assert await statuses(running) == (200, 503)
-    assert (await running.client.get("/readyz")).json()["stage"] == "stopping"
+    problem = (await running.client.get("/readyz")).json()
+    assert (problem["state"], problem["stage"]) == ("stopping", "stopping")
+
+
+async def test_what_is_not_ready_says_in_a_word_why() -> None:
+    async with starting() as running:
+        await running.until("starting the engine")
+        assert await standing(running) == ("starting", "starting the engine")
+        await running.until_settled()
+        running.engine.kill()
+        assert (await standing(running))[0] == "restarting", "it has died this moment"
+        await running.until("attempt 1 to start it again")
+        state, stage = await standing(running)
+        assert state == "restarting"
+        assert stage.startswith("the engine died: ")
+
+
+async def test_an_engine_that_was_given_up_is_not_waited_for() -> None:
+    impatient = Supervision(every=0.01, first_wait=0, attempts=2)
+    async with starting(supervision=impatient) as running:
+        await running.until_settled()
+        running.engine.kill()
+        await running.until("given up")
+        state, stage = await standing(running)
+        assert state == "failed"
+        assert stage.startswith("the engine died: given up after 2 attempts")
+        assert await statuses(running) == (503, 503)
 
 
 async def test_prometheus_can_read_the_metrics(running: Running) -> None:
@@ -89,6 +125,11 @@ async def test_all_of_it_is_described(running: Running) -> None:
     paths = (await running.client.get("/openapi.json")).json()["paths"]
     assert set(paths["/health"]["get"]["responses"]) == {"200", "503"}
     assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
+    refused = paths["/readyz"]["get"]["responses"]["503"]["content"]["application/problem+json"]
+    assert refused["schema"]["properties"]["state"]["enum"] == [
+        *("starting", "restarting", "failed", "stopping")
+    ]
+    assert {"state", "stage"} <= set(refused["schema"]["required"])
     page = paths["/metrics"]["get"]["responses"]["200"]["content"]["text/plain"]
     assert "rlcm_tokens_total" in page["example"]
     for path in ("/health", "/readyz", "/metrics"):

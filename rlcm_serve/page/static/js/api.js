@@ -2,6 +2,8 @@
 
 import { readEvents, StreamBroken } from "./sse.js";
 
+const LOST = "The connection to the service was lost.";
+
 /** What went wrong, as the service says it (RFC 9457), or as the network does (status 0). */
 export class Problem extends Error {
   /**
@@ -25,15 +27,15 @@ export class Problem extends Error {
 
 /**
  * @typedef {object} Api
- * @property {(path: string, signal?: AbortSignal) => Promise<any>} get
- * @property {(path: string, body?: unknown, signal?: AbortSignal) => Promise<any>} post
+ * @property {(path: string, signal?: AbortSignal, withinMs?: number) => Promise<any>} get `withinMs`:
+ *   how long the service may take; while a key is asked for, no time passes
  * @property {(path: string, body: unknown, onEvent: (name: string, data: any) => void,
- *   signal?: AbortSignal) => Promise<void>} events resolves when the stream has ended. `body` null
- *   asks with GET. Raises Problem, "connection-lost" if it broke, and AbortError if it was aborted.
+ *   signal?: AbortSignal) => Promise<void>} events posts, and resolves when the stream has ended
  */
 
 /**
- * A client of the service. All of it raises `Problem`.
+ * A client of the service. All of it raises `Problem`, "connection-lost" where no whole answer came,
+ * and AbortError if it was aborted.
  *
  * @param {object} options
  * @param {string | URL} options.base of all paths, which are given without a leading slash
@@ -46,39 +48,43 @@ export function createApi({ base, getKey, onKeyNeeded }) {
   /**
    * @param {string} path
    * @param {RequestInit} init
+   * @param {number} [withinMs]
    * @returns {Promise<Response>} one that is good
    */
-  async function send(path, init) {
+  async function send(path, init, withinMs) {
     const headers = new Headers(init.headers);
     const key = getKey();
     if (key) headers.set("Authorization", `Bearer ${key}`);
+    const signal = limited(init.signal ?? null, withinMs);
     let response;
     try {
-      response = await fetch(new URL(path, base), { ...init, headers, cache: "no-store" });
+      response = await fetch(new URL(path, base), { ...init, headers, signal, cache: "no-store" });
     } catch (error) {
-      throw wasAborted(error) ? error : lost("The service cannot be reached.");
+      throw failure(error, "The service cannot be reached.");
     }
     if (response.ok) return response;
     const problem = await problemOf(response);
-    if (problem.status === 401 && (await onKeyNeeded(problem))) return send(path, init);
+    if (problem.status === 401 && (await onKeyNeeded(problem))) return send(path, init, withinMs);
     throw problem;
   }
 
   return {
-    async get(path, signal) {
-      return parsed(await send(path, { signal: signal ?? null }));
-    },
-    async post(path, body, signal) {
-      return parsed(await send(path, posting(body, signal)));
+    async get(path, signal, withinMs) {
+      const response = await send(path, { signal: signal ?? null }, withinMs);
+      try {
+        return json(await response.text());
+      } catch (error) {
+        throw failure(error, LOST);
+      }
     },
     async events(path, body, onEvent, signal) {
-      const init = body === null ? { signal: signal ?? null } : posting(body, signal);
-      const response = await send(path, init);
+      const headers = { "Content-Type": "application/json" };
+      const response = await send(path, { method: "POST", headers, body: JSON.stringify(body), signal: signal ?? null });
       if (!response.body) throw lost("The service sent no stream.");
       try {
-        await readEvents(response.body, (name, data) => onEvent(name, JSON.parse(data)));
+        await readEvents(response.body, (name, data) => onEvent(name, json(data)));
       } catch (error) {
-        throw error instanceof StreamBroken ? lost("The connection to the service was lost.") : error;
+        throw error instanceof StreamBroken ? lost(LOST) : error;
       }
     },
   };
@@ -93,23 +99,34 @@ export function wasAborted(error) {
 }
 
 /**
- * @param {unknown} body
- * @param {AbortSignal} [signal]
- * @returns {RequestInit}
+ * @param {AbortSignal | null} signal
+ * @param {number} [withinMs]
  */
-function posting(body, signal) {
-  return {
-    method: "POST",
-    headers: body === undefined ? {} : { "Content-Type": "application/json" },
-    body: body === undefined ? null : JSON.stringify(body),
-    signal: signal ?? null,
-  };
+function limited(signal, withinMs) {
+  if (!withinMs) return signal;
+  const late = AbortSignal.timeout(withinMs);
+  return signal ? AbortSignal.any([signal, late]) : late;
 }
 
-/** @param {Response} response */
-async function parsed(response) {
-  const text = await response.text();
-  return text ? JSON.parse(text) : null;
+/**
+ * What a request came to, as a problem; one that was aborted has none.
+ *
+ * @param {unknown} error
+ * @param {string} detail of a network that failed
+ */
+function failure(error, detail) {
+  if (wasAborted(error) || error instanceof Problem) return error;
+  const late = error instanceof DOMException && error.name === "TimeoutError";
+  return lost(late ? "The service did not answer in time." : detail);
+}
+
+/** @param {string} text */
+function json(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw lost("The service sent something that cannot be read.");
+  }
 }
 
 /** @param {Response} response */
@@ -118,7 +135,8 @@ async function problemOf(response) {
   const fallback = { status: response.status, title: response.statusText, detail: "" };
   try {
     return new Problem({ ...fallback, ...(await response.json()) }, wait);
-  } catch {
+  } catch (error) {
+    if (wasAborted(error)) throw error;
     return new Problem(fallback, wait);
   }
 }

@@ -19,7 +19,8 @@ import { colour } from "./theme.js";
  * @property {"line" | "steps" | "bars" | "points"} [kind] "line"
  * @property {number[]} [dash] of the line, CSS pixels
  * @property {number} [width] of the line, CSS pixels
- * @property {number} [bar] width of bars in x, for "bars"; by default what there is room for
+ * @property {number} [bar] width of bars in x, for "bars"; by default what there is room for. With it,
+ *   "steps" lie around x as bars do; without it, they go from one x to the next
  * @property {boolean} [fill] tint what lies under it
  * @property {(value: number) => string} [format] of its figures
  */
@@ -55,7 +56,7 @@ export function chart(root, settings) {
   let now = settings;
   const canvas = h("div", { class: "chart-canvas", role: "img" });
   const legend = h("ul", { class: "chart-legend" });
-  const table = h("div", { class: "chart-table" });
+  const table = h("div", { class: "chart-table", tabindex: "0", role: "group", "aria-label": "Figures" });
   const details = h(
     "details",
     { class: "chart-figures", hidden: settings.table === false },
@@ -149,7 +150,7 @@ function seriesOf(one, current) {
   const bars = one.kind === "bars";
   const paths = {
     line: undefined,
-    steps: uPlot.paths.stepped?.({ align: 1 }),
+    steps: one.bar ? outline(current) : uPlot.paths.stepped?.({ align: 1 }),
     bars: uPlot.paths.bars?.({ size: [0.9, 80], align: 0, ...(one.bar && { disp: barWidth(current) }) }),
     points: () => null,
   }[one.kind ?? "line"];
@@ -171,6 +172,25 @@ function barWidth(current) {
   const values = (/** @type {any} */ u) => u.data[0].map(() => (current().bar ?? 1) * 0.92);
   const starts = (/** @type {any} */ u) => u.data[0].map((/** @type {number} */ at) => at - (current().bar ?? 1) * 0.46);
   return { x0: { unit: 1, values: starts }, size: { unit: 1, values } };
+}
+
+/**
+ * Steps around each x, as wide as bars are.
+ *
+ * @param {() => Series} current
+ */
+function outline(current) {
+  return (/** @type {any} */ u, /** @type {number} */ row, /** @type {number} */ from, /** @type {number} */ to) => {
+    const stroke = new Path2D();
+    const half = (current().bar ?? 1) / 2;
+    for (let at = from; at <= to; at += 1) {
+      const x = u.data[0][at];
+      const y = u.valToPos(u.data[row][at] ?? 0, "y", true);
+      stroke.lineTo(u.valToPos(x - half, "x", true), y);
+      stroke.lineTo(u.valToPos(x + half, "x", true), y);
+    }
+    return { stroke };
+  };
 }
 
 /** @param {ChartSettings} settings */

@@ -1,7 +1,8 @@
 /** Whether questions can be answered now, as `/readyz` says. */
 
 /**
- * @typedef {"unknown" | "ready" | "starting" | "restarting" | "stopping" | "gone"} EngineState
+ * @typedef {"unknown" | "ready" | "starting" | "restarting" | "failed" | "stopping" | "gone"} EngineState
+ *   "failed": it was given up, and does not come back by itself
  * @typedef {{ state: EngineState, stage: string }} EngineNow `stage` is the service's own word
  * @typedef {object} EngineWatch
  * @property {() => EngineNow} now
@@ -10,6 +11,8 @@
  * @property {() => Promise<void>} check looks at once, as after a failure
  */
 
+/** @type {EngineState[]} */
+const NOT_READY = ["starting", "restarting", "failed", "stopping"];
 const CALM_MS = 15_000;
 const EAGER_MS = 2_000;
 
@@ -60,10 +63,8 @@ async function ask(base) {
   try {
     const response = await fetch(new URL("readyz", base), { cache: "no-store" });
     if (response.ok) return { state: "ready", stage: "" };
-    const { stage = "" } = await response.json().catch(() => ({}));
-    if (stage === "stopping") return { state: "stopping", stage };
-    // The stages of a restart begin with its reason: "the engine died: starting vLLM".
-    return { state: /^the engine died/.test(stage) ? "restarting" : "starting", stage };
+    const { state, stage = "" } = await response.json();
+    return { state: NOT_READY.find((one) => one === state) ?? "gone", stage };
   } catch {
     return { state: "gone", stage: "" };
   }

@@ -47,11 +47,11 @@ export function tokens(value) {
 }
 
 /**
- * A reading or a threshold, cut rather than rounded: 0.9996 -> "0.999", 0.75 -> "0.75".
+ * A reading, cut rather than rounded: 0.9996 -> "0.99", (0.98512, 4) -> "0.9851".
  * Rounding up would show a reading at a threshold that it has not reached.
  *
  * @param {number} value in [0, 1]
- * @param {number} [decimals]
+ * @param {number} [decimals] `decimalsOf` the thresholds beside it
  */
 export function confidence(value, decimals = 2) {
   const scale = 10 ** decimals;
@@ -65,6 +65,16 @@ export function confidence(value, decimals = 2) {
  */
 export function threshold(value) {
   return value.toFixed(4).replace(/0{1,2}$/, "");
+}
+
+/**
+ * Decimals in which a reading has to be written beside thresholds, so that it can be seen on which side
+ * of them it is: as many as they have, and two at least.
+ *
+ * @param {number[]} thresholds
+ */
+export function decimalsOf(thresholds) {
+  return Math.max(2, ...thresholds.map((value) => threshold(value).split(".")[1]?.length ?? 0));
 }
 
 /**
@@ -97,6 +107,15 @@ export function duration(seconds) {
   const hours = Math.floor(minutes / 60);
   if (hours < 48) return `${whole.format(hours)}\u00a0h ${minutes % 60}\u00a0min`;
   return `${whole.format(Math.floor(hours / 24))}\u00a0d ${hours % 24}\u00a0h`;
+}
+
+/**
+ * What the service says, as a sentence: "the queue is full" -> "The queue is full."
+ *
+ * @param {string} text
+ */
+export function sentence(text) {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[\p{L}\p{N})\]”"']$/u.test(text) ? "." : ""}`;
 }
 
 /**

@@ -94,7 +94,8 @@ async function route() {
     if (shown !== name) return; // gone to another one meanwhile
     found.root.hidden = false;
     found.view.show(params);
-    if (left && left !== name) byId("main").focus({ preventScroll: true });
+    const taken = found.root.contains(document.activeElement); // by what the view wants to be written in
+    if (left && left !== name && !taken) byId("main").focus({ preventScroll: true });
   } catch (error) {
     failed(name, /** @type {Error} */ (error));
   }
@@ -130,6 +131,7 @@ const STATES = {
   ready: ["●", "ready"],
   starting: ["◐", "engine starting"],
   restarting: ["◐", "engine restarting"],
+  failed: ["✕", "engine failed"],
   stopping: ["◐", "stopping"],
   gone: ["✕", "out of reach"],
 };
@@ -149,7 +151,9 @@ async function about() {
   }
 }
 
-byId("key-button").addEventListener("click", () => keyring.ask(null));
+byId("key-button").addEventListener("click", async () => {
+  if (await keyring.ask(null)) route(); // for what was refused without it
+});
 // The link to the content must not go through the routes.
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();

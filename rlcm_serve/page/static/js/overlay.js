@@ -105,7 +105,7 @@ export function drawMarks(u, marks) {
  * @param {[number, number, number, number]} box x, y, width, height, device pixels
  * @param {string} stroke colour
  */
-export function drawHatch(ctx, [x, y, width, height], stroke) {
+function drawHatch(ctx, [x, y, width, height], stroke) {
   const step = 7 * devicePixelRatio;
   ctx.save();
   ctx.beginPath();
@@ -166,7 +166,7 @@ export function drawText(ctx, text, x, y, align, baseline) {
 }
 
 /** The plots' font at a size in CSS pixels, in device pixels as a canvas wants it. */
-export function scaled(size = 12) {
+function scaled(size = 12) {
   return FONT.replace("12px", `${size * devicePixelRatio}px`);
 }
 

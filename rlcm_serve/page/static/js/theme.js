@@ -11,8 +11,6 @@ darkness.addEventListener("change", () => {
   for (const listener of listeners) listener();
 });
 
-const stillness = matchMedia("(prefers-reduced-motion: reduce)");
-
 /**
  * The colour of a role of `base.css`, as it is now: "ink", "muted", "grid", "blue", ...
  *
@@ -37,9 +35,4 @@ export function colour(role) {
 export function onThemeChange(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
-}
-
-/** Whether whoever looks at the page wants nothing to move. */
-export function prefersStillness() {
-  return stillness.matches;
 }

@@ -2,7 +2,7 @@
 
 import { h, replace, setText } from "../dom.js";
 import { count, percent } from "../format.js";
-import { RISKS } from "./question.js";
+import { RISKS } from "../risks.js";
 
 /**
  * @typedef {import("./question.js").Question} Question
@@ -33,6 +33,13 @@ export function bar({ stop, change, share }) {
     setTimeout(() => setText(sharing, "Copy link"), 2500);
   }
 
+  new ResizeObserver(() => {
+    // What scrolls must be reached by keyboard.
+    const scrolls = problem.scrollHeight > problem.clientHeight;
+    const reached = { tabindex: "0", role: "region", "aria-label": "What is asked" };
+    for (const [name, value] of Object.entries(reached)) scrolls ? problem.setAttribute(name, value) : problem.removeAttribute(name);
+  }).observe(problem);
+
   const element = h(
     "div",
     { class: "bar", hidden: true },
@@ -45,7 +52,7 @@ export function bar({ stop, change, share }) {
       setText(problem, question.problem);
       replace(
         terms,
-        `At most ${percent(question.alpha)} ${RISKS[question.risk].bounds} · ${count(question.n, "sample")}`,
+        `You accept that at most ${percent(question.alpha)} ${RISKS[question.risk].promise} · ${count(question.n, "sample")}`,
         question.n > 1 && question.vote === "majority" ? " · majority vote" : "",
       );
       stopping.hidden = !running;

@@ -2,8 +2,10 @@
 
 import { h, setText, uniqueId } from "../dom.js";
 import { count, frequency, list, percent } from "../format.js";
+import { writeFragment } from "../fragment.js";
+import { RISKS } from "../risks.js";
 import { certificateFor, certifiedLevels, certifiedSamples, servedLevel } from "./levels.js";
-import { DEFAULTS, MOST_SAMPLES, RISKS } from "./question.js";
+import { DEFAULTS, MOST_SAMPLES } from "./question.js";
 import { slider, stopsAt } from "./slider.js";
 
 /**
@@ -23,10 +25,11 @@ const SAMPLES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, MOST_SAMPLES];
 
 /**
  * @param {(question: Question) => void} onAsk
+ * @param {() => void} onEdit something was changed by hand
  * @param {HTMLElement} picker placed below the question
  * @returns {Form}
  */
-export function askForm(onAsk, picker) {
+export function askForm(onAsk, onEdit, picker) {
   /** @type {Question} */
   let now = { ...DEFAULTS };
   /** @type {Certificate[] | null} */
@@ -45,15 +48,28 @@ export function askForm(onAsk, picker) {
       event.preventDefault();
       element.requestSubmit();
     },
-    oninput: () => problem.setCustomValidity(""),
+    oninput: () => {
+      problem.setCustomValidity("");
+      onEdit();
+    },
   });
-  const alpha = slider("How often may it be wrong? α", (value) => percent(value), (value) => change({ alpha: value }));
-  const n = slider("How many tries? n", (value) => count(value, "sample"), (value) => change({ n: value }));
-  const risk = choices("What may be wrong", "risk", Object.entries(RISKS).map(([value, one]) => [value, one.name, one.what]));
+  const alpha = slider("How often may it be wrong?\u00a0α", (value) => percent(value), (value) => change({ alpha: value }));
+  const n = slider("How many samples?\u00a0n", (value) => count(value, "sample"), (value) => change({ n: value }));
+  const risk = choices("What may be wrong", "risk", Object.entries(RISKS).map(([value, one]) => [value, one.title, one.what]));
   const vote = choices("How several samples are merged", "vote", [
     ["confidence", "Each counts as much as it is confident", ""],
     ["majority", "Each counts one", ""],
   ]);
+  const infeasible = choices("If no rule is known to keep that risk", "on_infeasible", [
+    ["error", "Refuse, and say which risks can be kept", ""],
+    ["full_budget", "Think to the end, without a guarantee", ""],
+  ]);
+  const certified = h(
+    "p",
+    { class: "hint ask-certified" },
+    "◆ Certified: on questions with known answers, a rule for when to stop was tested and found to keep that risk. ",
+    h("a", { href: writeFragment("trust") }, "What that rests on"),
+  );
 
   const element = h(
     "form",
@@ -65,8 +81,8 @@ export function askForm(onAsk, picker) {
       problem,
       picker,
     ),
-    h("div", { class: "ask-sliders" }, alpha.element, n.element),
-    h("details", { class: "ask-more" }, h("summary", null, "More"), h("div", { class: "ask-choices" }, risk, vote)),
+    h("div", { class: "ask-sliders" }, alpha.element, n.element, certified),
+    h("details", { class: "ask-more" }, h("summary", null, "More"), h("div", { class: "ask-choices" }, risk, vote, infeasible)),
     h(
       "div",
       { class: "row ask-go" },
@@ -90,13 +106,16 @@ export function askForm(onAsk, picker) {
     const chosen = new FormData(element);
     now.risk = /** @type {Question["risk"]} */ (chosen.get("risk") ?? now.risk);
     now.vote = /** @type {Question["vote"]} */ (chosen.get("vote") ?? now.vote);
+    now.on_infeasible = /** @type {Question["on_infeasible"]} */ (chosen.get("on_infeasible") ?? now.on_infeasible);
     draw();
+    onEdit();
   }
 
   /** @param {Partial<Question>} part */
   function change(part) {
     now = { ...now, ...part };
     draw();
+    onEdit();
   }
 
   function draw() {
@@ -104,7 +123,7 @@ export function askForm(onAsk, picker) {
     const levels = certifiedLevels(certificate).map((one) => one.alpha);
     const samples = certifiedSamples(certificates ?? [], now);
     alpha.set(stopsAt([...ALPHAS, now.alpha], levels, (value) => percent(value)), now.alpha, certificates ? alphaNote(now, certificate) : meaningOf(now));
-    n.set(stopsAt([...SAMPLES, now.n], samples, String), now.n, certificates ? samplesNote(now, samples) : "");
+    n.set(stopsAt([...SAMPLES, now.n], samples, String), now.n, samplesNote(now, certificates && samples));
   }
 
   function read() {
@@ -118,8 +137,8 @@ export function askForm(onAsk, picker) {
     write(question) {
       now = { ...now, ...question };
       if (question.problem !== undefined) problem.value = question.problem;
-      for (const [name, value] of [["risk", now.risk], ["vote", now.vote]]) {
-        const radio = element.querySelector(`input[name="${name}"][value="${value}"]`);
+      for (const name of /** @type {const} */ (["risk", "vote", "on_infeasible"])) {
+        const radio = element.querySelector(`input[name="${name}"][value="${now[name]}"]`);
         if (radio instanceof HTMLInputElement) radio.checked = true;
       }
       draw();
@@ -142,22 +161,26 @@ function meaningOf({ alpha, risk }) {
  * @param {Certificate | undefined} certificate
  */
 function alphaNote(question, certificate) {
-  const { alpha } = question;
+  const { alpha, on_infeasible } = question;
   const meaning = meaningOf(question);
   if (!certificate) return `${meaning} Not certified for these settings: the answer comes without a guarantee.`;
   const levels = certifiedLevels(certificate).map((one) => percent(one.alpha));
   const served = servedLevel(certificate, alpha);
-  if (!served) return `${meaning} No rule is known to keep that. Certified: ${list(levels)}.`;
+  if (!served) {
+    const then = on_infeasible === "full_budget" ? "So it will think to the end, without a guarantee." : `Certified: ${list(levels)}.`;
+    return `${meaning} No rule is known to keep that. ${then}`;
+  }
   if (Math.abs(served.alpha - alpha) < 1e-9) return `${meaning} ◆ Certified.`;
   return `${meaning} Kept by the rule certified for ${percent(served.alpha)}.`;
 }
 
 /**
  * @param {Question} question
- * @param {number[]} samples certified
+ * @param {number[] | null} samples certified; null if that is not known
  */
 function samplesNote({ n }, samples) {
-  const meaning = n === 1 ? "One line of thought, one answer." : `${n} independent lines of thought, then a vote.`;
+  const meaning = n === 1 ? "The model thinks once: one sample, one answer." : `The model thinks ${n} times, each time anew, and these samples vote on the answer.`;
+  if (!samples) return meaning;
   if (samples.includes(n)) return `${meaning} ◆ Certified.`;
   if (!samples.length) return `${meaning} Nothing is certified for these settings.`;
   return `${meaning} Certified only for ${list(samples.map(String), "or")}.`;

@@ -34,6 +34,16 @@ export function certificateFor(certificates, { risk, n, vote }) {
 }
 
 /**
+ * The certificate that something is promised under, if it is among those that are known.
+ *
+ * @param {Certificate[]} certificates
+ * @param {{ certificate: string } | null | undefined} guarantee
+ */
+export function certificateOf(certificates, guarantee) {
+  return certificates.find((one) => one.id === guarantee?.certificate);
+}
+
+/**
  * Thinking of one sample that is not stopped early, tokens on average, where a certificate says.
  *
  * @param {Certificate[]} certificates
@@ -41,8 +51,7 @@ export function certificateFor(certificates, { risk, n, vote }) {
  * @returns {number | null}
  */
 export function usualTokens(certificates, { samples, guarantee }) {
-  const found = certificates.find((one) => one.id === guarantee?.certificate);
-  const whole = certifiedLevels(found)[0]?.full_budget_tokens;
+  const whole = certifiedLevels(certificateOf(certificates, guarantee))[0]?.full_budget_tokens;
   return typeof whole === "number" ? whole / samples : null;
 }
 

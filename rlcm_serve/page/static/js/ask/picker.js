@@ -7,20 +7,24 @@ import { h, replace } from "../dom.js";
  */
 
 /**
- * A row of choices that fills in a question. It stays hidden until there are examples.
+ * A row of choices that fills in a question. What was written by hand can be taken back. It stays hidden
+ * until there are examples.
  *
  * @param {() => Promise<{ families: Family[] }>} load
- * @param {(question: string) => void} onPick
+ * @param {{ read: () => string, write: (question: string) => void, focus: () => void }} field that
+ *   the question is in
  * @returns {{ element: HTMLElement, fill: () => Promise<void> }}
  */
-export function picker(load, onPick) {
+export function picker(load, field) {
   /** @type {Family[]} */
   let families = [];
   let turn = 0;
+  let own = "";
   const family = h("select", { "aria-label": "Kind of question", onchange: levels });
   const level = h("select", { "aria-label": "Level", onchange: () => pick(0) });
   const another = h("button", { type: "button", class: "quiet", onclick: () => pick(turn + 1) }, "Another one");
-  const element = h("div", { class: "picker row", hidden: true }, h("span", null, "Or take one it was made for:"), family, level, another);
+  const back = h("button", { type: "button", class: "quiet", hidden: true, onclick: takeBack }, "Back to my own");
+  const element = h("div", { class: "picker row", hidden: true }, h("span", null, "Or take one it was made for:"), family, level, another, back);
 
   function chosen() {
     return families[family.selectedIndex];
@@ -38,7 +42,23 @@ export function picker(load, onPick) {
     const questions = chosen()?.levels[level.selectedIndex]?.questions ?? [];
     turn = questions.length ? next % questions.length : 0;
     const question = questions[turn];
-    if (question) onPick(question);
+    if (!question) return;
+    const written = field.read();
+    if (written && !isExample(written)) own = written;
+    back.hidden = !own;
+    field.write(question);
+  }
+
+  function takeBack() {
+    field.write(own);
+    field.focus();
+    own = "";
+    back.hidden = true;
+  }
+
+  /** @param {string} question */
+  function isExample(question) {
+    return families.some((one) => one.levels.some(({ questions }) => questions.includes(question)));
   }
 
   return {

@@ -1,9 +1,10 @@
 /** A question with its settings, and how it is written into the address and sent. */
 
 import { writeFragment } from "../fragment.js";
+import { RISKS } from "../risks.js";
 
 /**
- * @typedef {"selective" | "error" | "regret"} Risk
+ * @typedef {import("../risks.js").Risk} Risk
  * @typedef {"confidence" | "majority"} Vote
  * @typedef {object} Question
  * @property {string} problem
@@ -11,34 +12,14 @@ import { writeFragment } from "../fragment.js";
  * @property {number} n samples, 1 to 64
  * @property {Risk} risk
  * @property {Vote} vote
+ * @property {"error" | "full_budget"} on_infeasible where nothing keeps that risk: refuse, or think to the
+ *   end without a guarantee
  */
 
 export const MOST_SAMPLES = 64;
 
 /** @type {Question} */
-export const DEFAULTS = { problem: "", alpha: 0.1, n: 4, risk: "selective", vote: "confidence" };
-
-/** @type {Record<Risk, { name: string, bounds: string, often: string, what: string }>} */
-export const RISKS = {
-  selective: {
-    name: "Wrong answers, of those it gives",
-    bounds: "of the answers it gives may be wrong",
-    often: "answers it gives may be wrong",
-    what: "It may decline to answer, and what it does answer is wrong at most this often.",
-  },
-  error: {
-    name: "Wrong answers, of all questions",
-    bounds: "of all questions may get a wrong answer",
-    often: "questions may get a wrong answer",
-    what: "It always answers. It cannot be wrong less often than the model itself.",
-  },
-  regret: {
-    name: "Answers lost by stopping early",
-    bounds: "of all questions may lose a right answer by stopping early",
-    often: "questions may lose a right answer by stopping early",
-    what: "Compared with letting the model think to its end.",
-  },
-};
+export const DEFAULTS = { problem: "", alpha: 0.1, n: 4, risk: "selective", vote: "confidence", on_infeasible: "error" };
 
 /**
  * What an address asks. Anything missing or impossible is as by default.
@@ -54,8 +35,9 @@ export function questionOf(params) {
     problem: params.get("problem") ?? "",
     alpha: alpha > 0 && alpha < 1 ? alpha : DEFAULTS.alpha,
     n: Number.isInteger(n) && n >= 1 && n <= MOST_SAMPLES ? n : DEFAULTS.n,
-    risk: risk in RISKS ? /** @type {Risk} */ (risk) : DEFAULTS.risk,
+    risk: Object.hasOwn(RISKS, risk) ? /** @type {Risk} */ (risk) : DEFAULTS.risk,
     vote: params.get("vote") === "majority" ? "majority" : DEFAULTS.vote,
+    on_infeasible: params.get("on_infeasible") === "full_budget" ? "full_budget" : DEFAULTS.on_infeasible,
   };
 }
 
@@ -63,8 +45,9 @@ export function questionOf(params) {
  * @param {Question} question
  * @returns {string} the fragment by which it can be shared
  */
-export function fragmentOf(question) {
-  return writeFragment("ask", { ...question });
+export function fragmentOf({ problem, on_infeasible, ...settings }) {
+  const refused = on_infeasible === DEFAULTS.on_infeasible;
+  return writeFragment("ask", { problem: problem || null, ...settings, on_infeasible: refused ? null : on_infeasible });
 }
 
 /**

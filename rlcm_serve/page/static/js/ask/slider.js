@@ -5,7 +5,7 @@ import { h, replace, setText, uniqueId } from "../dom.js";
 /**
  * @typedef {object} Stop
  * @property {number} value
- * @property {string} text as it is written below, if named, and read aloud
+ * @property {string} text as it is written below, if named
  * @property {boolean} named
  *
  * @typedef {object} Slider
@@ -17,7 +17,7 @@ import { h, replace, setText, uniqueId } from "../dom.js";
 
 /**
  * @param {string} label
- * @param {(value: number) => string} format of the value in large
+ * @param {(value: number) => string} format of the value in large, and read aloud
  * @param {(value: number) => void} onChange by the user
  * @returns {Slider}
  */
@@ -48,7 +48,7 @@ export function slider(label, format, onChange) {
     const stop = stops[Number(input.value)];
     if (!stop) return;
     setText(shown, format(stop.value));
-    input.setAttribute("aria-valuetext", `${stop.text}${stop.named ? ", certified" : ""}`);
+    input.setAttribute("aria-valuetext", `${format(stop.value)}${stop.named ? ", certified" : ""}`);
     const share = Number(input.value) / Math.max(stops.length - 1, 1);
     input.style.setProperty("--share", String(share));
   }

@@ -1,15 +1,15 @@
 /** What went wrong with a question, and what can be done about it. */
 
 import { h } from "../dom.js";
-import { duration, frequency, percent } from "../format.js";
+import { duration, frequency, percent, sentence } from "../format.js";
+import { RISKS } from "../risks.js";
 
 /**
  * @typedef {import("../api.js").Problem} Problem
  * @typedef {import("./question.js").Question} Question
  *
  * @typedef {object} Remedies
- * @property {(part: Partial<Question> & { on_infeasible?: string }) => void} again asks it again,
- *   with these settings changed
+ * @property {(part: Partial<Question>) => void} again asks it again, with these settings changed
  * @property {() => void} key asks for the API key
  * @property {import("../engine.js").EngineWatch} engine
  */
@@ -27,11 +27,18 @@ export function trouble(problem, question, remedies, sofar) {
   if (problem.status === 401) {
     return notice("An API key is needed", [problem.detail], button("Enter a key", remedies.key, true));
   }
+  if (problem.status === 403) {
+    return notice("This key may not ask questions", [problem.detail, "“API key” at the top of the page takes another one."], again);
+  }
   if (problem.kind === "connection-lost") {
     const what = sofar ? `${sofar}. What was drawn stays below. It has no answer, so nothing is promised about it.` : problem.detail;
     const made = notice(sofar ? "The connection was lost" : "The service is out of reach", [what], again);
     made.append(reach(remedies.engine));
     return made;
+  }
+  if (["not-ready", "engine-dead"].includes(problem.kind) && remedies.engine.now().state === "failed") {
+    const what = "It could not be started, and the service tries no more. Whoever runs the service has to start it anew; its log says more.";
+    return notice("The engine has been given up", [problem.detail, what], again);
   }
   if (problem.kind === "engine-dead") {
     return notice("The engine died under this question", [problem.detail, "It is being started again. The state is at the top of the page."], again);
@@ -50,12 +57,12 @@ export function trouble(problem, question, remedies, sofar) {
  * @param {Question} question
  * @param {Remedies} remedies
  */
-function infeasible({ fields }, { alpha }, { again }) {
+function infeasible({ fields }, { alpha, risk }, { again }) {
   /** @type {number[]} */
   const levels = fields.certified_alphas ?? [];
   const smallest = fields.smallest_certifiable_alpha;
-  const why = `You asked for at most ${frequency(alpha)} wrong. In calibration no rule for stopping kept that, so the service refuses.`;
-  const near = typeof smallest === "number" && `The smallest that could be certified on those problems is about ${percent(smallest)}.`;
+  const why = `You accept that at most ${frequency(alpha)} ${RISKS[risk].often}. On the questions it was tested on, no rule for when to stop kept that, so the service refuses.`;
+  const near = typeof smallest === "number" && `The smallest risk that could be certified on those questions is about ${percent(smallest)}.`;
   return notice("Nothing can keep that risk", [
     why,
     near || "",
@@ -69,6 +76,7 @@ const REACH = {
   gone: "◌ Trying to reach it again …",
   starting: "◐ The service is back, and its engine is starting.",
   restarting: "◐ The service is back, and its engine is being started again.",
+  failed: "✕ The service is back, and its engine has been given up.",
   stopping: "◐ The service is stopping.",
   ready: "● The service answers.",
 };
@@ -99,7 +107,7 @@ function notice(title, paragraphs, ...actions) {
     "div",
     { class: "notice bad", role: "alert" },
     h("h2", { tabindex: -1 }, title),
-    paragraphs.filter(Boolean).map((text) => h("p", null, text)),
+    paragraphs.filter(Boolean).map((text) => h("p", null, sentence(text))),
     actions.length ? h("div", { class: "row" }, actions) : null,
   );
 }

@@ -1,20 +1,27 @@
 /** Asking a question and watching it answered. */
 
 import { Problem, wasAborted } from "../api.js";
-import { h, replace } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
+import { parseFragment } from "../fragment.js";
 import { bar } from "./bar.js";
 import { askForm } from "./form.js";
-import { certificateFor, certifiedLevels, usualTokens } from "./levels.js";
+import { certificateOf, certifiedLevels, usualTokens } from "./levels.js";
 import { picker } from "./picker.js";
 import { fragmentOf, questionOf, requestOf } from "./question.js";
 import { trouble } from "./trouble.js";
+import { untilReady, willBeReady } from "./waiting.js";
 
 /**
  * @typedef {import("../main.js").App} App
  * @typedef {import("./question.js").Question} Question
  * @typedef {import("./levels.js").Certificate} Certificate
  * @typedef {import("../watch/view.js").Watch} Watch
+ *
+ * @typedef {{ sent: boolean, drawn: string }} Progress of a question: `drawn` says in words what came of it
  */
+
+/** From one rewriting of the address to the next: browsers allow about three a second. */
+const DRAFT_MS = 400;
 
 /**
  * @param {HTMLElement} root
@@ -24,17 +31,26 @@ import { trouble } from "./trouble.js";
 export function mount(root, app) {
   /** @type {Certificate[]} */
   let certificates = [];
+  /** @type {Promise<void> | null} */
+  let learning = null;
   /** @type {AbortController | null} */
   let running = null;
   /** @type {Watch | null} */
   let watching = null;
+  /** What the address says of this view; "" while nothing was written or asked. */
+  let address = "";
+  let drafting = 0;
 
-  const examples = picker(
-    () => app.api.get("page/examples.json"),
-    (problem) => form.write({ problem }),
-  );
-  const form = askForm((question) => ask(question), examples.element);
-  const asked = bar({ stop, change, share: async () => navigator.clipboard.writeText(location.href) });
+  const examples = picker(() => app.api.get("page/examples.json"), {
+    read: () => form.read().problem,
+    write: (problem) => {
+      form.write({ problem });
+      drafted();
+    },
+    focus: () => form.focus(),
+  });
+  const form = askForm(ask, drafted, examples.element);
+  const asked = bar({ stop, change, share: async () => navigator.clipboard.writeText(linkOf(form.read())) });
   const notices = h("div", { class: "notices" });
   const stage = h("div", { class: "stage" });
   const intro = h(
@@ -52,7 +68,14 @@ export function mount(root, app) {
     stop();
   });
 
-  async function learn() {
+  function learn() {
+    learning ??= list().finally(() => {
+      learning = null;
+    });
+    return learning;
+  }
+
+  async function list() {
     try {
       certificates = (await app.api.get("certificates")).certificates;
       form.know(certificates);
@@ -61,39 +84,55 @@ export function mount(root, app) {
     }
   }
 
-  /**
-   * @param {Question} question
-   * @param {object} [extra] further fields of the request
-   */
-  async function ask(question, extra = {}) {
+  function drafted() {
+    clearTimeout(drafting);
+    drafting = setTimeout(keep, DRAFT_MS);
+  }
+
+  /** Puts what is written or asked into the address, unless that is another view's by now. */
+  function keep() {
+    clearTimeout(drafting);
+    if (parseFragment(location.hash).view !== "ask") return;
+    address = fragmentOf(form.read());
+    app.rewrite(address);
+  }
+
+  /** @param {Question} question */
+  async function ask(question) {
     running?.abort();
     watching?.destroy();
     replace(notices);
     const controller = new AbortController();
     running = controller;
     if (fragmentOf(form.read()) !== fragmentOf(question)) form.write(question);
-    app.rewrite(fragmentOf(question));
+    keep();
     intro.hidden = true;
     asked.show(question, true);
     asked.say("sent");
-    asked.focus();
-    if (scrollY > 0) scrollTo({ top: 0 });
+    if (!root.hidden) {
+      asked.focus();
+      if (scrollY > 0) scrollTo({ top: 0 });
+    }
     app.announce("Sent. The model is thinking.");
+    /** @type {Progress} */
+    const progress = { sent: false, drawn: "" };
     try {
-      const { watch, progress } = await import("../watch/view.js");
+      const { watch, progressOf } = await import("../watch/view.js");
       if (running !== controller) return;
       const shown = watch(question, (start) => usualTokens(certificates, start));
       watching = shown;
       stage.append(shown.element);
-      await whenReady(controller.signal);
       try {
-        await stream(question, extra, shown, controller.signal);
+        await whenReady(controller.signal);
+        progress.sent = true;
+        await stream(question, shown, controller.signal);
       } catch (error) {
         shown.cut();
-        throw Object.assign(/** @type {Error} */ (error), { sofar: shown.run.start ? progress(shown.run) : undefined });
+        if (shown.run.start) progress.drawn = progressOf(shown.run);
+        throw error;
       }
     } catch (error) {
-      if (running === controller) await failed(question, extra, /** @type {Error} */ (error));
+      if (running === controller) await failed(question, /** @type {Error} */ (error), progress, controller);
     } finally {
       if (running === controller) settled(question);
     }
@@ -101,16 +140,15 @@ export function mount(root, app) {
 
   /**
    * @param {Question} question
-   * @param {object} extra
    * @param {Watch} shown
    * @param {AbortSignal} signal
    */
-  async function stream(question, extra, shown, signal) {
+  async function stream(question, shown, signal) {
     /** @type {Problem | null} */
     let failure = null;
     await app.api.events(
       "solve",
-      { ...requestOf(question), ...extra },
+      requestOf(question),
       (name, data) => {
         if (name === "error") failure = new Problem(data);
         else shown.take(name, data);
@@ -119,71 +157,65 @@ export function mount(root, app) {
       signal,
     );
     if (failure) throw failure;
-    if (!shown.run.solution) {
+    const { start, solution } = shown.run;
+    if (!start || !solution) {
       throw new Problem({ status: 0, type: "connection-lost", detail: "The stream ended before the answer." });
     }
-    if (!certificates.length) await learn(); // there was no key yet
-    const { heading, spoken } = shown.finish(certifiedLevels(certificateFor(certificates, question)));
+    // It may have been put in force after the list was read, or there was no key yet.
+    if (start.guarantee && !certificateOf(certificates, start.guarantee)) await learn();
+    if (running?.signal !== signal) return; // another has been asked meanwhile
+    const { heading, spoken } = shown.finish(certifiedLevels(certificateOf(certificates, start.guarantee)));
     app.announce(spoken);
     asked.say("");
     if (!root.hidden && root.contains(document.activeElement)) heading.focus({ preventScroll: true });
   }
 
-  /**
-   * Waits for an engine that is starting.
-   *
-   * @param {AbortSignal} signal
-   */
+  /** @param {AbortSignal} signal */
   async function whenReady(signal) {
-    const { state, stage: word } = app.engine.now();
-    if (state !== "starting" && state !== "restarting") return;
-    const doing = state === "starting" ? "The engine is starting" : "The engine is being started again";
-    const text = `${doing}${word ? ` (${word})` : ""}. This takes about a minute. Your question is asked as soon as it is ready.`;
-    replace(notices, h("div", { class: "notice", role: "status" }, h("h2", null, "Waiting for the engine"), h("p", null, text)));
+    signal.throwIfAborted();
+    if (!willBeReady(app.engine.now())) return;
+    const text = h("p");
+    replace(notices, h("div", { class: "notice", role: "status" }, h("h2", null, "Waiting for the engine"), text));
     asked.say("waiting for the engine");
-    await new Promise((/** @type {(value: void) => void} */ resolve, reject) => {
-      const end = app.engine.subscribe(({ state: next }) => next === "ready" && finish(resolve));
-      const abort = () => finish(() => reject(signal.reason));
-      signal.addEventListener("abort", abort, { once: true });
-      /** @param {() => void} settle */
-      function finish(settle) {
-        signal.removeEventListener("abort", abort);
-        queueMicrotask(() => end()); // it may be called while subscribing
-        settle();
-      }
-    });
+    await untilReady(app.engine, signal, (words) => setText(text, words));
     replace(notices);
+    asked.say("sent");
   }
 
   /**
    * @param {Question} question
-   * @param {object} extra further fields of the request, to ask it again as it was
-   * @param {Error & { sofar?: string }} error
+   * @param {Error} error
+   * @param {Progress} progress
+   * @param {AbortController} controller
    */
-  async function failed(question, extra, error) {
+  async function failed(question, error, progress, controller) {
     asked.say("");
-    if (wasAborted(error)) {
-      const what = error.sofar ? `${error.sofar}. ` : "";
-      const text = `${what}The engine has ended its work on it too. There is no answer.`;
-      replace(notices, h("div", { class: "notice", role: "status" }, h("h2", null, "You stopped it"), h("p", null, text)));
-      app.announce("Stopped.");
-      return;
-    }
+    if (wasAborted(error)) return stopped(progress);
     if (!(error instanceof Problem)) console.error(error);
     const problem = error instanceof Problem ? error : new Problem({ title: "The page failed", detail: error.message });
     if (problem.status === 0 || problem.status >= 500) await app.engine.check();
-    if (problem.kind === "not-ready" && ["starting", "restarting"].includes(app.engine.now().state)) {
-      ask(question, extra); // waits until it is ready
+    if (running !== controller) return;
+    if (problem.kind === "not-ready" && willBeReady(app.engine.now())) {
+      if (controller.signal.aborted) stopped({ ...progress, sent: false });
+      else ask(question); // waits until it is ready
       return;
     }
     const remedies = {
-      again: (/** @type {any} */ { on_infeasible, ...part }) => ask({ ...question, ...part }, on_infeasible ? { on_infeasible } : {}),
-      key: () => ask(question, extra),
+      again: (/** @type {Partial<Question>} */ part) => ask({ ...question, ...part }),
+      key: () => ask(question),
       engine: app.engine,
     };
-    replace(notices, trouble(problem, question, remedies, error.sofar));
+    replace(notices, trouble(problem, question, remedies, progress.drawn));
     const heading = notices.querySelector("h2");
     if (!root.hidden) heading?.focus({ preventScroll: true });
+  }
+
+  /** @param {Progress} progress */
+  function stopped({ sent, drawn }) {
+    const ended = `${drawn && `${drawn}. `}The engine has ended its work on it too. There is no answer.`;
+    const text = sent ? ended : "The engine had not begun with your question. There is no answer.";
+    replace(notices, h("div", { class: "notice", role: "status" }, h("h2", null, "You stopped it"), h("p", null, text)));
+    app.announce("Stopped.");
   }
 
   /** @param {Question} question */
@@ -222,16 +254,23 @@ export function mount(root, app) {
   if (app.about.examples) examples.fill().catch(() => {});
   return {
     show(params) {
-      if (running) return;
       const linked = questionOf(params);
-      const known = watching !== null && fragmentOf(form.read()) === fragmentOf(linked);
-      if (params.size && !known) {
-        if (watching) change();
+      const isNew = params.size > 0 && fragmentOf(linked) !== address;
+      if (isNew && !running) {
+        if (intro.hidden) change();
+        clearTimeout(drafting);
         const { problem, ...settings } = linked;
         form.write(params.has("problem") ? linked : settings);
-      }
+        address = fragmentOf(form.read());
+      } else if (address) keep();
+      if (!certificates.length && app.engine.now().state === "ready") learn();
       if (!intro.hidden && !root.contains(document.activeElement)) form.focus();
     },
     hide() {}, // a question goes on while another view is looked at
   };
+}
+
+/** @param {Question} question */
+function linkOf(question) {
+  return new URL(fragmentOf(question), location.href).href;
 }

@@ -1,4 +1,4 @@
-/** At which confidence samples end now, against what the calibration problems gave. */
+/** At which confidence samples have ended since the start, against what the calibration problems gave. */
 
 import { chart } from "../charts.js";
 import { h, setText } from "../dom.js";
@@ -19,8 +19,8 @@ export function confidenceSection() {
     element: h(
       "section",
       null,
-      h("h2", null, "Confidence now against calibration"),
-      h("p", { class: "term" }, "If the two drift apart, questions are not like those calibrated on any more, and the promise does not speak of them."),
+      h("h2", null, "Confidence since the start, against calibration"),
+      h("p", { class: "term" }, "If the two are far apart, questions are not like those calibrated on, and the promise does not speak of them. All samples since the start count alike, so what has changed of late shows late."),
       words,
       root,
     ),
@@ -68,13 +68,13 @@ function settingsOf({ edges, now: all, comparable, calibration }) {
   const shares = now.map((amount) => (total ? amount / total : 0));
   const top = Math.max(0.05, ...shares, ...(calibration ?? []));
   return {
-    label: `Share of samples by the confidence at which they ended, now${calibration ? " and in calibration" : ""}. ${number(total)} samples now.`,
+    label: `Share of samples by the confidence at which they ended, since the start${calibration ? " and in calibration" : ""}. ${count(total, "sample")} since the start.`,
     height: 240,
     legend: true,
     series: [
-      { label: "now", x: middles, y: shares, kind: "bars", bar: 0.05, fill: true, role: "blue", format: percent },
+      { label: "since the start", x: middles, y: shares, kind: "bars", bar: 0.05, fill: true, role: "blue", format: percent },
       ...(calibration
-        ? [{ label: "calibration", x: edges, y: [...calibration, calibration[calibration.length - 1] ?? 0], kind: /** @type {const} */ ("steps"), role: "orange", format: percent }]
+        ? [{ label: "calibration", x: middles, y: calibration, kind: /** @type {const} */ ("steps"), bar: 0.05, role: "orange", format: percent }]
         : []),
     ],
     axes: {

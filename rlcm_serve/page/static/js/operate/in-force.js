@@ -3,6 +3,7 @@
 import { h, replace, setText } from "../dom.js";
 import { number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
+import { byRisk } from "../risks.js";
 import { riskWords, samplesWords } from "../trust/words.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
@@ -45,8 +46,7 @@ export function inForceSection() {
 
 /** @param {InForce[]} certificates */
 function inOrder(certificates) {
-  const risks = ["selective", "error", "regret"];
-  return [...certificates].sort((a, b) => risks.indexOf(a.risk) - risks.indexOf(b.risk) || a.n - b.n);
+  return [...certificates].sort((a, b) => byRisk(a.risk, b.risk) || a.n - b.n);
 }
 
 /**

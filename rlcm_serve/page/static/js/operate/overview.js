@@ -1,5 +1,7 @@
 /** What `GET /overview` says, and what changes from one look to the next. */
 
+import { generatedOf } from "../generated.js";
+
 /**
  * @typedef {{ id: string, state: string, done: number, total: number, seconds_left: number | null,
  *   created: string, started: string | null, finished: string | null, certificate: string | null,
@@ -33,8 +35,6 @@
  * @property {string | null} jobs_error
  */
 
-/** What was generated; the other kinds were read or put in. */
-export const GENERATED = ["reasoning", "answer", "discarded", "cancelled"];
 const KEPT_S = 300;
 const GAP_S = 10;
 const RATE_S = 30;
@@ -43,7 +43,7 @@ const RATE_S = 30;
 
 /** @param {Overview} overview */
 export function generated({ tokens }) {
-  return GENERATED.reduce((sum, kind) => sum + (tokens[kind] ?? 0), 0);
+  return generatedOf(tokens);
 }
 
 /**

@@ -1,10 +1,9 @@
 /** Asking the service again and again, while somebody looks, and less often while it fails. */
 
-import { Problem, wasAborted } from "../api.js";
+import { Problem } from "../api.js";
 
 export const EVERY_MS = 2_000;
 const LONGEST_MS = 30_000;
-const GIVE_UP_MS = 10_000;
 
 /**
  * @template Data
@@ -32,26 +31,21 @@ export function createPoller({ ask, onData, onProblem }) {
 
   async function turn() {
     const mine = (asking = new AbortController());
-    const late = setTimeout(() => mine.abort(), GIVE_UP_MS);
+    let data;
     try {
-      const data = await ask(mine.signal);
-      if (asking !== mine) return;
-      failures = 0;
-      next(EVERY_MS);
-      onData(data);
+      data = await ask(mine.signal);
     } catch (error) {
-      if (asking === mine) failed(error, mine.signal);
-    } finally {
-      clearTimeout(late);
+      if (asking === mine) failed(problemOf(error));
+      return;
     }
+    if (asking !== mine) return;
+    failures = 0;
+    next(EVERY_MS);
+    onData(data);
   }
 
-  /**
-   * @param {unknown} error
-   * @param {AbortSignal} signal
-   */
-  function failed(error, signal) {
-    const problem = problemOf(error, signal);
+  /** @param {Problem} problem */
+  function failed(problem) {
     const refused = problem.status === 401 || problem.status === 403;
     const wait = refused ? null : pause(failures, problem.retryAfter);
     failures += 1;
@@ -105,14 +99,10 @@ export function pause(failures, retryAfter) {
 
 /**
  * @param {unknown} error
- * @param {AbortSignal} signal
  * @returns {Problem}
  */
-function problemOf(error, signal) {
+function problemOf(error) {
   if (error instanceof Problem) return error;
-  if (signal.aborted || wasAborted(error)) {
-    const detail = `The service did not answer within ${GIVE_UP_MS / 1000} seconds.`;
-    return new Problem({ status: 0, type: "connection-lost", title: "No answer", detail });
-  }
-  throw error;
+  console.error(error);
+  return new Problem({ title: "The page failed", detail: String(error) });
 }

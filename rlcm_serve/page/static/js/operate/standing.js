@@ -26,20 +26,25 @@ export function standing({ onPause, onRetry }) {
   const about = h("span", { class: "muted" });
   const updated = h("span", { class: "muted" });
   const pause = h("button", { type: "button", onclick: onPause }, "Pause");
-  const note = h("div", { role: "status" });
+  const words = h("div", { role: "status" });
+  // Not within the words: whoever listens to the page would hear every second of it.
+  const countdown = h("p");
+  const retry = h("button", { type: "button", onclick: onRetry });
+  const note = h("div", null, words, countdown, retry);
   const element = h("div", { class: "standing" }, h("div", { class: "row" }, engine, about, h("span", { class: "row end" }, updated, pause)), note);
   let told = "";
-  let countdown = h("p");
-  pause.hidden = true;
+  pause.hidden = countdown.hidden = retry.hidden = true;
 
   /**
-   * @param {string} key what is said, so that it is said once
-   * @param {() => Node[]} make
+   * @param {string} title of what is wrong; none if nothing is
+   * @param {string} text
+   * @param {string} look its class
    */
-  function say(key, make) {
-    if (key === told) return;
-    told = key;
-    replace(note, key ? make() : []);
+  function say(title, text, look) {
+    if (title + text === told) return; // so that it is said once
+    told = title + text;
+    replace(words, title ? [h("h2", null, title), h("p", null, text)] : []);
+    note.className = look;
   }
 
   return {
@@ -52,20 +57,22 @@ export function standing({ onPause, onRetry }) {
       engine.hidden = false;
       const restarts = now.restarts ? `, engine restarted ${now.restarts === 1 ? "once" : `${now.restarts} times`}` : "";
       setText(about, `${model}, version ${version}, up ${duration(uptime)}${restarts}`);
-      const calm = now.state === "ready";
-      say(calm ? "" : now.state + now.detail, () => [engineNotice(now)]);
+      retry.hidden = true;
+      if (now.state === "ready") say("", "", "");
+      else say(...engineWords(now), now.state === "starting" ? "notice" : "notice bad");
     },
     /** @param {Problem} problem @param {boolean} hasFigures */
     lost(problem, hasFigures) {
       setText(engine, "✕ not known now");
       engine.className = "tag bad";
-      countdown = h("p");
-      say(`lost ${problem.detail}`, () => [lostNotice(problem, hasFigures, countdown, onRetry)]);
+      retry.hidden = false;
+      setText(retry, problem.status === 401 ? "Give a key" : "Try now");
+      say(...lostWords(problem, hasFigures), "notice bad");
     },
-    /** @param {number | null} seconds until it is tried again */
+    /** @param {number | null} seconds until it is tried again; null if it is not */
     tick(seconds) {
-      const shown = note.querySelector(".countdown");
-      if (shown && seconds !== null) setText(shown, seconds > 0 ? `Trying again in ${seconds}\u00a0s.` : "Trying again now.");
+      countdown.hidden = retry.hidden || seconds === null;
+      setText(countdown, seconds ? `Trying again in ${seconds}\u00a0s.` : "Trying again now.");
     },
     /** @param {Date | null} at of the last figures @param {boolean} paused */
     from(at, paused) {
@@ -78,34 +85,28 @@ export function standing({ onPause, onRetry }) {
   };
 }
 
-/** @param {Overview["engine"]} engine */
-function engineNotice({ state, detail }) {
-  const [title, text] = {
+/**
+ * @param {Overview["engine"]} engine
+ * @returns {[string, string]} a title and a text
+ */
+function engineWords({ state, detail }) {
+  const [title = state, text = ""] = {
     starting: ["The engine is starting", "Questions that come now are refused until it is ready; this page shows it when it is."],
     restarting: ["The engine died and is started again", "Questions that were running have failed. Calibration jobs wait, and go on."],
     failed: ["The engine could not be started again", "The service needs a look at its log, and a restart."],
     stopping: ["The service is stopping", "What runs may finish; nothing new is taken."],
-  }[state] ?? [state, ""];
-  return h("div", { class: state === "starting" ? "notice" : "notice bad" }, h("h2", null, title ?? ""), h("p", null, `${text} (${detail})`));
+  }[state] ?? [];
+  return [title, `${text} (${detail})`];
 }
 
 /**
  * @param {Problem} problem
  * @param {boolean} hasFigures
- * @param {HTMLElement} countdown
- * @param {() => void} onRetry
+ * @returns {[string, string]} a title and a text
  */
-function lostNotice({ status, title, detail }, hasFigures, countdown, onRetry) {
-  countdown.className = "countdown";
+function lostWords({ status, title, detail }, hasFigures) {
   const refused = status === 401 || status === 403;
   const heading = { 0: "Reconnecting", 401: "This needs an API key", 403: "This key may not see the service’s state" }[status] ?? title;
   const kept = hasFigures && !refused ? " The figures below are the last that came." : "";
-  return h(
-    "div",
-    { class: "notice bad" },
-    h("h2", null, heading),
-    h("p", null, detail, kept),
-    countdown,
-    h("button", { type: "button", onclick: onRetry }, status === 401 ? "Give a key" : "Try now"),
-  );
+  return [heading, detail + kept];
 }

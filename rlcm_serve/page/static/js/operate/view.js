@@ -12,13 +12,15 @@ import { exitsSection, questionsSection, tokensSection } from "./totals.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
 
+const PATIENCE_MS = 10_000;
+
 /**
  * @param {HTMLElement} root
  * @param {import("../main.js").App} app
  * @returns {import("../main.js").View}
  */
 export function mount(root, app) {
-  const head = standing({ onPause: pause, onRetry: () => poller.start() });
+  const head = standing({ onPause: () => (paused ? resume() : pause()), onRetry: resume });
   const loading = h("div", { class: "loading", role: "status" }, h("p", null, "Asking the service how it is…"), h("div", { class: "bone" }), h("div", { class: "bone tall" }));
   const now = nowSection();
   const tokens = tokensSection();
@@ -46,7 +48,7 @@ export function mount(root, app) {
   let clock = 0;
 
   const poller = createPoller({
-    ask: (signal) => /** @type {Promise<Overview>} */ (app.api.get("overview", signal)),
+    ask: (signal) => /** @type {Promise<Overview>} */ (app.api.get("overview", signal, PATIENCE_MS)),
     onData(overview) {
       from = new Date();
       retryAt = 0;
@@ -70,15 +72,22 @@ export function mount(root, app) {
   });
 
   function pause() {
-    paused = !paused;
-    if (paused) poller.stop();
-    else poller.start();
+    paused = true;
+    retryAt = 0;
+    poller.stop();
+    tick();
+  }
+
+  function resume() {
+    paused = false;
+    retryAt = Date.now();
+    poller.start();
     tick();
   }
 
   function tick() {
     head.from(from, paused);
-    head.tick(retryAt ? Math.ceil((retryAt - Date.now()) / 1000) : null);
+    head.tick(retryAt ? Math.max(0, Math.ceil((retryAt - Date.now()) / 1000)) : null);
   }
 
   return {

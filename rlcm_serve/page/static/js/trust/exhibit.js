@@ -128,8 +128,8 @@ export function figuresOf(level) {
 }
 
 /**
- * The level of that alpha, or else the one that a request for it is served at; without an alpha, or below
- * all of them, one that is certified.
+ * The level to look at first: that of the alpha, or else the nearest certified one below it; without an
+ * alpha, or below all of them, one that is certified. Which level a request is served at, `servedLevel` says.
  *
  * @param {Level[]} levels by rising alpha
  * @param {number | null} alpha
@@ -140,6 +140,6 @@ export function levelFor(levels, alpha) {
   if (asked) return asked;
   const certified = levels.filter((level) => level.certified);
   const wanted = alpha ?? 0.1;
-  const served = certified.filter((level) => level.alpha <= wanted + 1e-9).pop();
-  return served ?? certified[0] ?? levels[0] ?? null;
+  const below = certified.filter((level) => level.alpha <= wanted + 1e-9).pop();
+  return below ?? certified[0] ?? levels[0] ?? null;
 }

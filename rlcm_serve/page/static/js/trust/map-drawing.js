@@ -179,7 +179,7 @@ function starAt(x, y, size) {
  * @param {number} p
  * @param {number} delta
  */
-export function colourOf(p, delta) {
+function colourOf(p, delta) {
   const smallest = Math.min(SMALLEST, delta / 1000);
   const at = Math.log10(Math.max(p, smallest));
   const edge = Math.log10(delta);

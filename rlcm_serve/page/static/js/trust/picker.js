@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
+import { byRisk } from "../risks.js";
 import { riskWords, samplesWords } from "./words.js";
 
 /** @typedef {import("./exhibit.js").Certificate} Certificate */
@@ -16,7 +17,7 @@ export const MOST_COMPARED = 4;
  * @returns {HTMLElement}
  */
 export function picker(certificates, shown, onChange) {
-  const risks = [...new Set(certificates.map(({ risk }) => risk))].sort((a, b) => rank(a) - rank(b));
+  const risks = [...new Set(certificates.map(({ risk }) => risk))].sort(byRisk);
   const budgets = new Set(certificates.map(({ procedure }) => procedure.max_tokens));
   return h(
     "nav",
@@ -38,12 +39,6 @@ export function picker(certificates, shown, onChange) {
     ),
     h("p", { class: "hint" }, `Tick “beside” to compare up to ${MOST_COMPARED}.`),
   );
-}
-
-/** @param {string} risk */
-function rank(risk) {
-  const at = ["selective", "error", "regret"].indexOf(risk);
-  return at < 0 ? 3 : at;
 }
 
 /**

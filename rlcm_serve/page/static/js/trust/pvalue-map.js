@@ -31,7 +31,7 @@ export function pValueMap(delta) {
     plane,
   );
   const legend = h("div", { class: "map-legend" });
-  const tested = h("div", { class: "wide" });
+  const tested = h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Tested policies" });
   const details = h("details", { class: "chart-figures" }, h("summary", null, "Tested policies as a table"), tested);
   const element = h(
     "div",
@@ -80,13 +80,17 @@ export function pValueMap(delta) {
     place();
   }
 
-  field.addEventListener("pointermove", (event) => {
+  /** @param {PointerEvent} event */
+  function point(event) {
     if (!layout) return;
     const box = plane.getBoundingClientRect();
     const x = Math.floor((event.clientX - box.left - layout.left) / layout.column);
     const y = Math.floor((layout.bottom - (event.clientY - box.top)) / layout.row);
     if (x >= 0 && y >= 0) go({ x, y });
-  });
+  }
+
+  field.addEventListener("pointermove", point);
+  field.addEventListener("pointerdown", point); // a finger that taps does not move
   field.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const step = STEPS[/** @type {keyof typeof STEPS} */ (event.key)];

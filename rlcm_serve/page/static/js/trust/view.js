@@ -34,6 +34,8 @@ export function mount(root, app) {
 
   /** @type {{ destroy: () => void }[]} */
   let shown = [];
+  /** The ids of what is shown. */
+  let drawn = "";
   let visible = false;
   let incomplete = false;
   let params = new URLSearchParams();
@@ -50,10 +52,15 @@ export function mount(root, app) {
       const ids = idsOf(params, certificates);
       const focused = document.activeElement?.getAttribute("data-id");
       replace(choices, certificates.length ? picker(certificates, ids, (next) => app.navigate(writeFragment("trust", { id: next }))) : []);
+      if (shown.length && ids.join() !== drawn) {
+        clear(); // the picker has those that come marked already
+        replace(content, loading());
+      }
       if (focused) /** @type {HTMLElement | null} */ (choices.querySelector(`input[data-id="${CSS.escape(focused)}"]`))?.focus();
       const exhibits = await Promise.all(ids.map((id) => exhibit(id, certificates, mine.signal)));
       if (mine.signal.aborted) return;
       draw(exhibits);
+      drawn = ids.join();
     } catch (error) {
       if (!(error instanceof Problem) && !wasAborted(error)) throw error;
       if (error instanceof Problem && !mine.signal.aborted) failed(error);

@@ -1,40 +1,18 @@
 /** A certificate in plain sentences. Each term is explained by one of them, where it first appears. */
 
-import { list, number, percent, threshold, tokens } from "../format.js";
+import { number, percent, threshold, tokens } from "../format.js";
+import { RISKS } from "../risks.js";
 
 /** @typedef {import("./exhibit.js").Exhibit} Exhibit */
 /** @typedef {import("./exhibit.js").Level} Level */
 
 /**
- * What each risk counts.
- *
- * @type {Record<string, { title: string, counts: string, promise: string, realised: string }>}
+ * @param {string} risk one of the page's, or of one's own
+ * @returns {Pick<import("../risks.js").RiskWords, "title" | "counts" | "promise" | "realised">}
  */
-const RISKS = {
-  selective: {
-    title: "Wrong answers, of those it gives",
-    counts: "of the answers it gives, the share that is wrong",
-    promise: "of the answers it gives are wrong",
-    realised: "wrong, of the answers given",
-  },
-  error: {
-    title: "Wrong answers, of all questions",
-    counts: "of all questions, the share that is answered wrong",
-    promise: "of all questions are answered wrong",
-    realised: "wrong, of all questions",
-  },
-  regret: {
-    title: "Answers lost by stopping early",
-    counts: "of all questions, the share that thinking to the end would have got right and stopping early does not",
-    promise: "of all questions are lost by stopping early",
-    realised: "lost, of all questions",
-  },
-};
-
-/** @param {string} risk */
 export function riskWords(risk) {
   const own = { title: risk, counts: `the mean of the loss “${risk}”`, promise: `is the mean loss “${risk}”`, realised: "mean loss" };
-  return RISKS[risk] ?? own;
+  return Object.hasOwn(RISKS, risk) ? RISKS[/** @type {import("../risks.js").Risk} */ (risk)] : own;
 }
 
 /**
@@ -124,10 +102,4 @@ export function pValue(p) {
   if (p >= 0.9995) return "1";
   const digits = Math.max(2, 1 - Math.floor(Math.log10(p)));
   return p.toFixed(Math.min(digits, 8));
-}
-
-/** @param {Exhibit} exhibit */
-export function levelsWords(exhibit) {
-  const alphas = exhibit.levels.filter((level) => level.certified).map((level) => percent(level.alpha));
-  return alphas.length ? `α ${list(alphas)}` : "no level certified";
 }

@@ -5,7 +5,7 @@ import { confidence, number, threshold } from "../format.js";
 import { drawBands, drawMarks } from "../overlay.js";
 import { plot } from "../plot.js";
 import { colour } from "../theme.js";
-import { canStopHigh, canStopLow, lowThreshold } from "./rule.js";
+import { canStopHigh, canStopLow, lowThreshold, readingDecimals } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Policy} Policy
@@ -41,6 +41,7 @@ export function curve(root, sample, { policy, budget, usual }, size) {
   const labelled = size === "solo" || size === "wide";
   const bare = size === "small";
   const bands = zones(policy);
+  const decimals = readingDecimals(policy);
   const { u, destroy } = plot(root, {
     x: {
       min: 0,
@@ -50,7 +51,7 @@ export function curve(root, sample, { policy, budget, usual }, size) {
       ticks: ticksUpTo(budget, size),
       format: (value) => number(value),
     },
-    y: { min: 0, max: TOP, bare, ...(size === "solo" && { label: "confidence" }), ticks: size === "medium" ? [0, 1] : [0, 0.5, 1], format: String },
+    y: { min: 0, max: TOP, bare, ...(labelled && { label: "confidence" }), ticks: size === "medium" ? [0, 1] : [0, 0.5, 1], format: String },
     height: HEIGHTS[size],
     padding: bare ? [3, 3, 3, 3] : [12, 14, 0, 0],
     series: [
@@ -67,7 +68,7 @@ export function curve(root, sample, { policy, budget, usual }, size) {
         (/** @type {any} */ u) => {
           if (policy.low_rise) drawSigmoid(u, policy, budget);
           const roomy = labelled && u.width > ROOMY;
-          drawMarks(u, [...linesOf(policy, usual, labelled, roomy), ...exitMark(sample, roomy)]);
+          drawMarks(u, [...linesOf(policy, usual, labelled, roomy), ...exitMark(sample, roomy, decimals)]);
         },
       ],
     },
@@ -105,7 +106,7 @@ function linesOf(policy, usual, labelled, roomy) {
   /** @type {Mark[]} */
   const lines = [];
   if (usual !== null && labelled) {
-    lines.push({ x: usual, role: "muted", dash: [2, 3], foot: true, ...(roomy && { label: `usual end ${number(usual)}` }) });
+    lines.push({ x: usual, role: "muted", dash: [2, 3], foot: true, ...(roomy && { label: `usual end if not stopped: ${number(usual)}` }) });
   }
   if (canStopHigh(policy)) {
     const label = `▲ λ2 ${threshold(policy.lambda_high)}${roomy ? ": sure enough, stop" : ""}`;
@@ -134,13 +135,14 @@ function unspent({ exit }, budget, bare) {
 /**
  * @param {Sample} sample
  * @param {boolean} labelled
+ * @param {number} decimals of its reading
  * @returns {Mark[]}
  */
-function exitMark({ exit, readings }, labelled) {
+function exitMark({ exit, readings }, labelled, decimals) {
   if (!exit) return [];
   const { mark, word, role } = EXITS[exit.exit];
   const y = exit.confidence ?? readings[readings.length - 1] ?? 0;
-  const label = labelled ? `${word} at ${number(exit.tokens)}, ${confidence(y)}` : "";
+  const label = labelled ? `${word} at ${number(exit.tokens)}, ${confidence(y, decimals)}` : "";
   return [
     { x: exit.tokens, role, dash: [1, 0] },
     { x: exit.tokens, y, role, shape: mark, label },

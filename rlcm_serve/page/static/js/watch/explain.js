@@ -1,7 +1,8 @@
 /** What α did to a question, in plain words. */
 
 import { confidence, count, frequency, list, number, percent, threshold, tokens } from "../format.js";
-import { canStopHigh, canStopLow } from "./rule.js";
+import { RISKS } from "../risks.js";
+import { canStopHigh, canStopLow, readingDecimals } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -10,13 +11,6 @@ import { canStopHigh, canStopLow } from "./rule.js";
  * @typedef {import("./run.js").Policy} Policy
  * @typedef {import("../ask/question.js").Question} Question
  */
-
-const ACCEPTED = {
-  selective: (/** @type {string} */ often) => `You accepted being wrong in ${often} answered questions.`,
-  error: (/** @type {string} */ often) => `You accepted a wrong answer in ${often} questions.`,
-  regret: (/** @type {string} */ often) =>
-    `You accepted that stopping early may cost the right answer in ${often} questions.`,
-};
 
 /**
  * The story of an answered question: what was accepted, what rule that made, what came of it.
@@ -27,7 +21,7 @@ const ACCEPTED = {
  * @returns {string[]} sentences
  */
 export function explain(question, start, solution) {
-  const told = [ACCEPTED[question.risk](frequency(question.alpha))];
+  const told = [RISKS[question.risk].accepted(frequency(question.alpha))];
   const { guarantee, policy } = start;
   if (guarantee && guarantee.alpha_certified < guarantee.alpha_requested - 1e-9) {
     told.push(`The nearest level that is certified is ${percent(guarantee.alpha_certified)}, so it kept to that.`);
@@ -55,7 +49,6 @@ function without(policy) {
  */
 function ofOne(policy, budget, sample, { abstained }) {
   const after = `after ${number(sample.reasoning_tokens)} of ${tokens(budget)}`;
-  const read = sample.confidence === null ? "" : confidence(sample.confidence);
   switch (sample.exit) {
     case "high":
       return [`So the model stopped as soon as its confidence passed ${threshold(policy.lambda_high)}, ${after}.`];
@@ -66,7 +59,7 @@ function ofOne(policy, budget, sample, { abstained }) {
     }
     default: {
       const end = sample.exit === "budget" ? `It used up all ${tokens(budget)}` : `It finished by itself ${after}`;
-      return [neverPassed(policy), `${end}${lastWord(policy, read, abstained)}.`];
+      return [neverPassed(policy), `${end}${lastWord(policy, sample.confidence, abstained)}.`];
     }
   }
 }
@@ -83,14 +76,15 @@ function neverPassed(policy) {
 
 /**
  * @param {Policy} policy
- * @param {string} read the last reading
+ * @param {number | null} last reading
  * @param {boolean} abstained
  */
-function lastWord(policy, read, abstained) {
+function lastWord(policy, last, abstained) {
   const least = policy.lambda_answer ?? 0;
-  if (!least || !read) return abstained ? ", without an answer that can be read" : ", and answered";
+  if (!least || last === null) return abstained ? ", without an answer that can be read" : ", and answered";
+  const read = confidence(last, readingDecimals(policy));
   if (!abstained) return `, with a confidence of ${read}, and an answer needs ${threshold(least)}`;
-  return Number(read) < least
+  return last < least
     ? `, with a confidence of ${read}. An answer needs ${threshold(least)}, so it declines rather than guesses`
     : ", without an answer that can be read";
 }

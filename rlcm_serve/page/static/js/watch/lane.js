@@ -5,6 +5,7 @@ import { EXITS } from "../exits.js";
 import { confidence, number, tokens } from "../format.js";
 import { answerText, mathIn } from "../math.js";
 import { curve } from "./curve.js";
+import { readingDecimals } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Sample} Sample
@@ -45,6 +46,7 @@ export function sizeFor(samples) {
  */
 export function lane(sample, terms, size, wake) {
   const name = `Sample ${sample.index + 1}`;
+  const decimals = readingDecimals(terms.policy);
   const reading = h("span", { class: "lane-reading" });
   const spent = h("span", { class: "lane-spent" });
   const exit = h("span", { class: "lane-exit" });
@@ -93,7 +95,7 @@ export function lane(sample, terms, size, wake) {
 
   function drawHead() {
     const last = sample.readings[sample.readings.length - 1];
-    setText(reading, last === undefined ? "" : `${size === "small" ? "" : "confidence "}${confidence(last)}`);
+    setText(reading, last === undefined ? "" : `${size === "small" ? "" : "confidence "}${confidence(last, decimals)}`);
     setText(spent, tokens(sample.exit?.tokens ?? sample.tokens));
     if (!sample.exit) return;
     const { mark, word, meaning } = EXITS[sample.exit.exit];
@@ -101,7 +103,15 @@ export function lane(sample, terms, size, wake) {
     exit.title = meaning;
     replace(exit, h("span", { "aria-hidden": "true" }, mark), ` ${word}`);
     if (sample.end?.answer != null) replace(answer, "says ", h("b", null, answerText(sample.end.answer)));
-    canvas.setAttribute("aria-label", described(name, sample, terms.budget));
+    canvas.setAttribute("aria-label", described(name, sample, terms.budget, decimals));
+  }
+
+  function drawLine() {
+    const version = sample.at.length * 2 + (sample.exit ? 1 : 0);
+    if (version === drawn) return;
+    drawn = version;
+    line.changed();
+    if (!sample.exit) canvas.setAttribute("aria-label", onItsWay(name, sample, decimals));
   }
 
   return {
@@ -109,9 +119,7 @@ export function lane(sample, terms, size, wake) {
     draw() {
       if (!ended) drawHead();
       drawText();
-      const version = sample.at.length * 2 + (sample.exit ? 1 : 0);
-      if (version !== drawn) line.changed();
-      drawn = version;
+      drawLine();
       if (sample.end) ended = true;
       return line.draw();
     },
@@ -119,6 +127,7 @@ export function lane(sample, terms, size, wake) {
       if (sample.exit) return;
       element.dataset.exit = "stopped";
       replace(exit, h("span", { "aria-hidden": "true" }, "✕"), " cut off");
+      canvas.setAttribute("aria-label", described(name, sample, terms.budget, decimals));
     },
     reveal: line.reveal,
     destroy: line.destroy,
@@ -182,15 +191,31 @@ function curveWhenNear(canvas, make, wake) {
 }
 
 /**
+ * The latest reading alone: what a curve is called while it grows.
+ *
+ * @param {string} name
+ * @param {Sample} sample
+ * @param {number} decimals
+ */
+function onItsWay(name, { at, readings }, decimals) {
+  const last = at.length - 1;
+  if (last < 0) return `${name}: no reading yet`;
+  return `${name}: confidence ${confidence(readings[last] ?? 0, decimals)} after ${tokens(at[last] ?? 0)}`;
+}
+
+/**
+ * The whole curve, once nothing more comes.
+ *
  * @param {string} name
  * @param {Sample} sample
  * @param {number} budget
+ * @param {number} decimals
  */
-function described(name, { exit, at, readings }, budget) {
-  if (!exit) return name;
-  const path = at.map((tokens, i) => `${number(tokens)}: ${confidence(readings[i] ?? 0)}`).join(", ");
+function described(name, sample, budget, decimals) {
+  const { exit, at, readings } = sample;
+  const path = at.map((tokens, i) => `${number(tokens)}: ${confidence(readings[i] ?? 0, decimals)}`).join(", ");
   return (
-    `${name}: ${EXITS[exit.exit].word} after ${number(exit.tokens)} of ${tokens(budget)}. ` +
+    `${name}: ${exit ? EXITS[exit.exit].word : "cut off"} after ${number(exit?.tokens ?? sample.tokens)} of ${tokens(budget)}. ` +
     `Confidence by tokens: ${path || "no reading"}.`
   );
 }

@@ -50,15 +50,26 @@ export function otherLevels(levels, served, run) {
  */
 function rowOf(level, mine, run) {
   const policy = /** @type {Policy} */ (/** @type {unknown} */ (level.policy));
-  const found = run.samples.map((one) => replay(policy, one));
   return h(
     "tr",
     { class: mine ? "mine" : null },
     h("th", { scope: "row" }, percent(level.alpha), mine && h("small", null, " yours")),
     h("td", null, canStopHigh(policy) ? threshold(policy.lambda_high) : "never"),
     h("td", null, needs(policy, run.samples.length)),
-    h("td", null, `${stops(found, run.samples, mine)}${mine ? given(run) : outcome(policy, found, run)}`),
+    h("td", null, madeOf(policy, run, mine)),
   );
+}
+
+/**
+ * What a rule makes of the readings that were taken, as far as they tell, in words.
+ *
+ * @param {Policy} policy
+ * @param {Run} run one that is done
+ * @param {boolean} mine whether this is the rule that was in force
+ */
+export function madeOf(policy, run, mine) {
+  const found = run.samples.map((one) => replay(policy, one));
+  return `${stops(found, run.samples, mine)}${mine ? given(run) : outcome(policy, found, run)}`;
 }
 
 /**

@@ -1,9 +1,11 @@
 /** The outcome: the answer or the abstention, what α did, and the promise it is given under. */
 
 import { h } from "../dom.js";
-import { count, number, percent, tokens } from "../format.js";
+import { count, number, percent, sentence, tokens } from "../format.js";
 import { writeFragment } from "../fragment.js";
+import { generatedOf } from "../generated.js";
 import { answerText } from "../math.js";
+import { RISKS } from "../risks.js";
 import { explain } from "./explain.js";
 
 /**
@@ -34,31 +36,35 @@ export function resultPanel(question, run) {
         ? h("p", { class: "result-value" }, h("span", { "aria-hidden": "true" }, "∅ "), "declined")
         : h("p", { class: "result-value" }, answerText(solution.answer)),
     ),
-    h("div", { class: "result-story" }, h("p", { class: "result-told" }, told), promise(solution), spending(solution)),
+    h("div", { class: "result-story" }, h("p", { class: "result-told" }, told), promise(question, solution), spending(solution)),
   );
   return { element, heading, spoken: `${title}${solution.answer === null ? "" : `: ${solution.answer}`}. ${told}` };
 }
 
-/** @param {Solution} solution */
-function promise({ guarantee, no_guarantee_reason }) {
+/**
+ * @param {Question} question
+ * @param {Solution} solution
+ */
+function promise({ risk }, { guarantee, no_guarantee_reason }) {
   if (!guarantee) {
-    return h("p", { class: "promise none" }, h("b", null, "Without a guarantee. "), no_guarantee_reason ?? "");
+    return h("p", { class: "promise none" }, h("b", null, "Without a guarantee. "), sentence(no_guarantee_reason ?? ""));
   }
-  // After the promise the service says what it does not cover; the certificate's page has that in full.
-  const promised = guarantee.statement.split("; this does not cover")[0] ?? "";
+  const { alpha_certified: alpha, delta, certificate } = guarantee;
+  const kept = Math.floor((1 - delta) * 100 + 1e-9);
+  const chosen = guarantee.promise === "pointwise" ? " It supposes that α was chosen before looking at any outcome." : "";
   return h(
     "p",
     { class: "promise" },
     h("b", null, "The promise. "),
-    `${promised.trim()}. `,
-    h("a", { href: writeFragment("trust", { id: guarantee.certificate }) }, `What it covers and what not: certificate ${guarantee.certificate}`),
+    `At most ${percent(alpha)} ${RISKS[risk].promise}, on average over questions like those of its calibration, whose answers are known and on which the rule was tested. `,
+    `Of 100 such calibrations, at least ${kept} keep what they promise.${chosen} `,
+    h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `What it covers and what not: certificate ${certificate}`),
   );
 }
 
 /** @param {Solution} solution */
 function spending({ usage, saved }) {
-  const generated = ["reasoning_tokens", "answer_tokens", "discarded_tokens", "cancelled_tokens"];
-  const spent = generated.reduce((sum, kind) => sum + (usage[kind] ?? 0), 0);
+  const spent = generatedOf(usage, "_tokens");
   const figures = h("dl", { class: "spending" }, figure(tokens(spent), "generated for this question"));
   if (!saved) return figures;
   figures.append(figure(tokens(saved.full_budget_tokens), "such questions take on average without stopping early"));

@@ -1,5 +1,7 @@
 /** The exit rule (RLCM §5.1), for drawing it and for saying where another α would have stopped. */
 
+import { decimalsOf } from "../format.js";
+
 /** @typedef {import("./run.js").Policy} Policy */
 
 /**
@@ -21,6 +23,16 @@ export function canStopHigh(policy) {
 /** Whether λ1 can be reached. @param {Policy} policy */
 export function canStopLow(policy) {
   return policy.lambda_low + (policy.low_rise ?? 0) >= 0;
+}
+
+/**
+ * Decimals in which a reading is written beside the thresholds of a policy.
+ *
+ * @param {Policy} policy
+ */
+export function readingDecimals(policy) {
+  const { lambda_high, lambda_low, lambda_answer = 0 } = policy;
+  return decimalsOf([canStopHigh(policy) ? lambda_high : 0, canStopLow(policy) ? lambda_low : 0, lambda_answer]);
 }
 
 /**

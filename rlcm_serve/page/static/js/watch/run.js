@@ -21,6 +21,7 @@
  * @property {number} alpha_requested
  * @property {number} alpha_certified
  * @property {number} delta
+ * @property {"simultaneous" | "pointwise"} promise
  * @property {string} certificate
  *
  * @typedef {object} Start

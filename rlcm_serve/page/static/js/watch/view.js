@@ -1,11 +1,12 @@
 /** The lanes of one question, its vote and its outcome. */
 
 import { h, replace, setText } from "../dom.js";
-import { count, number, percent, tokens } from "../format.js";
+import { count, number, percent, threshold, tokens } from "../format.js";
 import { frames } from "./frames.js";
 import { lane, sizeFor } from "./lane.js";
 import { otherLevels } from "./others.js";
 import { resultPanel } from "./result.js";
+import { canStopHigh, canStopLow } from "./rule.js";
 import { Run } from "./run.js";
 import { votePanel } from "./vote.js";
 
@@ -40,8 +41,11 @@ export function watch(question, usual) {
   let lanes = [];
   /** @type {ReturnType<typeof votePanel> | null} */
   let vote = null;
-  /** @type {ReturnType<typeof frames<number | "vote">>} */
+  /** @type {Level[]} */
+  let certified = [];
+  /** @type {ReturnType<typeof frames<number | "vote" | "others">>} */
   const batch = frames((what) => {
+    if (what === "others") return showOthers();
     if (what !== "vote") return lanes[what]?.draw();
     if (run.vote) vote?.draw(run.vote);
     return false;
@@ -55,17 +59,25 @@ export function watch(question, usual) {
     if (!policy) return;
     const size = sizeFor(samples.length);
     grid.classList.add(size);
-    lanes = samples.map((sample) => lane(sample, { policy, budget: max_tokens, usual: usual?.(start) ?? null }, size, () => batch.touch(sample.index)));
+    const drawn = { policy, budget: max_tokens, usual: usual?.(start) ?? null };
+    lanes = samples.map((sample) => lane(sample, drawn, size, () => batch.touch(sample.index)));
     replace(grid, lanes.map((one) => one.element));
     if (samples.length > 1) {
       vote = votePanel(samples.length, policy.lambda_vote ?? 0);
-      element.insertBefore(vote.element, grid);
+      grid.before(vote.element, legendOf(drawn, size));
     }
   }
 
   function end() {
     element.setAttribute("aria-busy", "false");
     for (const one of lanes) one.reveal(); // also those out of sight: for printing, and for who scrolls fast
+  }
+
+  function showOthers() {
+    const served = run.start?.guarantee?.alpha_certified;
+    const others = served === undefined ? null : otherLevels(certified, served, run);
+    if (others) element.append(others);
+    return true;
   }
 
   return {
@@ -81,9 +93,8 @@ export function watch(question, usual) {
       end();
       const panel = resultPanel(question, run);
       replace(outcome, panel.element);
-      const served = run.start?.guarantee?.alpha_certified;
-      const others = served === undefined ? null : otherLevels(levels, served, run);
-      if (others) element.append(others);
+      certified = levels;
+      batch.touch("others");
       return panel;
     },
     cut() {
@@ -123,11 +134,33 @@ function termsOf({ start, samples }) {
   const under = guarantee
     ? `under the rule certified for α = ${percent(guarantee.alpha_certified)}`
     : `without a guarantee: ${start.no_guarantee_reason ?? ""}`;
-  return [`${each} to think, ${under}.`];
+  return [`${each} to think, ${under}. A token is a piece of text, about a short word.`];
+}
+
+/**
+ * What the lines in the lanes mean: where there are several, not each has room to say so.
+ *
+ * @param {import("./curve.js").Terms} terms
+ * @param {import("./curve.js").Size} size
+ */
+function legendOf({ policy, budget, usual }, size) {
+  const line = (/** @type {string} */ role, /** @type {string} */ kind, /** @type {string} */ text) =>
+    h("li", null, h("span", { class: `swatch ${kind}`, style: { borderColor: `var(--${role})` } }), text);
+  const patience = policy.patience ? ` for ${tokens(policy.patience)}` : "";
+  const low = policy.low_rise ? "" : ` ${threshold(policy.lambda_low)}`;
+  return h(
+    "ul",
+    { class: "chart-legend lanes-legend" },
+    line("ink", "line", `confidence, from 0 up to 1, as the sample thinks, up to ${tokens(budget)}`),
+    canStopHigh(policy) && line("blue", "dashed", `▲ λ2 ${threshold(policy.lambda_high)}: sure enough, it stops`),
+    canStopLow(policy) && line("orange", "dotted", `▼ λ1${low}: at or below it${patience}, it gives up`),
+    size === "wide" && usual !== null && line("muted", "dotted", `usual end if it is not stopped: ${tokens(usual)}`),
+    h("li", null, h("span", { class: "swatch unspent" }), "tokens not spent"),
+  );
 }
 
 /** @param {Run} run @returns {string} how far it is, for those who stopped it */
-export function progress(run) {
+export function progressOf(run) {
   const ended = run.samples.filter((one) => one.exit).length;
   const of = run.samples.length > 1 ? `, ${ended} of ${number(run.samples.length)} samples had ended` : "";
   return `${tokens(run.tokens)} had been drawn${of}`;

@@ -1,7 +1,7 @@
 /** The vote among samples, filling up answer by answer. */
 
 import { h, replace, setText } from "../dom.js";
-import { number, percent } from "../format.js";
+import { count, number, percent } from "../format.js";
 import { answerText } from "../math.js";
 
 /** @typedef {import("./run.js").Vote} Vote */
@@ -51,7 +51,7 @@ export function votePanel(samples, needed) {
         return row;
       });
       const rest = ranked.length - shown.length;
-      const more = rest > 0 && h("li", { class: "hint" }, `and ${rest} more answers`);
+      const more = rest > 0 && h("li", { class: "hint" }, `and ${count(rest, "more answer")}`);
       if ([...rows.children].some((row, at) => row !== shown[at]) || rows.children.length !== shown.length || more) replace(rows, shown, more);
     },
   };

@@ -39,38 +39,8 @@ from calibration.report.ink import THEME
 from calibration.report.page import promise
 from calibration.report.pvalue_map import NEVER_LOW
 from calibration.report.samples import NOT_ANSWERED, RIGHT, WRONG
+from tests.calibration.report.two_chains import POLICIES
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
-
-ALPHAS = (0.01, 0.15, 0.3)
-POLICIES = tuple(
-    ExitPolicy(lambda_low=low, patience=16 if low > 0 else 0, lambda_high=high, lambda_answer=0.7)
-    for low in (-1.0, 0.2)
-    for high in (0.95, 0.9, 0.8, 0.6)
-)
-
-
-@pytest.fixture(scope="module")
-def traces(world) -> Traces:
-    return world.draw(np.random.default_rng(1), 400)
-
-
-@pytest.fixture(scope="module")
-def test_traces(world) -> Traces:
-    return world.draw(np.random.default_rng(2), 150, prefix="t")
-
-
-@pytest.fixture(scope="module")
-def certificate(traces: Traces) -> Certificate:
-    chains = [Chain(POLICIES[:4], 0.6), Chain(POLICIES[4:], 0.4)]
-    family = family_of_chains([chains] * len(ALPHAS), "two chains")
-    fitted = certify(traces, alphas=ALPHAS, family=family, created="2026-01-02")
-    assert [level.certified for level in fitted.levels] == [False, True, True]
-    return fitted
-
-
-@pytest.fixture(scope="module")
-def findings(certificate: Certificate, traces: Traces, test_traces: Traces) -> Findings:
-    return find(certificate, traces, test_traces, None)
 
 
 @pytest.fixture(scope="module")

@@ -24,45 +24,13 @@ from calibration import (
 from calibration.exhibit import EXIT_EDGES, Exhibit, beside
 from calibration.exit_rule import INITIAL_STATE, step
 from calibration.report.exhibiting import make_exhibit
-from calibration.report.findings import Findings, find
-
-ALPHAS = (0.01, 0.15, 0.3)
-POLICIES = tuple(
-    ExitPolicy(lambda_low=low, patience=16 if low > 0 else 0, lambda_high=high, lambda_answer=0.7)
-    for low in (-1.0, 0.2)
-    for high in (0.95, 0.9, 0.8, 0.6)
-)
-
-
-@pytest.fixture(scope="module")
-def traces(world: Any) -> Traces:
-    drawn: Traces = world.draw(np.random.default_rng(1), 400)
-    return drawn
-
-
-@pytest.fixture(scope="module")
-def test_traces(world: Any) -> Traces:
-    drawn: Traces = world.draw(np.random.default_rng(2), 150, prefix="t")
-    return drawn
-
-
-@pytest.fixture(scope="module")
-def certificate(traces: Traces) -> Certificate:
-    chains = [Chain(POLICIES[:4], 0.6), Chain(POLICIES[4:], 0.4)]
-    family = family_of_chains([chains] * len(ALPHAS), "two chains")
-    fitted = certify(traces, alphas=ALPHAS, family=family, created="2026-01-02")
-    assert [level.certified for level in fitted.levels] == [False, True, True]
-    return fitted
+from calibration.report.findings import Findings
+from tests.calibration.report.two_chains import ALPHAS, POLICIES
 
 
 @pytest.fixture(scope="module")
 def exhibit(certificate: Certificate, traces: Traces, test_traces: Traces) -> Exhibit:
     return make_exhibit(certificate, traces, test_traces)
-
-
-@pytest.fixture(scope="module")
-def findings(certificate: Certificate, traces: Traces, test_traces: Traces) -> Findings:
-    return find(certificate, traces, test_traces, None)
 
 
 def test_it_is_read_as_it_was_saved(exhibit: Exhibit, tmp_path: Path) -> None:
@@ -203,6 +171,7 @@ def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
         (lambda _: [], "not an exhibit"),
         (lambda values: values | {"format": "rlcm-certificate"}, "not an exhibit"),
         (lambda values: values | {"version": 2}, "version 2 is unknown"),
+        (lambda values: values | {"weather": "fine"}, "unknown fields .'weather'."),
         (lambda values: values | {"maps": None}, "damaged"),
         (lambda values: values | {"maps": [{}]}, "missing or unknown fields"),
         (lambda values: values | {"calibration": None}, "damaged"),

@@ -1,0 +1,59 @@
+"""What a page is told by hand, in the service's own words: what it would seldom say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Route
+
+import rlcm_serve
+from calibration.certificate import Certificate
+from calibration.exhibit import Exhibit, beside
+from rlcm_serve.api.problems import response_of
+from rlcm_serve.api.wire.certificates import CertificateBody
+from rlcm_serve.api.wire.exhibit import ExhibitBody
+from rlcm_serve.store.certificates import KeptCertificate
+from tests.page.visitor import Visitor
+
+SHIPPED = Path(rlcm_serve.__file__).parent / "models/embedded/certificates"
+
+
+def refuse(visitor: Visitor, path: str, error: Exception) -> None:
+    """Every request for this path fails so."""
+    response = response_of(f"/{path}", error)
+
+    def answer(route: Route) -> None:
+        route.fulfill(
+            status=response.status_code, body=response.body, headers=dict(response.headers)
+        )
+
+    visitor.page.route(f"{visitor.url}/{path}", answer)
+
+
+def tell(visitor: Visitor, path: str, body: Any) -> None:
+    """Every request for this path is answered so."""
+    visitor.page.route(f"{visitor.url}/{path}", lambda route: route.fulfill(json=body))
+
+
+def alter(visitor: Visitor, path: str, **changes: Any) -> None:
+    """What the service answers there has these fields instead of its own."""
+
+    def answer(route: Route) -> None:
+        route.fulfill(json=route.fetch().json() | changes)
+
+    visitor.page.route(f"{visitor.url}/{path}", answer)
+
+
+def tell_shipped(visitor: Visitor, *names: str) -> list[str]:
+    """There are these certificates of the embedded model, with exhibits; returns their ids."""
+    bodies = []
+    for name in names:
+        file = SHIPPED / f"{name}.json"
+        kept = KeptCertificate(Certificate.load(file), name, added=None, active=True, misfit=None)
+        body = CertificateBody.from_kept(kept, engine_known=True).model_dump(mode="json")
+        shown = ExhibitBody.of(kept, Exhibit.load(beside(file)), kept.certificate.fingerprint)
+        tell(visitor, f"certificates/{body['id']}/exhibit", shown.model_dump(mode="json"))
+        bodies.append(body)
+    tell(visitor, "certificates", {"certificates": bodies})
+    return [str(body["id"]) for body in bodies]
