@@ -97,7 +97,7 @@ def test_a_phone_can_ask(visit: Visits, served: Served) -> None:
     visitor = visit(served.url, 360, has_touch=True, is_mobile=True, color_scheme="dark")
     page = visitor.page
     visitor.go()
-    page.locator(".picker button").tap()
+    page.get_by_role("button", name="Another one").tap()
     expect(page.get_by_label("Your question")).not_to_have_value("")
     assert visitor.wider() == 0
     page.get_by_role("button", name="Ask", exact=True).tap()

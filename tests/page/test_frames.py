@@ -59,7 +59,7 @@ REPLAY = """([told, perSecond]) => {
 def recorded(served: Served) -> list[str]:
     """The events of a question with as many samples, as they came over the wire."""
     asked = {"problem": LONG, "alpha": 0.1, "n": LANES, "on_infeasible": "full_budget"}
-    asked |= {"stream": True}
+    asked |= {"stream": True, "stream_tokens": True}
     with httpx.stream("POST", f"{served.url}/solve", json=asked, timeout=180) as response:
         assert response.status_code == 200, response.read()
         text = "".join(response.iter_text())

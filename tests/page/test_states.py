@@ -79,7 +79,7 @@ def test_jobs_tell_how_far_they_are(known: Visitor) -> None:
     [
         (AccessDenied("it needs `solve`", known=True), "This key may not ask questions", "`solve`"),
         (Overloaded(256, 7), "The service is busy", "in about 7 s"),
-        (OutOfTime(60), "It took too long", "not answered within 60 s"),
+        (OutOfTime(60), "It took too long", "Not answered within 60 s"),
     ],
     ids=["403", "429", "504"],
 )

@@ -2,7 +2,7 @@
 
 import { h, setText } from "../dom.js";
 import { EXITS } from "../exits.js";
-import { number, percent, tokens } from "../format.js";
+import { count, number, percent, tokens } from "../format.js";
 import { barList } from "./bar-list.js";
 import { generated } from "./overview.js";
 import { tile } from "./tile.js";
@@ -69,7 +69,7 @@ export function exitsSection() {
     element: h("section", null, h("h2", null, "Why samples stopped"), total, list.element),
     update({ exits }) {
       const all = Object.values(exits).reduce((sum, one) => sum + one, 0);
-      setText(total, all ? `${number(all)} samples since the start.` : "No sample has ended since the start.");
+      setText(total, all ? `${count(all, "sample")} since the start.` : "No sample has ended since the start.");
       list.update(
         Object.entries(EXITS).map(([name, { mark, word, role, meaning }]) => {
           const amount = exits[name] ?? 0;
