@@ -15,7 +15,7 @@ from rlcm_serve.settings import load_settings
 from tests.docs.markdown import Block
 
 ADDRESS = "localhost:8000"
-SECONDS = 120
+SECONDS = 300
 """The most one block may take."""
 RUN = ("sh", "python")
 SHOWN = ("json", "text", "toml")

@@ -41,7 +41,7 @@ def killed_and_finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     folder = tmp_path_factory.mktemp("eval")
     journal = folder / "run" / "embedded" / "journal.jsonl"
     first = start(folder)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not journal.exists() or journal.read_text().count("\n") < 8:
         assert first.poll() is None, first.communicate()[0]
         assert time.monotonic() < deadline
@@ -50,7 +50,7 @@ def killed_and_finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     first.communicate()
     kept = journal.read_text().splitlines(keepends=True)[1:]
     second = start(folder)
-    printed, _ = second.communicate(timeout=180)
+    printed, _ = second.communicate(timeout=400)
     assert second.returncode == 0, printed
     assert "report.html" in printed
     return folder, [line for line in kept if line.endswith("\n")]
