@@ -212,7 +212,7 @@ async def test_a_killed_engine_is_told_of_at_once_and_comes_back(
     memory = shared_memory(old)
     assert memory
     await kill_under_load(service, engine, name)
-    await stages.until("the engine died", 3)
+    await stages.until("the engine died", 0.5)
     with pytest.raises(NotReady, match="the engine died"):
         _ = service.solver
 
