@@ -76,51 +76,7 @@ format: $(INSTALLED)  ## rewrite the code as `check` wants it
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# Everything under rlcm_serve/models/embedded and benchmarks/traces, from nothing. Each step goes on
-# where it was interrupted, and is left out once it is done.
-RUN    := runs/embedded
-RLCM   := $(BIN)/rlcm
-TRACES := benchmarks/traces
-WORDS   = $(subst -, ,$*)
-SAMPLES := 1 4 8
-RISKS   := selective regret error
-
-embedded: $(foreach risk,$(RISKS),$(SAMPLES:%=$(RUN)/model/certificates/$(risk)-%.json)) $(TRACES)/embedded-calibration.parquet $(TRACES)/embedded-study.parquet $(TRACES)/embedded-test.parquet  ## train, calibrate and measure the embedded model anew, into runs/ (three hours on two cores)
-
-# SPLIT-COUNT-SEED.jsonl
-$(RUN)/%.jsonl: | $(INSTALLED)
-	@mkdir -p $(RUN)
-	@$(RLCM) examples --jsonl --split $(word 1,$(WORDS)) --count $(word 2,$(WORDS)) --seed $(word 3,$(WORDS)) > $@
-
-$(RUN)/model/model.safetensors: | $(INSTALLED)
-	@$(RLCM) train sft --out $(RUN)/model
-
-$(RUN)/model/probe/probe.safetensors: $(RUN)/train-1200-0.jsonl $(RUN)/model/model.safetensors
-	@$(RLCM) train probe --model $(RUN)/model --data $< --interval 32 --rollouts 2 --samples 4
-
-$(TRACES)/embedded-calibration.parquet: $(RUN)/calibration-3000-1.jsonl $(RUN)/model/probe/probe.safetensors
-	@$(RLCM) collect --model $(RUN)/model --data $< --out $@
-
-# What the power study was made on, and so the constants of the default method...
-$(TRACES)/embedded-study.parquet: $(RUN)/calibration-1600-2.jsonl $(RUN)/model/probe/probe.safetensors
-	@$(RLCM) collect --model $(RUN)/model --data $< --rollouts 8 --out $@
-
-# ... and what the certificates are fitted on: other problems.
-$(TRACES)/embedded-calibration-8.parquet: $(RUN)/calibration-1600-3.jsonl $(RUN)/model/probe/probe.safetensors
-	@$(RLCM) collect --model $(RUN)/model --data $< --rollouts 8 --out $@
-
-$(TRACES)/embedded-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/model/probe/probe.safetensors
-	@$(RLCM) collect --model $(RUN)/model --data $< --rollouts 8 --out $@
-
-$(RUN)/model/certificates/selective-%.json: $(TRACES)/embedded-calibration-8.parquet
-	@$(RLCM) fit $< --n $* --out $@
-
-$(RUN)/model/certificates/regret-%.json: $(TRACES)/embedded-calibration-8.parquet
-	@$(RLCM) fit $< --risk regret --n $* --out $@
-
-# The model is wrong more often than in 20 % of all questions.
-$(RUN)/model/certificates/error-%.json: $(TRACES)/embedded-calibration-8.parquet
-	@$(RLCM) fit $< --risk error --alpha 0.2 --alpha 0.3 --alpha 0.4 --alpha 0.5 --n $* --out $@
+include benchmarks/embedded.mk
 
 clean:  ## remove caches and build output
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

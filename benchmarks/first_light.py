@@ -1,21 +1,23 @@
-"""The figures of docs/first-light.md that come from recorded traces of the embedded model.
+"""Writes the blocks of docs/first-light.md: what recorded traces of the embedded model say of it.
 
-    rlcm examples --split test --count 216 --jsonl > runs/test.jsonl
-    rlcm collect --data runs/test.jsonl --rollouts 8 --out benchmarks/traces/embedded-test.parquet
+    make embedded                       # records them, fits, and runs this
     python benchmarks/first_light.py
 
-Prints Markdown. Everything is measured on the test split, which no other step has used; a replayed
-exit is what the engine would have done (the rule is one definition), on the recorded rollouts.
+Everything is measured on the test split, which no other step has used; a replayed exit is what the
+engine would have done (the rule is one definition), on the recorded rollouts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.live_risk import RESULT, Asked
 from calibration import (
     Certificate,
     Traces,
@@ -25,10 +27,19 @@ from calibration import (
     read_traces,
     replay_certificate,
 )
+from calibration.whole_files import write_text
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled, RunMeasures
+from rlcm_serve.evaluation.report.words import number_in_full
 from rlcm_serve.guarantees import find_certificates
+from rlcm_serve.probe import PROBE_FOLDER
+from training.paper.report.markdown import table
+from training.paper.report.page import replace_blocks
 
-TRACES = Path(__file__).parent / "traces"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/first-light.md"
+CARD = EMBEDDED_MODEL / "README.md"
+TRACES = ROOT / "benchmarks/traces"
 BUDGETS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 960)
 PLATEAU = 0.95
 
@@ -41,7 +52,7 @@ def kinds(traces: Traces) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     yield "all", np.ones(len(names_P), dtype=np.bool_)
 
 
-def accuracy_table(traces: Traces) -> list[str]:
+def accuracy_table(traces: Traces) -> str:
     """Pass@1, Maj@n and oracle@n of the final answers, and how long they took."""
     rows_R = np.arange(traces.n_rollouts)
     right_R = traces.correct_RC[rows_R, traces.final_R]
@@ -54,33 +65,31 @@ def accuracy_table(traces: Traces) -> list[str]:
         winner = majority_vote(class_R[own_R].tolist()).winner
         majority_P[problem] = winner is not None and right_R[own_R & (class_R == winner)].any()
         oracle_P[problem] = right_R[own_R].any()
-    lines = [
-        "| problems | n | Pass@1 | Maj@8 | oracle@8 | thinking tokens, p10 / median / p90 |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name, chosen_P in kinds(traces):
         chosen_R = chosen_P[traces.problem_R]
+        shares = (right_R[chosen_R], majority_P[chosen_P], oracle_P[chosen_P])
         spread = " / ".join(f"{t:.0f}" for t in np.percentile(tokens_R[chosen_R], [10, 50, 90]))
-        lines.append(
-            f"| {name} | {chosen_P.sum()} | {right_R[chosen_R].mean():.2f} | "
-            f"{majority_P[chosen_P].mean():.2f} | {oracle_P[chosen_P].mean():.2f} | {spread} |"
-        )
-    return lines
+        rows.append([name, f"{chosen_P.sum()}", *(f"{s.mean():.2f}" for s in shares), spread])
+    tokens = "thinking tokens, p10 / median / p90"
+    return table(["problems", "n", "Pass@1", "Maj@8", "oracle@8", tokens], rows)
 
 
-def level_table(traces: Traces) -> list[str]:
+def level_table(traces: Traces) -> str:
     """Pass@1 by family and level: the levels in columns."""
     rows_R = np.arange(traces.n_rollouts)
     right_R = traces.correct_RC[rows_R, traces.final_R]
     found = {name: right_R[chosen_P[traces.problem_R]].mean() for name, chosen_P in kinds(traces)}
-    lines = ["| Pass@1 | 1 | 2 | 3 | 4 | 5 | 6 |", "|---|---|---|---|---|---|---|"]
-    for family in ("dial", "total", "tale"):
-        shares = " | ".join(f"{found[f'{family} {level}']:.2f}" for level in range(1, 7))
-        lines.append(f"| {family} | {shares} |")
-    return [*lines, "", f"{traces.n_problems} problems, Pass@1 overall {found['all']:.3f}"]
+    levels = range(1, 7)
+    rows = [
+        [family, *(f"{found[f'{family} {level}']:.2f}" for level in levels)]
+        for family in ("dial", "total", "tale")
+    ]
+    overall = f"{traces.n_problems} problems, Pass@1 overall {found['all']:.3f}"
+    return table(["Pass@1", *map(str, levels)], rows) + "\n\n" + overall
 
 
-def forced_curve(traces: Traces) -> list[str]:
+def forced_curve(traces: Traces) -> str:
     """Accuracy of the answer forced at each budget; a finished rollout keeps its own answer."""
     rows_R = np.arange(traces.n_rollouts)
     accuracy = []
@@ -96,72 +105,132 @@ def forced_curve(traces: Traces) -> list[str]:
         if value >= PLATEAU * plateau
     )
     median = float(np.median(traces.tokens_RC[rows_R, traces.final_R]))
-    return [
-        "| budget, tokens | " + " | ".join(str(b) for b in BUDGETS) + " |",
-        "|" + "---|" * (len(BUDGETS) + 1),
-        "| forced accuracy | " + " | ".join(f"{a:.2f}" for a in accuracy) + " |",
-        "",
-        f"95 % of the plateau ({plateau:.2f}) is reached by {reached} tokens, "
-        f"{reached / median:.0%} of the median trace ({median:.0f} tokens).",
-    ]
+    curve = table(
+        ["budget, tokens", *map(str, BUDGETS)],
+        [["forced accuracy", *(f"{a:.2f}" for a in accuracy)]],
+    )
+    return (
+        f"{curve}\n\n95 % of the plateau ({plateau:.2f}) is reached by {reached} tokens, "
+        f"{reached / median:.0%} of the median trace ({median:.0f} tokens)."
+    )
 
 
-def probe_table(traces: Traces) -> list[str]:
+def probe_table(traces: Traces) -> str:
     """The probe against the one recorded forced answer, at cuts and at the end."""
     columns_RC = np.broadcast_to(np.arange(traces.tokens_RC.shape[1]), traces.tokens_RC.shape)
-    cuts_RC = columns_RC < traces.final_R[:, None]
-    rows = [
-        ("cuts, every 32 tokens", cuts_RC),
+    rows = []
+    for name, taken_RC in (
+        ("cuts, every 32 tokens", columns_RC < traces.final_R[:, None]),
         ("end of the thinking", columns_RC == traces.final_R[:, None]),
-    ]
-    lines = ["| readings | n | AUROC | ECE (10 equal-width bins) |", "|---|---|---|---|"]
-    for name, taken_RC in rows:
+    ):
         confidence, correct = traces.confidence_RC[taken_RC], traces.correct_RC[taken_RC]
-        lines.append(
-            f"| {name} | {len(correct)} | {auroc(confidence, correct):.3f} | "
-            f"{expected_calibration_error(confidence, correct.astype(float)):.3f} |"
-        )
-    return lines
+        ece = expected_calibration_error(confidence, correct.astype(float))
+        rows.append([name, f"{len(correct)}", f"{auroc(confidence, correct):.3f}", f"{ece:.3f}"])
+    return table(["readings", "n", "AUROC", "ECE (10 equal-width bins)"], rows)
 
 
-def risk_table(traces: Traces, certificate: Certificate) -> list[str]:
+def held_out(metrics: dict[str, float]) -> str:
+    """What `rlcm train probe` said of the held-out fifth of its own problems."""
+    return (
+        f"{metrics['points']:,} cuts of {metrics['problems']} problems: BCE {metrics['bce']:.3f} "
+        f"(a constant: {metrics['bce_constant']:.3f}; knowing every target: "
+        f"{metrics['bce_floor']:.3f}), AUROC {metrics['auroc']:.3f}, ECE {metrics['ece']:.3f}."
+    )
+
+
+def risk_table(certificates: Sequence[Certificate], traces: Traces) -> str:
     """Each certified policy on problems used nowhere before."""
-    lines = [
-        "| α | realised risk (95 %) | answered | answered right | tokens | full budget | saved |",
-        "|---|---|---|---|---|---|---|",
+    rows = []
+    for certificate in certificates:
+        for level in replay_certificate(certificate, traces):
+            found = level.evaluation
+            if found is None:
+                figures = [f"infeasible: {level.reason}", *[""] * 5]
+            else:
+                risk = "none answered"
+                if found.risk_interval is not None:
+                    low, high = found.risk_interval
+                    risk = f"{found.realised_risk:.3f} ({low:.3f} to {high:.3f})"
+                figures = [risk, f"{found.answered_share:.2f}", f"{found.right_share:.2f}"]
+                figures += [f"{found.tokens:.0f}", f"{found.full_budget_tokens:.0f}"]
+                figures += [f"{1 - found.tokens_share:.0%}"]
+            rows.append([f"{certificate.procedure.samples}", f"{level.alpha:g}", *figures])
+    figures = ["realised risk (95 %)", "answered", "answered right", "tokens", "full budget"]
+    return table(["n", "α", *figures, "saved"], rows, names=0)
+
+
+def live_table(rows: Sequence[Asked]) -> str:
+    """What benchmarks/live_risk.py found."""
+    return table(
+        ["n", "α", "asked", "answered", "wrong", "realised risk", "mean tokens"],
+        [
+            [
+                f"{row.samples}",
+                f"{row.alpha:g}",
+                *(f"{number}" for number in (row.asked, row.answered, row.wrong)),
+                f"{row.wrong / row.answered:.3f}" if row.answered else "",
+                f"{row.tokens:.0f}",
+            ]
+            for row in rows
+        ],
+        names=0,
+    )
+
+
+def evaluated(model: str) -> BenchmarkMeasures:
+    """What `rlcm eval --data embedded` found."""
+    text = (ROOT / f"benchmarks/results/evaluation-{model}.json").read_bytes()
+    return msgspec.json.decode(text, type=RunMeasures).benchmarks[0]
+
+
+def compared(before: BenchmarkMeasures, after: BenchmarkMeasures) -> str:
+    """The warm start and what RLCM made of it, by `rlcm eval` on the same problems."""
+    rows = [
+        ["answers right", *(number_in_full(one.accuracy) for one in (before, after))],
+        ["tokens of thinking", *(number_in_full(one.tokens, 0) for one in (before, after))],
     ]
-    for level in replay_certificate(certificate, traces):
-        found = level.evaluation
-        if found is None:
-            lines.append(f"| {level.alpha} | infeasible: {level.reason} | | | | | |")
-            continue
-        risk = "none answered"
-        if found.risk_interval is not None:
-            low, high = found.risk_interval
-            risk = f"{found.realised_risk:.3f} ({low:.3f} to {high:.3f})"
-        lines.append(
-            f"| {level.alpha} | {risk} | {found.answered_share:.2f} | {found.right_share:.2f} | "
-            f"{found.tokens:.0f} | {found.full_budget_tokens:.0f} | {1 - found.tokens_share:.0%} |"
-        )
-    return lines
+    probes = [next(s for s in one.sources if s.source == "probe") for one in (before, after)]
+    for name, title in (("ece", "ECE"), ("brier", "Brier score"), ("auroc", "AUROC")):
+        rows.append([title, *(number_in_full(probe.metrics[name]) for probe in probes)])
+    certified = [certified_levels(one) for one in (before, after)]
+    for alpha in sorted(certified[0].keys() & certified[1].keys()):
+        name = f"α = {alpha:g}: answered right, tokens"
+        levels = [levels[alpha] for levels in certified]
+        rows.append([name, *(f"{level.right:.0%}, {level.tokens:.0f}" for level in levels)])
+    return table(["", "warm start", "RLCM"], rows)
+
+
+def certified_levels(measures: BenchmarkMeasures) -> dict[float, Controlled]:
+    """What selective certificates of one sample made of it, by α."""
+    return {
+        level.alpha: level
+        for level in measures.controlled
+        if level.risk == "selective"
+        and level.origin.startswith("certificate")
+        and "(n =" not in level.origin
+        and level.reason is None
+    }
 
 
 def main() -> None:
-    """Prints all tables."""
+    """Replaces the blocks."""
     traces = read_traces(TRACES / "embedded-test.parquet")
-    calibration = read_traces(TRACES / "embedded-calibration.parquet")
-    print(f"{traces.n_problems} test problems, {traces.n_rollouts} rollouts\n")
-    for title, lines in (
-        ("Accuracy", accuracy_table(traces)),
-        ("Pass@1 on the calibration problems", level_table(calibration)),
-        ("Forced answers by budget", forced_curve(traces)),
-        ("Probe", probe_table(traces)),
-    ):
-        print(f"## {title}\n", *lines, "", sep="\n")
-    for path in find_certificates(EMBEDDED_MODEL):
-        certificate = Certificate.load(path)
-        print(f"## Certificate {certificate.id}, n = {certificate.procedure.samples}\n")
-        print(*risk_table(traces, certificate), "", sep="\n")
+    calibration = read_traces(TRACES / "embedded-calibration-8.parquet")
+    certificates = [Certificate.load(path) for path in find_certificates(EMBEDDED_MODEL)]
+    selective = [one for one in certificates if one.risk == "selective"]
+    metrics = json.loads((EMBEDDED_MODEL / PROBE_FOLDER / "metrics.json").read_text())["validation"]
+    blocks = {
+        "accuracy": accuracy_table(traces),
+        "levels": level_table(calibration),
+        "forced": forced_curve(traces),
+        "probe": probe_table(traces),
+        "held-out": held_out(metrics),
+        "risk": risk_table(selective, traces),
+        "live": live_table([Asked(**row) for row in json.loads(RESULT.read_text())]),
+    }
+    write_text(PAGE, replace_blocks(PAGE.read_text(), blocks))
+    before, after = (evaluated(name) for name in ("embedded-sft", "embedded"))
+    write_text(CARD, replace_blocks(CARD.read_text(), {"compared": compared(before, after)}))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Realised risk through the running service: the whole path, not a replay.
 
-    make serve &
     rlcm examples --split test --count 240 --jsonl > runs/embedded/test-240-0.jsonl
     python benchmarks/live_risk.py
 
-Asks `/solve` every test problem a few times at each α and compares with the labels.
+One process holds everything `rlcm serve` does, with the embedded model. `/solve` is asked every
+test problem at each α and number of samples, and what comes back is compared with the labels.
+Leaves a row of each in benchmarks/results/live-risk.json; benchmarks/first_light.py makes a table
+of them.
 """
 
 from __future__ import annotations
@@ -12,72 +14,96 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
+import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
+from benchmarks.service_overhead import serving
+from calibration.whole_files import write_text
+from rlcm_serve.settings import Settings
+
 ALPHAS = (0.05, 0.1, 0.2)
+REPEATS = {1: 4, 4: 1, 8: 1}
+"""How often each problem is asked, by the number of samples."""
 AT_A_TIME = 32
+ROOT = Path(__file__).resolve().parents[1]
+RESULT = ROOT / "benchmarks/results/live-risk.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """All test problems at one α, with one number of samples.
+
+    Attributes:
+        samples: n of every request.
+        alpha: asked for.
+        asked: requests.
+        answered: of them; none, where alpha is infeasible.
+        wrong: of those answered.
+        tokens: of all samples of a request, thinking and answer; the mean.
+    """
+
+    samples: int
+    alpha: float
+    asked: int
+    answered: int
+    wrong: int
+    tokens: float
 
 
 async def main() -> None:
-    """Prints a table."""
+    """Asks everything."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, default=Path("runs/embedded/test-240-0.jsonl"))
-    parser.add_argument("--samples", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=4)
-    parser.add_argument("--all-samples", action="store_true", help="end none that is not needed")
-    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     problems = [json.loads(line) for line in options.data.read_text().splitlines()]
-    problems *= options.repeats
-    print("| α | asked | answered | wrong | realised risk | mean tokens |")
-    print("|---|---|---|---|---|---|")
-    async with httpx.AsyncClient(base_url=options.url, timeout=120) as client:
-        turns = asyncio.Semaphore(AT_A_TIME)
-        for alpha in ALPHAS:
-            replies = await asyncio.gather(
-                *(
-                    ask(
-                        client,
-                        turns,
-                        problem=row["problem"],
-                        alpha=alpha,
-                        n=options.samples,
-                        stop_when_decided=not options.all_samples,
-                    )
-                    for row in problems
-                )
-            )
-            print(row_of(alpha, problems, replies))
+    rows = []
+    with tempfile.TemporaryDirectory() as state:
+        settings = Settings(state=Path(state), engine_log=Path(state) / "engine.log")
+        async with (
+            serving(settings) as (_, port),
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=600) as client,
+        ):
+            for samples, repeats in REPEATS.items():
+                for alpha in ALPHAS:
+                    rows.append(await ask_all(client, problems * repeats, samples, alpha))
+                    print(rows[-1], flush=True)
+    write_text(options.out, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
 
 
-async def ask(
-    client: httpx.AsyncClient, turns: asyncio.Semaphore, **question: object
-) -> dict[str, object] | None:
-    """The response of `/solve`, or None where alpha is infeasible."""
-    async with turns:
-        response = await client.post("/solve", json=question)
-    if response.status_code == 409:
-        return None
-    response.raise_for_status()
-    reply: dict[str, object] = response.json()
-    return reply
+async def ask_all(
+    client: httpx.AsyncClient, problems: list[dict[str, str]], samples: int, alpha: float
+) -> Asked:
+    """One row."""
+    turns = asyncio.Semaphore(AT_A_TIME)
 
+    async def ask(problem: dict[str, str]) -> tuple[dict[str, Any], str]:
+        body = {"problem": problem["problem"], "alpha": alpha, "n": samples}
+        async with turns:
+            response = await client.post("/solve", json=body)
+        if response.status_code != httpx.codes.CONFLICT:  # an infeasible alpha
+            response.raise_for_status()
+        return response.json(), problem["answer"]
 
-def row_of(alpha: float, problems: list[dict[str, str]], replies: list) -> str:
-    """One row of the table."""
-    if None in replies:
-        return f"| {alpha} | {len(problems)} | infeasible | | | |"
-    pairs = [(p, r) for p, r in zip(problems, replies, strict=True) if not r["abstained"]]
-    wrong = sum(reply["answer"] != problem["answer"] for problem, reply in pairs)
+    replies = await asyncio.gather(*map(ask, problems))
+    feasible = [(reply, answer) for reply, answer in replies if "samples" in reply]
+    answered = [(reply, answer) for reply, answer in feasible if not reply["abstained"]]
     tokens = [
-        sum(s["reasoning_tokens"] + s["answer_tokens"] for s in reply["samples"])
-        for reply in replies
+        sum(sample["reasoning_tokens"] + sample["answer_tokens"] for sample in reply["samples"])
+        for reply, _ in feasible
     ]
-    return (
-        f"| {alpha} | {len(problems)} | {len(pairs)} | {wrong} | {wrong / len(pairs):.3f} | "
-        f"{sum(tokens) / len(tokens):.0f} |"
+    return Asked(
+        samples,
+        alpha,
+        asked=len(problems),
+        answered=len(answered),
+        wrong=sum(reply["answer"] != answer for reply, answer in answered),
+        tokens=round(statistics.fmean(tokens or [0.0]), 1),
     )
 
 

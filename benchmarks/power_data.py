@@ -18,8 +18,8 @@ from calibration.families import LAMBDA_VOTE, NEVER, NO_LOW_EXIT, full_budget
 from calibration.procedure import ONE_SAMPLE
 
 ROOT = Path(__file__).resolve().parents[1]
-EMBEDDED = ROOT / "benchmarks/traces/embedded-calibration.parquet"
-EIGHT = ROOT / "benchmarks/traces/embedded-study.parquet"
+EMBEDDED = ROOT / "benchmarks/traces/embedded-sft-calibration.parquet"
+EIGHT = ROOT / "benchmarks/traces/embedded-sft-study.parquet"
 WORLDS = ROOT / "tests/statistical/worlds.py"
 
 SIZES, FEW_SIZES = (100, 300, 1000, 3000), (300,)

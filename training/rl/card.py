@@ -37,7 +37,7 @@ def model_card(facts: Mapping[str, Any]) -> str:
     return f"""---
 library_name: transformers
 pipeline_tag: text-generation
-tags: [rlcm, {method.name}]
+tags: [rlcm-serve, {method.name}]
 {link}---
 
 # {base["name"]}, trained with {method.title}
