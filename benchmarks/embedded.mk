@@ -37,9 +37,13 @@ $(SFT)/model.safetensors: | $(INSTALLED)
 $(MODEL)/model.safetensors: configs/embedded.toml $(SFT)/model.safetensors
 	@$(RLCM) train rl --config $< --method rlcm --model $(SFT) --out $(MODEL)
 
-# Its own probe, made after it: the one trained beside it is less well calibrated (docs/decisions.md).
-%/probe/metrics.json: $(RUN)/train-1200-0.jsonl %/model.safetensors
-	@$(RLCM) train probe --model $(@D:/probe=) --data $< --interval 32 --rollouts 2 --samples 4
+# Their probes. The policy's is made after it, on problems that it was not trained on: the one trained beside it is less
+# well calibrated (docs/decisions.md).
+$(SFT)/probe/metrics.json: $(RUN)/train-1200-0.jsonl $(SFT)/model.safetensors
+	@$(RLCM) train probe --model $(SFT) --data $< --interval 32 --rollouts 2 --samples 4
+
+$(MODEL)/probe/metrics.json: $(RUN)/validation-1200-0.jsonl $(MODEL)/model.safetensors
+	@$(RLCM) train probe --model $(MODEL) --data $< --interval 32 --rollouts 2 --samples 4
 
 # What certificates are fitted on, for either model, and held against.
 $(RUN)/%-calibration-8.parquet: $(RUN)/calibration-1600-3.jsonl $(RUN)/%/probe/metrics.json

@@ -30,7 +30,7 @@ each_shipped = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def traces() -> Traces:
-    return read_traces(TRACES / "embedded-calibration-8.parquet")
+    return read_traces(TRACES / "embedded-sft-calibration-8.parquet")
 
 
 def test_there_is_one_for_each_risk_and_one_four_and_eight_samples() -> None:
@@ -88,7 +88,7 @@ def test_it_certifies_every_level_that_the_model_can_keep(shipped: Certificate) 
 
 def test_no_problem_of_it_is_a_test_problem_or_chose_the_constants_of_the_method() -> None:
     names = [
-        set(read_traces(TRACES / f"embedded-{part}.parquet").problem_ids)
+        set(read_traces(TRACES / f"embedded-sft-{part}.parquet").problem_ids)
         for part in ("calibration-8", "study", "test")
     ]
     assert names[0].isdisjoint(names[2])

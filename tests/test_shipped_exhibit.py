@@ -1,7 +1,7 @@
 """The exhibits that ship are what the traces give for the certificates beside them.
 
-They were made by `rlcm exhibit CERTIFICATE benchmarks/traces/embedded-calibration-8.parquet
---test benchmarks/traces/embedded-test.parquet`, for each certificate.
+They were made by `rlcm exhibit CERTIFICATE benchmarks/traces/embedded-sft-calibration-8.parquet
+--test benchmarks/traces/embedded-sft-test.parquet`, for each certificate.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FILES = find_certificates(EMBEDDED_MODEL)
 
 @pytest.fixture(scope="module")
 def traces() -> Traces:
-    return read_traces(TRACES / "embedded-calibration-8.parquet")
+    return read_traces(TRACES / "embedded-sft-calibration-8.parquet")
 
 
 @pytest.fixture(scope="module")
 def test_traces() -> Traces:
-    return read_traces(TRACES / "embedded-test.parquet")
+    return read_traces(TRACES / "embedded-sft-test.parquet")
 
 
 def test_every_certificate_has_one_and_nothing_else_does() -> None:

@@ -22,7 +22,7 @@ _SHIPPED = Path(__file__).parent.parent / "models"
 EMBEDDED_MODEL = _SHIPPED / "embedded"
 """The model that ships with the service."""
 WARM_START = _SHIPPED / "embedded-sft"
-"""What it was before reinforcement learning; it ships for training, and has no certificates."""
+"""What it was before reinforcement learning; it ships to train from and to compare with."""
 _SHIPPED_MODELS = {folder.name: folder for folder in (EMBEDDED_MODEL, WARM_START)}
 
 _RESERVED_NAME = re.compile(r"reserved|unused|<\|?extra_\d+\|?>|placeholder", re.IGNORECASE)
