@@ -132,6 +132,14 @@ FRONT_END = (
     ),
     Hook("vllm.model_executor.models.registry:ModelRegistry", has=("models", "register_model")),
     Hook("vllm.model_executor.models.registry:_LazyRegisteredModel", has=("load_model_cls",)),
+    Hook(
+        "vllm.distributed.device_communicators.shm_broadcast:SpinCondition",
+        has=("busy_loop_s", "last_read", "wait"),
+    ),
+    Hook(
+        "vllm.distributed.device_communicators.shm_broadcast:SpinCondition.wait",
+        takes=("timeout_ms",),
+    ),
 )
 """What is used in the service's own process, and what its plugin uses in all of vLLM's."""
 
