@@ -15,7 +15,7 @@ RESULTS  := $(RUN)/evaluation-embedded/metrics.json $(RUN)/evaluation-embedded-s
 SHIPPED  := config.json generation_config.json chat_template.jinja tokenizer.json tokenizer_config.json model.safetensors
 SHIPPED  += probe certificates
 
-embedded: $(EXHIBITS) $(RESULTS) $(RUN)/embedded-sft-calibration.parquet $(RUN)/embedded-sft-study.parquet  ## train, calibrate and measure the embedded model anew (six hours on two cores)
+embedded: $(EXHIBITS) $(RESULTS) $(RUN)/embedded-sft-calibration.parquet $(RUN)/embedded-sft-study.parquet  ## train, calibrate and measure the embedded model anew, and put it in its place (hours)
 	@cp $(RUN)/*.parquet benchmarks/traces/
 	@for model in embedded embedded-sft; do \
 		cp $(RUN)/evaluation-$$model/metrics.json benchmarks/results/evaluation-$$model.json; \
