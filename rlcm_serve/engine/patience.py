@@ -27,7 +27,9 @@ def sleep_while_waiting() -> None:
 
 
 def _sleeping(spinning: type[Any]) -> type[Any]:
-    class SleepingCondition(spinning):  # type: ignore[misc]
+    class SleepingCondition(spinning):
+        busy_loop_s: float
+
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self._busy_s, self.busy_loop_s = self.busy_loop_s, 0.0
