@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.errors import Conflict, RequestRefused
 from rlcm_serve.labelled_problems import LabelledProblem
 from rlcm_serve.recording import (
     Key,
@@ -23,10 +24,12 @@ from rlcm_serve.recording import (
 class Journal:
     """An append-only file of finished rows, plain JSON values, for one run's settings.
 
-    A row that a kill has cut off is passed over, and will be made again.
+    A row that a kill has cut off is passed over, and will be made again. Until it is closed, the
+    file is this run's alone.
 
     Raises:
         RequestRefused: the file was written under other settings.
+        Conflict: another run is writing it.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
@@ -41,12 +44,20 @@ class Journal:
                     f"{path} was written under other settings: {stored}, not {header}; delete it "
                     "to begin anew, or use the settings it was begun with",
                 )
-            self._cut_unfinished_row()
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{path.name}.partial")
             partial.write_text(header + "\n")
             partial.replace(path)  # a kill leaves no journal, or one with its header
+        self._file = path.open("a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.close()
+            raise Conflict(
+                f"another run is writing {path}: wait for it, or stop it and begin again"
+            ) from error
+        self._cut_unfinished_row()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What is finished."""
@@ -57,8 +68,18 @@ class Journal:
 
     def add(self, row: dict[str, Any]) -> None:
         """Adds one row, on a line of its own."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Lets other runs have the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _cut_unfinished_row(self) -> None:
         os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)

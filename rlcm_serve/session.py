@@ -51,16 +51,18 @@ async def record_problems(
 
     Raises:
         RequestRefused: the data are malformed, or the journal is of another run.
+        Conflict: another run is writing the journal.
         ModelRefused, EngineDead: as `running_engine`.
     """
     problems = read_problems(data)
     async with running_engine(settings, console) as engine:
         made_by = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
-        kept = RecordingJournal(
-            journal,
-            {"identity": asdict(made_by), "answers": answers, "data": digest_problems(problems)},
-        )
-        with AnswerGrader() as grader, progress_bar(console) as progress:
+        how = {"identity": asdict(made_by), "answers": answers, "data": digest_problems(problems)}
+        with (
+            RecordingJournal(journal, how) as kept,
+            AnswerGrader() as grader,
+            progress_bar(console) as progress,
+        ):
             bar = progress.add_task("recording", total=None)
             recordings = await record_all(
                 Recorder(engine, grader, answers),

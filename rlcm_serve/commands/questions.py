@@ -138,8 +138,8 @@ def _solve_file(
         made_by = asdict(service.engine.identity)
         certificates = [one.id for one in service.guarantees.certificates]
         how = {"engine": made_by, "certificates": certificates, "question": asdict(question)}
-        journal = Journal(kept, how | {"file": digest_questions(asked)})
-        with progress_bar(console) as progress:
+        how["file"] = digest_questions(asked)
+        with Journal(kept, how) as journal, progress_bar(console) as progress:
             bar = progress.add_task("answering", total=None)
             return await solve_all(
                 service.solver,

@@ -82,6 +82,7 @@ _ARGUMENTS = (
     *("dtype", "enable_prefix_caching", "enforce_eager", "generation_config", "max_num_seqs"),
     *("enable_chunked_prefill", "max_model_len", "max_num_batched_tokens", "scheduling_policy"),
     *("enable_batch_sharded_sampling", "spec_method", "spec_model", "speculative_config"),
+    *("distributed_executor_backend", "pipeline_parallel_size", "tensor_parallel_size"),
 )
 _SAMPLING = (
     *("detokenize", "extra_args", "logprobs", "max_tokens", "n", "output_kind", "seed"),
@@ -132,14 +133,7 @@ FRONT_END = (
     ),
     Hook("vllm.model_executor.models.registry:ModelRegistry", has=("models", "register_model")),
     Hook("vllm.model_executor.models.registry:_LazyRegisteredModel", has=("load_model_cls",)),
-    Hook(
-        "vllm.distributed.device_communicators.shm_broadcast:SpinCondition",
-        has=("busy_loop_s", "last_read", "wait"),
-    ),
-    Hook(
-        "vllm.distributed.device_communicators.shm_broadcast:SpinCondition.wait",
-        takes=("timeout_ms",),
-    ),
+    Hook("vllm.v1.executor.uniproc_executor:UniProcExecutor"),
 )
 """What is used in the service's own process, and what its plugin uses in all of vLLM's."""
 

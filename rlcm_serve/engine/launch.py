@@ -32,6 +32,7 @@ _PROCESSORS = {
     "v1": "rlcm_serve.engine.processor_v1:ExitProcessor",
     "v2": "rlcm_serve.engine.processor_v2:ExitProcessorV2",
 }
+_IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
 """The longest context whose prompts are taken in whole on a CPU, tokens."""
 _OURS = ("--model", "--tokenizer", "--hf-overrides", "--additional-config", "--logits-processors")
@@ -169,6 +170,8 @@ def _arguments(
         )
     if _takes_prompts_whole(arguments, files):
         arguments.enable_chunked_prefill = False
+    if _computes_in_the_core(arguments):
+        arguments.distributed_executor_backend = _IN_THE_CORE
     arguments.disable_log_stats = not settings.log_stats
     arguments.hf_overrides = {"architectures": [PROBED + files.architecture]}
     arguments.additional_config = {
@@ -210,6 +213,23 @@ def _takes_prompts_whole(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:
         return False
     context = arguments.max_model_len or files.context
     return context is not None and 0 < context <= _WHOLE_PROMPT
+
+
+def _computes_in_the_core(arguments: AsyncEngineArgs) -> bool:
+    """Whether the process that schedules is to run the model too, which vLLM allows on GPUs alone.
+
+    On a CPU it wants a worker's process to bind threads in; where none are bound, that process only
+    has to start, and the other spins while it waits for it (vllm-project/vllm#52814).
+    """
+    from vllm import envs
+    from vllm.platforms import current_platform
+
+    return (
+        current_platform.is_cpu()
+        and envs.VLLM_CPU_OMP_THREADS_BIND == "nobind"
+        and arguments.distributed_executor_backend is None
+        and arguments.tensor_parallel_size * arguments.pipeline_parallel_size == 1
+    )
 
 
 def _refuse_arguments(message: str) -> NoReturn:

@@ -7,8 +7,6 @@ import os
 import threading
 from contextlib import suppress
 
-from rlcm_serve.engine.patience import sleep_while_waiting
-
 PROBED = "Probed"
 """Prefix of a probed architecture's name."""
 
@@ -31,7 +29,6 @@ def register() -> None:
         if architecture.startswith(PROBED) or probed in known:
             continue
         ModelRegistry.register_model(probed, f"rlcm_serve.engine.probed_model:{probed}")
-    sleep_while_waiting()
     belong_to_service()
 
 

@@ -142,19 +142,19 @@ async def _record(
     rollouts = asked.rollouts_of(benchmark)
     made_with = {"grader": benchmark.grader.name}
     folder.begin(benchmark.problems)
-    journal = RolloutJournal(folder.journal, made_with, folder.finished())
     wanted = {(problem.id, number) for problem in benchmark.problems for number in range(rollouts)}
-    if wanted - journal.keys():
-        with progress_bar(console) as progress:
-            bar = progress.add_task(benchmark.title, total=None)
-            await record_missing(
-                recorder,
-                benchmark.problems,
-                rollouts,
-                journal,
-                lambda done, total: progress.update(bar, completed=done, total=total),
-            )
-    made = list(journal.records())
+    with RolloutJournal(folder.journal, made_with, folder.finished()) as journal:
+        if wanted - journal.keys():
+            with progress_bar(console) as progress:
+                bar = progress.add_task(benchmark.title, total=None)
+                await record_missing(
+                    recorder,
+                    benchmark.problems,
+                    rollouts,
+                    journal,
+                    lambda done, total: progress.update(bar, completed=done, total=total),
+                )
+        made = list(journal.records())
     if made:
         folder.write([*folder.read(), *made])
     folder.journal.unlink()

@@ -38,8 +38,8 @@ def describe(solution: Solution) -> dict[str, Any]:
 def test_each_question_gets_a_row_in_its_place(grader: AnswerGrader, tmp_path: Path) -> None:
     engine = ScriptedEngine(Script(), Script(own=r"\boxed{8}"), Script(confidences=(0.0,)))
     asked = [*ASKED[:3], Asked("q3", "What is 3?")]
-    journal = Journal(tmp_path / "j", {})
-    rows = asyncio.run(solve_all(solver(engine, grader), asked, SETTINGS, journal, describe))
+    with Journal(tmp_path / "j", {}) as journal:
+        rows = asyncio.run(solve_all(solver(engine, grader), asked, SETTINGS, journal, describe))
     assert [row["id"] for row in rows] == ["q0", "q1", "q2", "q3"]
     assert [row["answer"] for row in rows] == ["7", "8", None, "7"]
     assert [row.get("correct", "unknown") for row in rows] == [True, False, None, "unknown"]
@@ -55,30 +55,32 @@ class Dying(ScriptedEngine):
 
 
 def test_an_interrupted_file_goes_on_where_it_stopped(grader: AnswerGrader, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", {"alpha": 0.1})
-    with pytest.raises(EngineDead, match="restart"):
-        asyncio.run(solve_all(solver(Dying(), grader), ASKED, SETTINGS, journal, describe))
-    kept = list(journal.rows())
-    with journal.path.open("a") as file:
-        file.write('{"id": "q99", "answ')  # a kill in the middle of a row
+    file = tmp_path / "j"
+    with Journal(file, {"alpha": 0.1}) as journal:
+        with pytest.raises(EngineDead, match="restart"):
+            asyncio.run(solve_all(solver(Dying(), grader), ASKED, SETTINGS, journal, describe))
+        kept = list(journal.rows())
+    with file.open("a") as cut_off:
+        cut_off.write('{"id": "q99", "answ')  # a kill in the middle of a row
     engine, seen = ScriptedEngine(), list[tuple[int, int]]()
-    again = Journal(journal.path, {"alpha": 0.1})
-    rows = asyncio.run(
-        solve_all(
-            solver(engine, grader),
-            ASKED,
-            SETTINGS,
-            again,
-            describe,
-            lambda done, total: seen.append((done, total)),
+    with Journal(file, {"alpha": 0.1}) as journal:
+        rows = asyncio.run(
+            solve_all(
+                solver(engine, grader),
+                ASKED,
+                SETTINGS,
+                journal,
+                describe,
+                lambda done, total: seen.append((done, total)),
+            )
         )
-    )
+        finished = [row["id"] for row in journal.rows()]
     assert len(engine.policies) == len(ASKED) - len(kept)
     assert seen == [(done, 100) for done in range(len(kept), 101)]
     assert [row["id"] for row in rows] == [one.id for one in ASKED]
-    assert len({row["id"] for row in again.rows()}) == len(list(again.rows())) == 100
+    assert len(set(finished)) == len(finished) == 100
     with pytest.raises(RequestRefused, match="other settings"):
-        Journal(journal.path, {"alpha": 0.2})
+        Journal(file, {"alpha": 0.2})
 
 
 def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from calibration.voting import NO_ANSWER
 from rlcm_serve.answers import AnswerGrader
 from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.core import Completion, Drawing, Message, Role, TokenIds
-from rlcm_serve.errors import EngineDead, RequestRefused
+from rlcm_serve.errors import Conflict, EngineDead, RequestRefused
 from rlcm_serve.journal import RecordingJournal, record_all
 from rlcm_serve.labelled_problems import LabelledProblem, digest_problems, read_problems
 from rlcm_serve.recording import ForcedReading, Recorder, Recording, to_rollouts
@@ -136,23 +136,28 @@ def a_recording(problem: str = "p1", rollout: int = 0, confidence: float = 0.5) 
     return Recording(problem, rollout, "g1", (1, 2), tuple(range(20)), True, readings)
 
 
-def test_a_recording_survives_the_journal(tmp_path: Path) -> None:
-    journal = RecordingJournal(tmp_path / "new" / "j.jsonl", SETTINGS)
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[RecordingJournal]:
+    with RecordingJournal(tmp_path / "new" / "j.jsonl", SETTINGS) as journal:
+        yield journal
+
+
+def test_a_recording_survives_the_journal(journal: RecordingJournal) -> None:
     recordings = [a_recording(), a_recording("p2"), a_recording("p1", 1)]
     for recording in recordings:
         journal.append(recording)
-    assert list(RecordingJournal(journal.path, SETTINGS).recordings()) == recordings
+    journal.close()
+    with RecordingJournal(journal.path, SETTINGS) as again:
+        assert list(again.recordings()) == recordings
 
 
-def test_readings_without_a_probe_survive_too(tmp_path: Path) -> None:
-    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
+def test_readings_without_a_probe_survive_too(journal: RecordingJournal) -> None:
     journal.append(a_recording(confidence=math.nan))
     (recording,) = journal.recordings()
     assert all(math.isnan(reading.confidence) for reading in recording.readings)
 
 
-def test_a_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
-    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
+def test_a_journal_of_other_settings_is_refused(journal: RecordingJournal) -> None:
     journal.append(a_recording())
     before = journal.path.read_bytes()
     with pytest.raises(RequestRefused, match=r'"answers": 1.*not.*"answers": 4.*delete it'):
@@ -160,27 +165,37 @@ def test_a_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
     assert journal.path.read_bytes() == before
 
 
+def test_a_journal_is_one_runs_at_a_time(journal: RecordingJournal) -> None:
+    with pytest.raises(Conflict, match=r"another run is writing .*j.jsonl: wait for it"):
+        RecordingJournal(journal.path, SETTINGS)
+    journal.append(a_recording())
+    journal.close()
+    with RecordingJournal(journal.path, SETTINGS) as next_run:
+        assert next_run.keys() == {a_recording().key}
+
+
 @pytest.mark.parametrize("lost", [1, 30, 200])
 def test_a_line_that_was_cut_off_is_recorded_again(
-    grader: AnswerGrader, tmp_path: Path, lost: int
+    grader: AnswerGrader, journal: RecordingJournal, lost: int
 ) -> None:
-    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     problems = [replace(PROBLEM, id=f"p{number}") for number in range(3)]
     recorder = Recorder(ScriptedEngine(NATURAL), grader)
     whole = asyncio.run(record_all(recorder, problems, 1, journal))
+    journal.close()
     content = journal.path.read_bytes()
     journal.path.write_bytes(content[:-lost])
-    journal = RecordingJournal(journal.path, SETTINGS)
-    assert len(list(journal.recordings())) == 2
-    engine = ScriptedEngine(NATURAL)
-    again = asyncio.run(record_all(Recorder(engine, grader), problems, 1, journal))
-    assert again == whole
-    assert len(engine.policies) == 1
-    assert journal.path.read_bytes() == content
+    with RecordingJournal(journal.path, SETTINGS) as journal:
+        assert len(list(journal.recordings())) == 2
+        engine = ScriptedEngine(NATURAL)
+        again = asyncio.run(record_all(Recorder(engine, grader), problems, 1, journal))
+        assert again == whole
+        assert len(engine.policies) == 1
+        assert journal.path.read_bytes() == content
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(grader: AnswerGrader, tmp_path: Path) -> None:
-    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
+def test_an_interrupted_run_goes_on_where_it_stopped(
+    grader: AnswerGrader, journal: RecordingJournal
+) -> None:
     problems = [replace(PROBLEM, id=f"p{number}") for number in range(100)]
     with pytest.raises(EngineDead, match="restart"):  # itself, not a group of them
         asyncio.run(record_all(Recorder(Dying(80), grader), problems, 2, journal))
@@ -204,9 +219,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(grader: AnswerGrader, tmp_p
 
 
 def test_more_rollouts_are_added_to_a_journal_and_fewer_are_taken_from_it(
-    grader: AnswerGrader, tmp_path: Path
+    grader: AnswerGrader, journal: RecordingJournal
 ) -> None:
-    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
     engine = ScriptedEngine(NATURAL)
     seen: list[tuple[int, int]] = []
     for rollouts in (1, 3, 2):
@@ -224,8 +238,9 @@ def test_more_rollouts_are_added_to_a_journal_and_fewer_are_taken_from_it(
     assert all(done <= total for done, total in seen)
 
 
-def test_a_problem_that_does_not_fit_is_named(grader: AnswerGrader, tmp_path: Path) -> None:
-    journal = RecordingJournal(tmp_path / "j.jsonl", SETTINGS)
+def test_a_problem_that_does_not_fit_is_named(
+    grader: AnswerGrader, journal: RecordingJournal
+) -> None:
     problems = [PROBLEM, LabelledProblem("long", "up " * 200, "1")]
     with pytest.raises(RequestRefused, match="problem 'long': the prompt has over 100 tokens"):
         asyncio.run(record_all(Recorder(ScriptedEngine(), grader), problems, 1, journal))

@@ -50,9 +50,13 @@ SETTINGS = EngineSettings(
     vllm_arguments=(
         *("--max-model-len", "640", "--max-num-seqs", "4", "--block-size", "32"),
         *("--num-gpu-blocks-override", "24", "--no-enable-prefix-caching"),
+        *("--distributed-executor-backend", "mp"),
     ),
 )
-"""Four requests run at a time, with room for less than two; prompts are taken in whole."""
+"""Four requests run at a time, with room for less than two; prompts are taken in whole.
+
+The model runs in a process of its own, as on several GPUs.
+"""
 
 
 class Stages:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlcm_serve.engine.launch import EngineSettings, _arguments, _keep_last
+from rlcm_serve.engine.launch import _IN_THE_CORE, EngineSettings, _arguments, _keep_last
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.errors import ModelRefused
 
@@ -89,6 +89,28 @@ def test_prompts_are_taken_in_whole_where_that_costs_little(
         files.config["max_position_embeddings"] = context
     settings = EngineSettings(vllm_arguments=arguments)
     assert _arguments(settings, files, STOP_IDS).enable_chunked_prefill is chunked
+
+
+@pytest.mark.parametrize(
+    ("binding", "arguments", "executor"),
+    [
+        ("nobind", (), _IN_THE_CORE),
+        ("0-1", (), None),
+        ("nobind", ("--tensor-parallel-size", "2"), None),
+        ("nobind", ("--pipeline-parallel-size", "2"), None),
+        ("nobind", ("--distributed-executor-backend", "mp"), "mp"),
+    ],
+)
+def test_one_process_schedules_and_computes_where_no_threads_are_bound(
+    files: ModelFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    binding: str,
+    arguments: tuple[str, ...],
+    executor: str | None,
+) -> None:
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", binding)
+    given = _arguments(EngineSettings(vllm_arguments=arguments), files, STOP_IDS)
+    assert given.distributed_executor_backend == executor
 
 
 def test_what_vllm_wrote_last_time_is_kept(tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Pat
         LabelledProblem(p.id, p.question, p.answer)
         for p in sample_problems(Split.VALIDATION, 8, seed=11, levels=(1, 2))
     ]
-    journal = RecordingJournal(tmp_path / "journal.jsonl", {})
-    with AnswerGrader() as grader:
+    with RecordingJournal(tmp_path / "journal.jsonl", {}) as journal, AnswerGrader() as grader:
         recorder = Recorder(engine, grader)
         first = await record_all(recorder, problems[:5], 1, journal)
         everything = await record_all(recorder, problems, 2, journal)

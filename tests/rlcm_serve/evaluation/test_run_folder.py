@@ -30,11 +30,12 @@ def test_a_journal_counts_what_is_in_the_tables_and_what_a_kill_has_left(tmp_pat
     folder.write([NATURAL])
     journal = RolloutJournal(folder.journal, {"grader": "exact 1"}, folder.finished())
     journal.append(CUT_OFF)
+    journal.close()
     with folder.journal.open("a") as file:
         file.write('{"problem_id": "p1", "rollout": 2, "te')
-    again = RolloutJournal(folder.journal, {"grader": "exact 1"}, folder.finished())
-    assert again.keys() == {NATURAL.key, CUT_OFF.key}
-    assert list(again.records()) == [CUT_OFF]
+    with RolloutJournal(folder.journal, {"grader": "exact 1"}, folder.finished()) as again:
+        assert again.keys() == {NATURAL.key, CUT_OFF.key}
+        assert list(again.records()) == [CUT_OFF]
 
 
 def test_a_run_of_other_settings_is_refused_and_the_difference_named(tmp_path: Path) -> None:
