@@ -16,6 +16,8 @@ from training.tasks.problems import FAMILIES, LEVELS, Split, problem_stream
 SEED = 7
 PER_LEVEL = 4
 TITLES = {"dial": "A dial", "total": "A running total", "tale": "A short story"}
+NOTES = {"dial": "The dial goes from 0 to 9 and round: up 1 from 9 is 0."}
+"""What a question does not say itself."""
 
 
 def page_examples() -> dict[str, Any]:
@@ -25,6 +27,7 @@ def page_examples() -> dict[str, Any]:
             {
                 "name": family,
                 "title": TITLES[family],
+                "note": NOTES.get(family, ""),
                 "levels": [
                     {"level": level, "questions": _questions(family, level)} for level in LEVELS
                 ],

@@ -79,7 +79,7 @@ export function drawMarks(u, marks) {
       ctx.font = scaled(15);
       drawText(ctx, shape, px, py, "center", "middle");
       ctx.font = scaled();
-      if (label) sideLabel(u, label, px, py);
+      if (label) sideLabel(u, label, px, clearOf(u, py, marks));
       continue;
     }
     ctx.setLineDash(dash.map((length) => length * ratio));
@@ -121,6 +121,22 @@ function drawHatch(ctx, [x, y, width, height], stroke) {
   }
   ctx.stroke();
   ctx.restore();
+}
+
+/**
+ * Where the label of a point at `y` crosses no line: beside the point, or that much above or below.
+ *
+ * @param {any} u uPlot
+ * @param {number} y device pixels
+ * @param {Mark[]} marks
+ */
+function clearOf(u, y, marks) {
+  const least = 11 * devicePixelRatio;
+  const lines = marks.filter((one) => one.x === undefined && one.y !== undefined).map((one) => u.valToPos(one.y, "y", true));
+  const near = lines.find((line) => Math.abs(line - y) < least);
+  if (near === undefined) return y;
+  const above = near - least;
+  return y <= near && above - u.bbox.top > least / 2 ? above : near + least;
 }
 
 /**

@@ -170,8 +170,14 @@ function alphaNote(question, certificate) {
     const then = on_infeasible === "full_budget" ? "So it will think to the end, without a guarantee." : `Certified: ${list(levels)}.`;
     return `${meaning} No rule is known to keep that. ${then}`;
   }
-  if (Math.abs(served.alpha - alpha) < 1e-9) return `${meaning} ◆ Certified.`;
-  return `${meaning} Kept by the rule certified for ${percent(served.alpha)}.`;
+  const kept = Math.abs(served.alpha - alpha) < 1e-9 ? "◆ Certified." : `Kept by the rule certified for ${percent(served.alpha)}.`;
+  return [meaning, kept, declines(served)].filter(Boolean).join(" ");
+}
+
+/** What a level costs in answers, as calibration has seen it. @param {import("./levels.js").Level} level */
+function declines({ share_answered: answered }) {
+  if (answered === null || answered > 0.995) return "";
+  return `It declines about ${percent(1 - answered, 0)} of such questions rather than guess.`;
 }
 
 /**

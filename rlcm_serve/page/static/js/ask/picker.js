@@ -1,9 +1,9 @@
 /** Questions that the embedded model was made for, to pick from. */
 
-import { h, replace } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
 
 /**
- * @typedef {{ name: string, title: string, levels: { level: number, questions: string[] }[] }} Family
+ * @typedef {{ name: string, title: string, note: string, levels: { level: number, questions: string[] }[] }} Family
  */
 
 /**
@@ -24,7 +24,8 @@ export function picker(load, field) {
   const level = h("select", { "aria-label": "Level", onchange: () => pick(0) });
   const another = h("button", { type: "button", class: "quiet", onclick: () => pick(turn + 1) }, "Another one");
   const back = h("button", { type: "button", class: "quiet", hidden: true, onclick: takeBack }, "Back to my own");
-  const element = h("div", { class: "picker row", hidden: true }, h("span", null, "Or take one it was made for:"), family, level, another, back);
+  const note = h("p", { class: "hint" });
+  const element = h("div", { hidden: true }, h("div", { class: "picker row" }, h("span", null, "Or take one it was made for:"), family, level, another, back), note);
 
   function chosen() {
     return families[family.selectedIndex];
@@ -47,10 +48,12 @@ export function picker(load, field) {
     if (written && !isExample(written)) own = written;
     back.hidden = !own;
     field.write(question);
+    setText(note, chosen()?.note ?? "");
   }
 
   function takeBack() {
     field.write(own);
+    setText(note, "");
     field.focus();
     own = "";
     back.hidden = true;

@@ -57,7 +57,7 @@ export function mount(root, app) {
     "div",
     { class: "intro" },
     h("h1", null, "Say how often it may be wrong. Watch it decide when to stop."),
-    h("p", null, "The model thinks, and reads its own confidence as it goes. The risk you accept sets how confident it must be to stop, with a statistical guarantee."),
+    h("p", null, "The model thinks, and reads its own confidence as it goes. The risk you accept sets how sure it must be to stop, and to answer at all, with a statistical guarantee."),
     form.element,
   );
   root.append(intro, asked.element, notices, stage);

@@ -96,7 +96,7 @@ export function questionsSection() {
       list.update([
         bar("answered", "✓", "blue", answered, ""),
         bar("abstained", "–", "muted", abstained, "no answer was sure enough to be given"),
-        bar("failed", "✕", "orange", failed, kinds.join(", ")),
+        bar("refused or failed", "✕", "orange", failed, kinds.join(", ")),
       ]);
     },
   };

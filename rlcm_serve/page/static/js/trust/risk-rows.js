@@ -90,9 +90,18 @@ function dotOf(figures, kind, at) {
 function realised(level, figures, name) {
   if (!figures || figures.risk === null) return `nothing answered on the ${name}`;
   const { risk, risk_low: low, risk_high: high } = figures;
-  const side = risk <= level.alpha ? "below the target" : "above the target";
   const interval = low === null || high === null ? "" : ` (${percent(0.95)} interval ${percent(low)} to ${percent(high)})`;
-  return [h("b", null, percent(risk)), ` on the ${name}: ${side}${interval}`];
+  return [h("b", null, percent(risk)), ` on the ${name}: ${sideOf(figures, level.alpha)}${interval}`];
+}
+
+/**
+ * @param {Figures} figures with a risk
+ * @param {number} alpha
+ */
+function sideOf({ risk, risk_low: low, risk_high: high }, alpha) {
+  if ((high ?? risk ?? 0) <= alpha) return "below the target";
+  if ((low ?? risk ?? 0) > alpha) return "above the target";
+  return "at the target, as far as they tell";
 }
 
 /** @param {Exhibit} exhibit */

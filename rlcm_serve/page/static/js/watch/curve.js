@@ -1,7 +1,7 @@
 /** One sample's confidence against its tokens: thresholds, exit, and what was not spent. */
 
 import { EXITS } from "../exits.js";
-import { confidence, number, threshold } from "../format.js";
+import { confidence, number, threshold, tokens } from "../format.js";
 import { drawBands, drawMarks } from "../overlay.js";
 import { plot } from "../plot.js";
 import { colour } from "../theme.js";
@@ -128,7 +128,7 @@ function linesOf(policy, usual, labelled, roomy) {
  */
 function unspent({ exit }, budget, bare) {
   if (!exit || exit.tokens >= budget) return [];
-  const label = bare ? "" : `${number(budget - exit.tokens)} tokens not spent`;
+  const label = bare ? "" : `${number(budget - exit.tokens)} of ${tokens(budget)} not spent`;
   return [{ axis: "x", from: exit.tokens, to: budget, role: "muted", hatch: true, label, corner: true }];
 }
 

@@ -104,17 +104,18 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
   if (low?.length) parts.push(`${those(low, samples)} gave up at ${lowText(policy)} or less, ${range(low, budget)}`);
   if (natural?.length) parts.push(`${those(natural, samples)} finished by ${natural.length === 1 ? "itself" : "themselves"} ${range(natural, budget)}`);
   if (spent?.length) parts.push(`${those(spent, samples)} used up all ${tokens(budget)}`);
-  const told = [`So ${list(parts)}.`];
+  const told = [];
+  if (policy.lambda_vote) told.push(`So an answer needs ${percent(policy.lambda_vote)} of the vote.`);
+  if (parts.length) told.push(policy.lambda_vote ? capital(`${list(parts)}.`) : `So ${list(parts)}.`);
   if (cancelled?.length) {
     told.push(`${capital(those(cancelled, samples))} could not change the outcome any more, and ${was(cancelled)} ended.`);
   }
-  const needs = policy.lambda_vote ? `; at that risk an answer needs ${percent(policy.lambda_vote)}` : "";
   const sure = policy.lambda_answer ? ` (that takes ${threshold(policy.lambda_answer)} at a natural end)` : "";
   if (!abstained && answer !== null) {
-    told.push(share === null ? "" : `“${answer}” won ${percent(share)} of the vote${needs}.`);
+    told.push(share === null ? "" : `“${answer}” won ${percent(share)} of the vote.`);
   } else if (samples.some((one) => one.answer !== null)) {
-    told.push(`No answer won enough of the vote${needs}. So it declines rather than guesses.`);
-  } else told.push(`None was sure enough to answer${sure}. So it declines rather than guesses.`);
+    told.push(`No answer won enough of the vote, so it declines rather than guesses.`);
+  } else told.push(`None was sure enough to answer${sure}, so it declines rather than guesses.`);
   return told.filter(Boolean);
 }
 

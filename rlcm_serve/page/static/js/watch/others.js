@@ -13,6 +13,8 @@ import { canStopHigh, findExit } from "./rule.js";
  * @typedef {{ exit: "high" | "low", tokens: number } | null} Found
  */
 
+const COLUMNS = ["Stops once confidence passes", "An answer needs", "What it makes of this thinking"];
+
 /**
  * A table of the certificate's levels, each with what its rule makes of the readings that were taken.
  * After an exit there are none, so of a rule that would have gone on no more than that is known.
@@ -25,7 +27,6 @@ import { canStopHigh, findExit } from "./rule.js";
 export function otherLevels(levels, served, run) {
   const rows = levels.filter((one) => one.policy);
   if (rows.length < 2 || !run.samples.some((one) => one.at.length)) return null;
-  const columns = ["α", "Stops once confidence passes", "An answer needs", "What it makes of this thinking"];
   return h(
     "section",
     { class: "others" },
@@ -36,7 +37,7 @@ export function otherLevels(levels, served, run) {
       h(
         "table",
         null,
-        h("thead", null, h("tr", null, columns.map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", null, h("tr", null, ["α", ...COLUMNS].map((title) => h("th", { scope: "col" }, title)))),
         h("tbody", null, rows.map((one) => rowOf(one, Math.abs(one.alpha - served) < 1e-9, run))),
       ),
     ),
@@ -50,13 +51,12 @@ export function otherLevels(levels, served, run) {
  */
 function rowOf(level, mine, run) {
   const policy = /** @type {Policy} */ (/** @type {unknown} */ (level.policy));
+  const cells = [canStopHigh(policy) ? threshold(policy.lambda_high) : "never", needs(policy, run.samples.length), madeOf(policy, run, mine)];
   return h(
     "tr",
     { class: mine ? "mine" : null },
     h("th", { scope: "row" }, percent(level.alpha), mine && h("small", null, " yours")),
-    h("td", null, canStopHigh(policy) ? threshold(policy.lambda_high) : "never"),
-    h("td", null, needs(policy, run.samples.length)),
-    h("td", null, madeOf(policy, run, mine)),
+    cells.map((text, at) => h("td", { "data-title": COLUMNS[at] }, text)),
   );
 }
 

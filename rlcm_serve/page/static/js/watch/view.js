@@ -63,7 +63,7 @@ export function watch(question, usual) {
     lanes = samples.map((sample) => lane(sample, drawn, size, () => batch.touch(sample.index)));
     replace(grid, lanes.map((one) => one.element));
     if (samples.length > 1) {
-      vote = votePanel(samples.length, policy.lambda_vote ?? 0);
+      vote = votePanel(samples.length, policy.lambda_vote ?? 0, question.vote);
       grid.before(vote.element, legendOf(drawn, size));
     }
   }

@@ -12,9 +12,11 @@ const SHOWN = 6;
 /**
  * @param {number} samples
  * @param {number} needed least share of the vote that is answered; 0 = any
+ * @param {import("../ask/question.js").Question["vote"]} kind
  * @returns {{ element: HTMLElement, draw: (vote: Vote) => void }}
  */
-export function votePanel(samples, needed) {
+export function votePanel(samples, needed, kind) {
+  const counts = kind === "majority" ? "each counts one" : "each counts as much as it is confident";
   const state = h("p", { class: "hint" }, `0 of ${samples} counted`);
   const rows = h("ol", { class: needed ? "vote-rows needing" : "vote-rows" });
   const element = h("section", { class: "vote", "aria-labelledby": "vote-title" }, h("h2", { id: "vote-title" }, "The vote"), state, rows);
@@ -37,7 +39,7 @@ export function votePanel(samples, needed) {
   return {
     element,
     draw({ counted, tally, decided, leader }) {
-      setText(state, `${counted} of ${samples} counted${needed ? `; an answer needs ${percent(needed)} of the weight` : ""}${decided && counted < samples ? "; decided, no other can change it" : ""}`);
+      setText(state, `${counted} of ${samples} counted; ${counts}${needed ? `; an answer needs ${percent(needed)} of what is counted (the mark)` : ""}${decided && counted < samples ? "; decided, no other can change it" : ""}`);
       const ranked = Object.entries(tally).sort(([, a], [, b]) => b - a);
       const total = ranked.reduce((sum, [, weight]) => sum + weight, 0);
       if (counted === samples && !ranked.length) state.append("; none gave an answer");
@@ -46,7 +48,7 @@ export function votePanel(samples, needed) {
         const { row, bar, figure } = rowOf(answer);
         // A full track is what all samples together could weigh.
         bar.style.transform = `scaleX(${Math.min(1, weight / samples)})`;
-        setText(figure, `${percent(total ? weight / total : 0, 0)} · weight ${number(weight, 2)}`);
+        setText(figure, `${percent(total ? weight / total : 0, 0)} · ${number(weight, 2)} of ${samples}`);
         row.classList.toggle("leader", answer === leader);
         return row;
       });
