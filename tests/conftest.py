@@ -10,6 +10,7 @@ SHARED = ("served", "engine")
 """Fixtures that take most of a minute to start."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist's own hook reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where several processes test (`pytest -n`), each file is one's, and so is what is shared."""
     for item in items:
