@@ -48,7 +48,7 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 
 # The models of the tests are small: a second thread would only wait for the first.
 test: $(INSTALLED)  ## run the tests that need no GPU (ARGS='-k voting', PROCESSES=2)
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadgroup $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 	@$(BIN)/pytest -m gpu $(ARGS)

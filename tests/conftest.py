@@ -6,18 +6,6 @@ import pytest
 
 from tests.served import Served, serving, set_traps
 
-SHARED = ("served", "engine")
-"""Fixtures that take most of a minute to start."""
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist's own hook reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes test (`pytest -n`), each file is one's, and so is what is shared."""
-    for item in items:
-        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-        group = shared[0] if shared else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
-
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
