@@ -42,8 +42,8 @@ $(MODEL)/model.safetensors: configs/embedded.toml $(SFT)/model.safetensors
 $(SFT)/probe/metrics.json: $(RUN)/train-1200-0.jsonl $(SFT)/model.safetensors
 	@$(RLCM) train probe --model $(SFT) --data $< --interval 32 --rollouts 2 --samples 4
 
-$(MODEL)/probe/metrics.json: $(RUN)/validation-1200-0.jsonl $(MODEL)/model.safetensors
-	@$(RLCM) train probe --model $(MODEL) --data $< --interval 32 --rollouts 2 --samples 4
+$(MODEL)/probe/metrics.json: $(RUN)/validation-3600-0.jsonl $(MODEL)/model.safetensors
+	@$(RLCM) train probe --model $(MODEL) --data $< --interval 32 --samples 4
 
 # What certificates are fitted on, for either model, and held against.
 $(RUN)/%-calibration-8.parquet: $(RUN)/calibration-1600-3.jsonl $(RUN)/%/probe/metrics.json
