@@ -117,7 +117,7 @@ def _merge(base: Path, adapter: Path) -> None:
 
 
 def _as_stored(folder: Path, base: ModelFiles) -> None:
-    """Weights are trained as float32, and kept in the type that the base model's have."""
+    """Weights are trained as float32, and without a cache; both are as in the base model again."""
     name = str(base.config.get("dtype") or base.config.get("torch_dtype") or "float32")
     dtype = getattr(torch, name)
     if dtype is not torch.float32:
@@ -126,5 +126,5 @@ def _as_stored(folder: Path, base: ModelFiles) -> None:
                 tensors = {key: stored.get_tensor(key).to(dtype) for key in stored.keys()}  # noqa: SIM118  # no mapping
             save_file(tensors, path, metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
-    config["dtype"] = name
+    config |= {"dtype": name, "use_cache": base.config.get("use_cache", True)}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -204,6 +204,7 @@ def test_the_result_is_a_folder_that_the_service_takes(tmp_path: Path) -> None:
     assert files.tokenizer_digest() == prepared.files.tokenizer_digest()
     assert files.generation == prepared.files.generation
     assert files.config["dtype"] == "float32"
+    assert files.config["use_cache"] is True
     hidden = torch.randn(5, files.probe.hidden_size)
     assert trainer.probe is not None
     torch.testing.assert_close(
