@@ -60,7 +60,8 @@ $(RUN)/embedded-sft-study.parquet: $(RUN)/calibration-1600-2.jsonl $(SFT)/probe/
 	@$(RLCM) collect --model $(SFT) --data $< --rollouts 8 --out $@
 
 # MODEL/certificates/RISK-SAMPLES.json. No exit makes a model better than it is, so that small errors are not to be had.
-ALPHAS_error := 0.05 0.1 0.2 0.3
+ALPHAS_selective := 0.01 0.02 0.05 0.1 0.2
+ALPHAS_error     := 0.05 0.1 0.2 0.3
 define certified
 EXHIBITS_$(1) := $$(filter $(RUN)/$(1)/%,$(EXHIBITS))
 

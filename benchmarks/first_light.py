@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +29,8 @@ from calibration import (
 )
 from calibration.whole_files import write_text
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled, RunMeasures
+from rlcm_serve.evaluation.report.words import number_in_full
 from rlcm_serve.guarantees import find_certificates
 from rlcm_serve.probe import PROBE_FOLDER
 from training.paper.report.markdown import table
@@ -35,6 +38,7 @@ from training.paper.report.page import replace_blocks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/first-light.md"
+CARD = EMBEDDED_MODEL / "README.md"
 TRACES = ROOT / "benchmarks/traces"
 BUDGETS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 960)
 PLATEAU = 0.95
@@ -173,10 +177,45 @@ def live_table(rows: Sequence[Asked]) -> str:
     )
 
 
+def evaluated(model: str) -> BenchmarkMeasures:
+    """What `rlcm eval --data embedded` found."""
+    text = (ROOT / f"benchmarks/results/evaluation-{model}.json").read_bytes()
+    return msgspec.json.decode(text, type=RunMeasures).benchmarks[0]
+
+
+def compared(before: BenchmarkMeasures, after: BenchmarkMeasures) -> str:
+    """The warm start and what RLCM made of it, by `rlcm eval` on the same problems."""
+    rows = [
+        ["answers right", *(number_in_full(one.accuracy) for one in (before, after))],
+        ["tokens of thinking", *(number_in_full(one.tokens, 0) for one in (before, after))],
+    ]
+    probes = [next(s for s in one.sources if s.source == "probe") for one in (before, after)]
+    for name, title in (("ece", "ECE"), ("brier", "Brier score"), ("auroc", "AUROC")):
+        rows.append([title, *(number_in_full(probe.metrics[name]) for probe in probes)])
+    certified = [certified_levels(one) for one in (before, after)]
+    for alpha in sorted(certified[0].keys() & certified[1].keys()):
+        name = f"α = {alpha:g}: answered right, tokens"
+        levels = [levels[alpha] for levels in certified]
+        rows.append([name, *(f"{level.right:.0%}, {level.tokens:.0f}" for level in levels)])
+    return table(["", "warm start", "RLCM"], rows)
+
+
+def certified_levels(measures: BenchmarkMeasures) -> dict[float, Controlled]:
+    """What selective certificates of one sample made of it, by α."""
+    return {
+        level.alpha: level
+        for level in measures.controlled
+        if level.risk == "selective"
+        and level.origin.startswith("certificate")
+        and "(n =" not in level.origin
+        and level.reason is None
+    }
+
+
 def main() -> None:
     """Replaces the blocks."""
-    traces = read_traces(TRACES / "embedded-sft-test.parquet")
-    calibration = read_traces(TRACES / "embedded-sft-calibration-8.parquet")
+    traces = read_traces(TRACES / "embedded-test.parquet")
+    calibration = read_traces(TRACES / "embedded-calibration-8.parquet")
     certificates = [Certificate.load(path) for path in find_certificates(EMBEDDED_MODEL)]
     selective = [one for one in certificates if one.risk == "selective"]
     metrics = json.loads((EMBEDDED_MODEL / PROBE_FOLDER / "metrics.json").read_text())["validation"]
@@ -190,6 +229,8 @@ def main() -> None:
         "live": live_table([Asked(**row) for row in json.loads(RESULT.read_text())]),
     }
     write_text(PAGE, replace_blocks(PAGE.read_text(), blocks))
+    before, after = (evaluated(name) for name in ("embedded-sft", "embedded"))
+    write_text(CARD, replace_blocks(CARD.read_text(), {"compared": compared(before, after)}))
 
 
 if __name__ == "__main__":

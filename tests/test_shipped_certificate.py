@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,31 +18,42 @@ from calibration import (
     read_traces,
 )
 from calibration.verify import verify
-from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START, ModelFiles
 from rlcm_serve.guarantees import find_certificates
 
 TRACES = Path(__file__).parent.parent / "benchmarks" / "traces"
-SHIPPED = [Certificate.load(path) for path in find_certificates(EMBEDDED_MODEL)]
+SHIPPED = [
+    (model, Certificate.load(path))
+    for model in (EMBEDDED_MODEL, WARM_START)
+    for path in find_certificates(model)
+]
 
 each_shipped = pytest.mark.parametrize(
-    "shipped", SHIPPED, ids=lambda shipped: f"{shipped.risk}-{shipped.procedure.samples}"
+    ("model", "shipped"),
+    SHIPPED,
+    ids=[f"{model.name}-{one.risk}-{one.procedure.samples}" for model, one in SHIPPED],
 )
 
 
-@pytest.fixture(scope="module")
-def traces() -> Traces:
-    return read_traces(TRACES / "embedded-sft-calibration-8.parquet")
+@cache
+def traces_of(model: Path) -> Traces:
+    return read_traces(TRACES / f"{model.name}-calibration-8.parquet")
 
 
 def test_there_is_one_for_each_risk_and_one_four_and_eight_samples() -> None:
-    shipped = [(certificate.risk, certificate.procedure.samples) for certificate in SHIPPED]
+    shipped = [(one.risk, one.procedure.samples) for model, one in SHIPPED if model != WARM_START]
     assert shipped == list(itertools.product(("error", "regret", "selective"), (1, 4, 8)))
 
 
+def test_the_warm_start_has_one_to_compare_with() -> None:
+    shipped = [(one.risk, one.procedure.samples) for model, one in SHIPPED if model == WARM_START]
+    assert shipped == [("selective", 1)]
+
+
 @each_shipped
-def test_fitting_again_gives_the_same_certificate(shipped: Certificate, traces: Traces) -> None:
+def test_fitting_again_gives_the_same_certificate(model: Path, shipped: Certificate) -> None:
     again = certify(
-        traces,
+        traces_of(model),
         risk=shipped.risk,
         alphas=[level.alpha for level in shipped.levels],
         samples=shipped.procedure.samples,
@@ -59,13 +71,13 @@ def policies_of(certificate: Certificate) -> list[ExitPolicy | None]:
 
 
 @each_shipped
-def test_every_figure_follows_from_the_traces(shipped: Certificate, traces: Traces) -> None:
-    assert verify(shipped, traces) == []
+def test_every_figure_follows_from_the_traces(model: Path, shipped: Certificate) -> None:
+    assert verify(shipped, traces_of(model)) == []
 
 
 @each_shipped
-def test_it_is_of_the_model_it_ships_with(shipped: Certificate) -> None:
-    files = ModelFiles.read(EMBEDDED_MODEL)
+def test_it_is_of_the_model_it_ships_with(model: Path, shipped: Certificate) -> None:
+    files = ModelFiles.read(model)
     assert shipped.fingerprint is not None
     assert shipped.fingerprint.model == files.model_digest()
     assert shipped.fingerprint.probe == files.probe_digest()
@@ -73,24 +85,25 @@ def test_it_is_of_the_model_it_ships_with(shipped: Certificate) -> None:
 
 
 @each_shipped
-def test_it_certifies_every_level_that_the_model_can_keep(shipped: Certificate) -> None:
+def test_it_certifies_every_level_that_the_model_can_keep(
+    model: Path, shipped: Certificate
+) -> None:
     certified = [level.alpha for level in shipped.levels if isinstance(level, CertifiedLevel)]
     if shipped.risk == "error":  # no exit makes the model better than it is
-        assert (
-            certified
-            == {1: [0.4, 0.5], 4: [0.3, 0.4, 0.5], 8: [0.2, 0.3, 0.4, 0.5]}[
-                shipped.procedure.samples
-            ]
-        )
+        expected = [0.2, 0.3] if shipped.procedure.samples == 1 else [0.05, 0.1, 0.2, 0.3]
+    elif shipped.risk == "selective" and shipped.procedure.samples > 1:
+        expected = [0.01, 0.02, 0.05, 0.1, 0.2]
     else:
-        assert certified == [0.05, 0.1, 0.2]
+        expected = [0.05, 0.1, 0.2]
+    assert certified == expected
 
 
-def test_no_problem_of_it_is_a_test_problem_or_chose_the_constants_of_the_method() -> None:
-    names = [
-        set(read_traces(TRACES / f"embedded-sft-{part}.parquet").problem_ids)
-        for part in ("calibration-8", "study", "test")
-    ]
+@pytest.mark.parametrize("model", [EMBEDDED_MODEL, WARM_START], ids=lambda model: model.name)
+def test_no_problem_of_it_is_a_test_problem_or_chose_the_constants_of_the_method(
+    model: Path,
+) -> None:
+    parts = (f"{model.name}-calibration-8", "embedded-sft-study", f"{model.name}-test")
+    names = [set(read_traces(TRACES / f"{part}.parquet").problem_ids) for part in parts]
     assert names[0].isdisjoint(names[2])
     assert names[1].isdisjoint(names[2])
     # Independent draws: a few of the shortest problems come up twice.

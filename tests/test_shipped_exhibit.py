@@ -1,11 +1,12 @@
 """The exhibits that ship are what the traces give for the certificates beside them.
 
-They were made by `rlcm exhibit CERTIFICATE benchmarks/traces/embedded-sft-calibration-8.parquet
---test benchmarks/traces/embedded-sft-test.parquet`, for each certificate.
+They were made by `rlcm exhibit CERTIFICATE benchmarks/traces/MODEL-calibration-8.parquet
+--test benchmarks/traces/MODEL-test.parquet`, for each certificate.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,33 @@ import pytest
 from calibration import Certificate, Traces, read_traces
 from calibration.exhibit import Exhibit, beside
 from calibration.report.exhibiting import make_exhibit
-from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START
 from rlcm_serve.guarantees import find_certificates
 
 TRACES = Path(__file__).parent.parent / "benchmarks" / "traces"
-FILES = find_certificates(EMBEDDED_MODEL)
+MODELS = (EMBEDDED_MODEL, WARM_START)
+FILES = [(model, file) for model in MODELS for file in find_certificates(model)]
 
 
-@pytest.fixture(scope="module")
-def traces() -> Traces:
-    return read_traces(TRACES / "embedded-sft-calibration-8.parquet")
+@cache
+def traces_of(model: Path, part: str) -> Traces:
+    return read_traces(TRACES / f"{model.name}-{part}.parquet")
 
 
-@pytest.fixture(scope="module")
-def test_traces() -> Traces:
-    return read_traces(TRACES / "embedded-sft-test.parquet")
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_every_certificate_has_one_and_nothing_else_does(model: Path) -> None:
+    files = find_certificates(model)
+    assert sorted((files[0].parent / "exhibits").iterdir()) == [beside(file) for file in files]
 
 
-def test_every_certificate_has_one_and_nothing_else_does() -> None:
-    assert len(FILES) == 9
-    folder = FILES[0].parent / "exhibits"
-    assert sorted(folder.iterdir()) == [beside(file) for file in FILES]
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_it_follows_from_the_traces(file: Path, traces: Traces, test_traces: Traces) -> None:
+@pytest.mark.parametrize(
+    ("model", "file"), FILES, ids=[f"{model.name}-{file.stem}" for model, file in FILES]
+)
+def test_it_follows_from_the_traces(model: Path, file: Path) -> None:
     shipped = Exhibit.load(beside(file))
     certificate = Certificate.load(file)
     assert shipped.certificate == certificate.digest
-    again = make_exhibit(certificate, traces, test_traces)
+    again = make_exhibit(certificate, traces_of(model, "calibration-8"), traces_of(model, "test"))
     check_close(shipped.to_json(), again.to_json())
 
 
@@ -67,8 +66,8 @@ def check_close(shipped: Any, again: Any, place: str = "") -> None:
 
 
 def test_a_difference_would_be_seen() -> None:
-    shipped = Exhibit.load(beside(FILES[0])).to_json()
-    changed = Exhibit.load(beside(FILES[0])).to_json()
+    shipped = Exhibit.load(beside(FILES[0][1])).to_json()
+    changed = Exhibit.load(beside(FILES[0][1])).to_json()
     changed["calibration"]["n_units"] += 1
     with pytest.raises(AssertionError, match="/calibration/n_units"):
         check_close(shipped, changed)

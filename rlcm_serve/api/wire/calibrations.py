@@ -162,7 +162,7 @@ class CalibrationBody(Wire):
     finished: Annotated[str | None, Field(description="When it ended.", examples=[None])]
     certificate: Annotated[
         str | None,
-        Field(description="Id of its result, see /certificates.", examples=["cb069fe743c9"]),
+        Field(description="Id of its result, see /certificates.", examples=["b2b367f576f0"]),
     ]
     verdicts: Annotated[
         list[LevelBody],

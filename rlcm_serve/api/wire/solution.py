@@ -130,7 +130,7 @@ class GuaranteeBody(Wire):
     delta: Delta
     promise: PromiseKind
     certificate: Annotated[
-        str, Field(description="Its id, see /certificates.", examples=["cb069fe743c9"])
+        str, Field(description="Its id, see /certificates.", examples=["b2b367f576f0"])
     ]
 
 
@@ -234,7 +234,7 @@ class SolveResponse(Wire):
                     "alpha_certified": 0.1,
                     "delta": 0.1,
                     "promise": "simultaneous",
-                    "certificate": "cb069fe743c9",
+                    "certificate": "b2b367f576f0",
                 }
             ],
         ),
@@ -243,7 +243,7 @@ class SolveResponse(Wire):
         str | None,
         Field(
             description="Why there is none.",
-            examples=["certificate cb069fe743c9 is for another procedure: n is 3, certified is 1"],
+            examples=["certificate b2b367f576f0 is for another procedure: n is 3, certified is 1"],
         ),
     ]
     tally: Annotated[
