@@ -25,7 +25,7 @@ LANES = 16
 EVENTS_PER_SECOND = 800
 """Sixteen samples at fifty tokens a second each, more than any of them will get on one GPU."""
 MOST_MS = 8.0
-TRIES = 8
+TRIES = 3
 FRAME = "AnimationFrame"
 RENDERING = {"Layout", "UpdateLayoutTree"}
 SCRIPT = {"EvaluateScript", "FireAnimationFrame", "FunctionCall", "RunMicrotasks", "TimerFire"}

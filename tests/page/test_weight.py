@@ -15,7 +15,7 @@ pytestmark = pytest.mark.page
 
 MOST_BYTES = 400_000
 FIRST_PAINT_MS = 300
-TRIES = 40
+TRIES = 12
 PAINTED = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime"""
 MOUNTED = """(function look() {
   if (document.querySelector(".ask-form")?.offsetHeight) window.mounted = performance.now();
