@@ -6,7 +6,7 @@ CUDA        ?=
 HOST        ?= 127.0.0.1
 PORT        ?= 8000
 ARGS        ?=
-PROCESSES   ?= 0
+PROCESSES   ?= 2
 
 VENV      := .venv
 BIN       := $(VENV)/bin
@@ -47,7 +47,7 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
 
 # The models of the tests are small: a second thread would only wait for the first.
-test: $(INSTALLED)  ## run the tests that need no GPU (ARGS='-k voting', PROCESSES=2)
+test: $(INSTALLED)  ## run the tests that need no GPU, in two processes (ARGS='-k voting', PROCESSES=0 for one)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
