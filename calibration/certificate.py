@@ -108,9 +108,9 @@ class Certificate:
         n_units: exchangeable units among them: groups, and problems without a group.
         n_rollouts: rollouts of these problems.
         n_order_problems: other problems, on which the policies were put in order; 0 if on none.
-        smallest_certifiable_alpha: the upper bound of the risk of the policy tested first, which no
-            outcome chose, at its share of delta: the smallest alpha at which that policy would
-            have passed. It says where to refit, and promises nothing.
+        smallest_certifiable_alpha: the least alpha that is certified, or, where lower, at which the
+            policy that a level tests first, which no outcome chose, would have passed: the upper
+            bound of its risk, at its share of delta. It says where to refit, and promises nothing.
         covers: what the promise covers.
         does_not_cover: what it does not.
         fingerprint: what was calibrated; None if the traces do not say, and then no engine can be

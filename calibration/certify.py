@@ -114,6 +114,7 @@ def certify(
         family, measured, tested, kind, seed, delta, level_delta,
         slack=None if risk.answers_always else slack,
     )  # fmt: skip
+    levels = tuple(_level(fit, level, alpha) for level, alpha in enumerate(alphas))
     return Certificate(
         risk=risk.name,
         delta=delta,
@@ -122,12 +123,12 @@ def certify(
         method=_method(family, kind),
         p_value=kind,
         tested=family,
-        levels=tuple(_level(fit, level, alpha) for level, alpha in enumerate(alphas)),
+        levels=levels,
         n_problems=traces.n_problems,
         n_units=measured.losses.n_units,
         n_rollouts=traces.n_rollouts,
         n_order_problems=order.n_problems if order else 0,
-        smallest_certifiable_alpha=_smallest_certifiable(fit),
+        smallest_certifiable_alpha=_smallest_certifiable(fit, levels),
         covers=covers(
             risk, delta, promise, kind, grouped=measured.losses.n_units < traces.n_problems
         ),
@@ -312,11 +313,15 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
     )
 
 
-def _smallest_certifiable(fit: _Fit) -> float:
-    first, share = fit.family.first(0)
-    losses = fit.measured.losses.select(np.array([first]))
-    (bound,) = upper_bounds(losses, share * fit.level_delta, fit.kind, fit.seed)
-    return float(bound)
+def _smallest_certifiable(fit: _Fit, levels: Sequence[Level]) -> float:
+    def bound(level: int) -> float:
+        first, share = fit.family.first(level)
+        losses = fit.measured.losses.select(np.array([first]))
+        (upper,) = upper_bounds(losses, share * fit.level_delta, fit.kind, fit.seed)
+        return float(upper)
+
+    certified = [level.alpha for level in levels if level.certified]
+    return min(certified + [bound(level) for level in range(len(levels))])
 
 
 def _method(family: Family, kind: PValue) -> str:

@@ -25,8 +25,8 @@ class InfeasibleAlpha(CalibrationError):
     Attributes:
         alpha: the risk asked for.
         smallest_served: the smallest α this certificate serves; None if it certified no level.
-        smallest_certifiable: the smallest α at which its safest policy would have passed the test,
-            had that α been listed; no promise, but where to refit.
+        smallest_certifiable: the smallest α that is certified, or would have been, had it been
+            listed; no promise, but where to refit.
     """
 
     def __init__(

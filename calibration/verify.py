@@ -146,15 +146,20 @@ class _Recount:
 
     @property
     def smallest_certifiable_alpha(self) -> float:
-        first, _ = self._certificate.tested.first(0)
-        outcomes = self._outcomes(self._certificate.tested.policies[first])
-        losses = _losses(self._risk, outcomes, self._traces, self._draws)
-        return self._bound(losses, self._aim(0))
+        levels = self._certificate.levels
+        certified = [level.alpha for level in levels if level.certified]
+        return min(certified + [self._first_bound(number) for number in range(len(levels))])
 
     def compare(self, name: str, here: object, there: object, loose: bool) -> Iterator[str]:
         """A loose figure is one that a betting test gives."""
         betting = loose and self._certificate.p_value is PValue.BETTING
         yield from _compare(name, here, there, BETTING_TOLERANCE if betting else TOLERANCE)
+
+    def _first_bound(self, number: int) -> float:
+        first, _ = self._certificate.tested.first(number)
+        outcomes = self._outcomes(self._certificate.tested.policies[first])
+        losses = _losses(self._risk, outcomes, self._traces, self._draws)
+        return self._bound(losses, self._aim(number))
 
     def _aim(self, number: int) -> float:
         made = self._certificate

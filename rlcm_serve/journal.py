@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rlcm_serve.errors import Conflict, RequestRefused
+from rlcm_serve.file_lock import lock
 from rlcm_serve.labelled_problems import LabelledProblem
 from rlcm_serve.recording import (
     Key,
@@ -50,13 +50,12 @@ class Journal:
             partial.write_text(header + "\n")
             partial.replace(path)  # a kill leaves no journal, or one with its header
         self._file = path.open("a")
+        held = f"another run is writing {path}: wait for it, or stop it and begin again"
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            lock(self._file, Conflict(held))
+        except Conflict:
             self.close()
-            raise Conflict(
-                f"another run is writing {path}: wait for it, or stop it and begin again"
-            ) from error
+            raise
         self._cut_unfinished_row()
 
     def rows(self) -> Iterator[dict[str, Any]]:

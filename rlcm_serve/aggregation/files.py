@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from rlcm_serve.aggregation.results import Summary, to_json_lines
 from rlcm_serve.aggregation.rollouts import LINES, ROWS
 from rlcm_serve.aggregation.rules import VoteOptions
 from rlcm_serve.errors import Conflict, RequestRefused
+from rlcm_serve.file_lock import lock
 
 PIPE = Path("-")
 """Standard input or output, in JSON lines."""
@@ -82,12 +82,8 @@ def written_whole(out: Path) -> Iterator[BinaryIO]:
         return
     partial = out.with_name(f".{out.name}.partial")
     with partial.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Conflict(
-                f"another run is writing {out}: wait for it, or write to another file"
-            ) from error
+        held = f"another run is writing {out}: wait for it, or write to another file"
+        lock(file, Conflict(held))
         try:
             file.truncate(0)
             yield file

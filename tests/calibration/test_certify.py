@@ -370,10 +370,10 @@ class TestInfeasible:
 @pytest.mark.parametrize("promise", Promise)
 @pytest.mark.parametrize("risk", ["selective", "error", "regret"])
 @pytest.mark.parametrize("method", ["chains", "fixed-sequence", "split", "holm"])
-def test_smallest_certifiable_alpha_is_the_bound_of_the_first_policy(
+def test_smallest_certifiable_alpha_is_certified_or_the_bound_of_a_first_policy(
     world, risk: str, promise: Promise, method: str
 ) -> None:
-    """Clopper-Pearson, at the share of δ with which the least level is entered."""
+    """Clopper-Pearson, at the share of δ with which a level is entered."""
     traces = world.draw(np.random.default_rng(7), 120)
     grid = replace(GRID, lambda_answer=(0.0, 0.9), lambda_high=(0.9, 1.01))
     order = world.draw(np.random.default_rng(8), 60, "order") if method == "split" else None
@@ -381,15 +381,14 @@ def test_smallest_certifiable_alpha_is_the_bound_of_the_first_policy(
         traces, risk=risk, alphas=(0.1, 0.3), promise=promise, method=method, grid=grid, order=order
     )
     family = made.tested
-    if family.weights_LT is None:
-        first, share = 0, 1 / len(family.policies)
-    else:
-        first, share = int(np.argmax(family.weights_LT[0])), max(family.weights_LT[0])
-    level_delta = share * (0.1 if promise is Promise.POINTWISE else 0.05)
-    losses = replay(traces, [family.policies[first]], RISKS[risk]).losses
-    wrong, n = losses.total_loss_T[0], losses.total_weight_T[0]
-    expected = beta.ppf(1 - level_delta, wrong + 1, n - wrong)
-    assert made.smallest_certifiable_alpha == pytest.approx(expected)
+    found = [level.alpha for level in certified_levels(made)]
+    for weights_T in family.weights_LT or [[1 / len(family.policies)]]:
+        first, share = int(np.argmax(weights_T)), max(weights_T)
+        level_delta = share * (0.1 if promise is Promise.POINTWISE else 0.05)
+        losses = replay(traces, [family.policies[first]], RISKS[risk]).losses
+        wrong, n = losses.total_loss_T[0], losses.total_weight_T[0]
+        found.append(beta.ppf(1 - level_delta, wrong + 1, n - wrong))
+    assert made.smallest_certifiable_alpha == pytest.approx(min(found))
 
 
 def test_smallest_certifiable_alpha_would_be_certified(fingerprint: Fingerprint) -> None:
@@ -401,6 +400,20 @@ def test_smallest_certifiable_alpha_would_be_certified(fingerprint: Fingerprint)
     assert certify(traces, alphas=[0.08], family=family).levels[0].certified
     below = certify(sure(fingerprint, 31, 1), alphas=[smallest - 1e-9], family=family)
     assert not below.levels[0].certified
+
+
+def test_a_level_that_answers_too_little_does_not_hide_what_is_certified(
+    fingerprint: Fingerprint,
+) -> None:
+    """The strictest level is entered by a policy that hardly answers: its bound says nothing."""
+    traces = sure(fingerprint, 30)
+    family = replace(
+        chain(ExitPolicy(lambda_answer=2.0), ExitPolicy(lambda_answer=0.5)),
+        weights_LT=((1.0, 0.0), (0.0, 1.0)),
+    )
+    made = certify(traces, alphas=[0.01, 0.2], family=family)
+    assert [level.certified for level in made.levels] == [False, True]
+    assert made.smallest_certifiable_alpha == pytest.approx(1 - 0.05 ** (1 / 30))
 
 
 class TestExtremes:

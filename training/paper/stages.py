@@ -6,7 +6,6 @@ a stage that is done is not done again.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -29,6 +28,7 @@ from rlcm_serve.evaluation.loading import load
 from rlcm_serve.evaluation.measures import RunMeasures
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.sources import Source
+from rlcm_serve.file_lock import lock
 from rlcm_serve.probe import PROBE_FOLDER
 from training.errors import TrainingRefused
 from training.paper.result import CURVES, Result, Rollouts, Stage
@@ -113,14 +113,10 @@ class Running:
     def _alone(self) -> Iterator[None]:
         """Holds a lock, and lets every stage hold it too: one may outlive this process."""
         self.study.out.mkdir(parents=True, exist_ok=True)
-        with self._lock.open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise TrainingRefused(
-                    f"{self.run.name} is under way in another process: wait for it, or stop it"
-                ) from error
-            os.set_inheritable(lock.fileno(), True)
+        held = f"{self.run.name} is under way in another process: wait for it, or stop it"
+        with self._lock.open("w") as file:
+            lock(file, TrainingRefused(held))
+            os.set_inheritable(file.fileno(), True)
             yield
 
     @property

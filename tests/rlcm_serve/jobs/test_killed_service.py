@@ -98,6 +98,7 @@ def test_nothing_is_lost_nothing_counts_twice_and_the_certificate_is_the_same(
     # The day may have changed in between.
     assert replace(result(database), created=None) == replace(result(undisturbed), created=None)
     (tmp_path / "traces.parquet").write_bytes(jobs.traces(ID))
-    assert list((tmp_path / "scratch").iterdir()) == [], "no fit leaves its folder behind"
+    left = list((tmp_path / "scratch").glob("rlcm-*"))  # a killed tempfile leaves its own trial
+    assert left == [], "no fit leaves its folder behind"
     assert verify(result(database), read_traces(tmp_path / "traces.parquet")) == []
     undisturbed.close()

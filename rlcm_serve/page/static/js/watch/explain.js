@@ -114,7 +114,7 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
   if (!abstained && answer !== null) {
     told.push(share === null ? "" : `“${answer}” won ${percent(share)} of the vote.`);
   } else if (samples.some((one) => one.answer !== null)) {
-    told.push(`No answer won enough of the vote, so it declines rather than guesses.`);
+    told.push("No answer won enough of the vote, so it declines rather than guesses.");
   } else told.push(`None was sure enough to answer${sure}, so it declines rather than guesses.`);
   return told.filter(Boolean);
 }
