@@ -22,10 +22,10 @@ from rlcm_serve.jobs.fitting import require_verified
 
 router = APIRouter(tags=["certificates"])
 CertificateId = Annotated[
-    str, Path(alias="id", description="The start of its digest.", examples=["b2b367f576f0"])
+    str, Path(alias="id", description="The start of its digest.", examples=["93a2ad9a11e8"])
 ]
 
-_EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "b2b367f576f0", "levels": []}
+_EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "93a2ad9a11e8", "levels": []}
 _WHOLE: dict[int | str, dict[str, Any]] = {
     200: json_body("The certificate as `rlcm fit` saves it, for `rlcm verify`.", [_EXAMPLE])
 }

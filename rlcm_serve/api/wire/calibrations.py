@@ -162,7 +162,7 @@ class CalibrationBody(Wire):
     finished: Annotated[str | None, Field(description="When it ended.", examples=[None])]
     certificate: Annotated[
         str | None,
-        Field(description="Id of its result, see /certificates.", examples=["b2b367f576f0"]),
+        Field(description="Id of its result, see /certificates.", examples=["93a2ad9a11e8"]),
     ]
     verdicts: Annotated[
         list[LevelBody],

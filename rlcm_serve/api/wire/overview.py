@@ -28,7 +28,7 @@ from rlcm_serve.calibration_job import Calibration
 
 _JOB_EXAMPLE = {"id": "cal_5f3a9c21d07e", "state": "recording", "done": 320, "total": 1600}
 _LEVEL_EXAMPLE = {"alpha": 0.1, "certified": True, "questions": 41, "expected_tokens": 133.2}
-_CERTIFICATE_EXAMPLE = {"id": "b2b367f576f0", "risk": "selective", "n": 1, "vote": "confidence"}
+_CERTIFICATE_EXAMPLE = {"id": "93a2ad9a11e8", "risk": "selective", "n": 1, "vote": "confidence"}
 
 State = Literal["starting", "ready", "restarting", "failed", "stopping"]
 
@@ -200,7 +200,7 @@ class JobNow(Wire):
     ]
     finished: Annotated[str | None, Field(description="When it ended.", examples=[None])]
     certificate: Annotated[
-        str | None, Field(description="Id of its result.", examples=["b2b367f576f0"])
+        str | None, Field(description="Id of its result.", examples=["93a2ad9a11e8"])
     ]
     error: Annotated[str | None, Field(description="Why it failed.", examples=[None])]
     log: Annotated[

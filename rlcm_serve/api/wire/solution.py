@@ -130,7 +130,7 @@ class GuaranteeBody(Wire):
     delta: Delta
     promise: PromiseKind
     certificate: Annotated[
-        str, Field(description="Its id, see /certificates.", examples=["b2b367f576f0"])
+        str, Field(description="Its id, see /certificates.", examples=["93a2ad9a11e8"])
     ]
 
 
@@ -234,7 +234,7 @@ class SolveResponse(Wire):
                     "alpha_certified": 0.1,
                     "delta": 0.1,
                     "promise": "simultaneous",
-                    "certificate": "b2b367f576f0",
+                    "certificate": "93a2ad9a11e8",
                 }
             ],
         ),
@@ -243,7 +243,7 @@ class SolveResponse(Wire):
         str | None,
         Field(
             description="Why there is none.",
-            examples=["certificate b2b367f576f0 is for another procedure: n is 3, certified is 1"],
+            examples=["certificate 93a2ad9a11e8 is for another procedure: n is 3, certified is 1"],
         ),
     ]
     tally: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-CertificateId = Annotated[str, Field(description="Start of its digest.", examples=["b2b367f576f0"])]
+CertificateId = Annotated[str, Field(description="Start of its digest.", examples=["93a2ad9a11e8"])]
 BoundedRisk = Annotated[str, Field(description="What alpha bounds.", examples=["selective"])]
 PromiseKind = Annotated[
     str,
