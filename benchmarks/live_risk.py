@@ -26,7 +26,7 @@ from benchmarks.service_overhead import serving
 from calibration.whole_files import write_text
 from rlcm_serve.settings import Settings
 
-ALPHAS = (0.05, 0.1, 0.2)
+ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2)
 REPEATS = {1: 4, 4: 1, 8: 1}
 """How often each problem is asked, by the number of samples."""
 AT_A_TIME = 32
