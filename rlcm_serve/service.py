@@ -103,7 +103,7 @@ class Service:
             failed += 1
         self._failed = True
         self.engine.stop()
-        self.enter(f"given up after {failed} attempts in a row: {trouble}")
+        self.enter(f"given up after {failed} attempts in a row ({trouble})")
 
     async def _start_again(self, failed: int) -> str | None:
         """Returns what went wrong, if anything did."""

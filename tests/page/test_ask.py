@@ -272,8 +272,8 @@ def test_waiting_for_an_engine_can_be_stopped(known: Visitor) -> None:
     page.get_by_role("button", name="Ask another").click()
     known.send()
     assert known.notice().inner_text() == "Waiting for the engine"
-    now |= {"state": "failed", "stage": "given up after 3 attempts in a row: no memory"}
+    now |= {"state": "failed", "stage": "given up after 3 attempts in a row (no memory)"}
     expect(page.get_by_role("heading", name="The engine has been given up")).to_be_visible()
-    assert "Given up after 3 attempts in a row: no memory." in known.text(".notices")
+    assert "Given up after 3 attempts in a row (no memory)." in known.text(".notices")
     known.inspect("given-up")
     assert f"{known.url}/solve" not in known.addresses

@@ -41,7 +41,7 @@ def test_a_key_is_asked_for_until_it_is_right(visit: Visits, scripted: ScriptedP
     assert visitor.notice().inner_text() == "An API key is needed"
     visitor.inspect("key-not-given")
 
-    page.get_by_role("button", name="Enter a key").click()
+    page.get_by_role("button", name="Give a key").click()
     expect(page.get_by_label("Key", exact=True)).to_be_focused()
     page.keyboard.type(scripted.key)
     page.keyboard.press("Enter")

@@ -155,7 +155,7 @@ async def test_attempts_wait_longer_and_longer_and_end(engine: MortalEngine) -> 
         engine.trouble = [ModelRefused("no config.json")] * 7
         kill(engine, time)
         assert await stages.until("given up") == (
-            "the engine died: given up after 7 attempts in a row: no config.json"
+            "the engine died: given up after 7 attempts in a row (no config.json)"
         )
         assert time.waits == [1, 2, 4, 8, 16, 30, 30]
         assert engine.starts == 8

@@ -23,6 +23,16 @@ export class Problem extends Error {
     this.fields = body;
     this.retryAfter = retryAfter;
   }
+
+  /** Whether another key might do: there was none, or it may not do this. */
+  get refusesKey() {
+    return this.status === 401 || this.status === 403;
+  }
+
+  /** @param {string} otherwise @returns {string} what a button says that tries again */
+  retryWords(otherwise) {
+    return { 401: "Give a key", 403: "Use another key" }[this.status] ?? otherwise;
+  }
 }
 
 /**

@@ -8,6 +8,7 @@ import { createKeyring } from "./key.js";
 
 /**
  * @typedef {import("./api.js").Api} Api
+ * @typedef {import("./api.js").Problem} Problem
  * @typedef {import("./engine.js").EngineWatch} EngineWatch
  * @typedef {import("./fragment.js").ViewName} ViewName
  */
@@ -28,6 +29,8 @@ import { createKeyring } from "./key.js";
  * @property {(fragment: string) => void} navigate goes to a fragment; the browser's history has it
  * @property {(fragment: string) => void} rewrite puts a fragment into the address, and stays
  * @property {(text: string) => void} announce says something to those who listen to the page
+ * @property {(problem: Problem, again: () => void) => void} retry tries again, and asks for a key first if it was one that
+ *   was refused
  */
 
 /**
@@ -66,6 +69,9 @@ const app = {
   },
   announce(text) {
     setText(byId("announcer"), text);
+  },
+  async retry(problem, again) {
+    if (!problem.refusesKey || (await keyring.ask(problem))) again();
   },
 };
 

@@ -10,7 +10,7 @@ import { RISKS } from "../risks.js";
  *
  * @typedef {object} Remedies
  * @property {(part: Partial<Question>) => void} again asks it again, with these settings changed
- * @property {() => void} key asks for the API key
+ * @property {() => void} key asks for an API key, and then the question again
  * @property {import("../engine.js").EngineWatch} engine
  */
 
@@ -25,10 +25,10 @@ export function trouble(problem, question, remedies, sofar) {
   const again = button("Ask again", () => remedies.again({}), true);
   if (problem.kind === "infeasible-alpha") return infeasible(problem, question, remedies);
   if (problem.status === 401) {
-    return notice("An API key is needed", [problem.detail], button("Enter a key", remedies.key, true));
+    return notice("An API key is needed", [problem.detail], button(problem.retryWords(""), remedies.key, true));
   }
   if (problem.status === 403) {
-    return notice("This key may not ask questions", [problem.detail, "“API key” at the top of the page takes another one."], again);
+    return notice("This key may not ask questions", [problem.detail], button(problem.retryWords(""), remedies.key, true));
   }
   if (problem.kind === "connection-lost") {
     const what = sofar ? `${sofar}. What was drawn stays below. It has no answer, so nothing is promised about it.` : problem.detail;

@@ -202,7 +202,7 @@ export function mount(root, app) {
     }
     const remedies = {
       again: (/** @type {Partial<Question>} */ part) => ask({ ...question, ...part }),
-      key: () => ask(question),
+      key: () => app.retry(problem, () => ask(question)),
       engine: app.engine,
     };
     replace(notices, trouble(problem, question, remedies, progress.drawn));

@@ -46,8 +46,7 @@ export function createPoller({ ask, onData, onProblem }) {
 
   /** @param {Problem} problem */
   function failed(problem) {
-    const refused = problem.status === 401 || problem.status === 403;
-    const wait = refused ? null : pause(failures, problem.retryAfter);
+    const wait = problem.refusesKey ? null : pause(failures, problem.retryAfter);
     failures += 1;
     if (wait === null) stop();
     else next(wait);

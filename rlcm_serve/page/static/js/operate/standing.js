@@ -1,7 +1,7 @@
 /** How things stand: the engine, when the figures are from, and whether they still come. */
 
 import { h, replace, setText } from "../dom.js";
-import { duration } from "../format.js";
+import { duration, sentence } from "../format.js";
 import { timeOf } from "./job-log.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
@@ -19,7 +19,7 @@ const ENGINE = {
 /**
  * @param {object} options
  * @param {() => void} options.onPause the figures are to stand still, or to move again
- * @param {() => void} options.onRetry
+ * @param {(problem: Problem) => void} options.onRetry after what went wrong
  */
 export function standing({ onPause, onRetry }) {
   const engine = h("span", { class: "tag", hidden: true });
@@ -29,7 +29,7 @@ export function standing({ onPause, onRetry }) {
   const words = h("div", { role: "status" });
   // Not within the words: whoever listens to the page would hear every second of it.
   const countdown = h("p");
-  const retry = h("button", { type: "button", onclick: onRetry });
+  const retry = h("button", { type: "button" });
   const note = h("div", null, words, countdown, retry);
   const element = h("div", { class: "standing" }, h("div", { class: "row" }, engine, about, h("span", { class: "row end" }, updated, pause)), note);
   let told = "";
@@ -66,7 +66,8 @@ export function standing({ onPause, onRetry }) {
       setText(engine, "✕ not known now");
       engine.className = "tag bad";
       retry.hidden = false;
-      setText(retry, problem.status === 401 ? "Give a key" : "Try now");
+      setText(retry, problem.retryWords("Try now"));
+      retry.onclick = () => onRetry(problem);
       say(...lostWords(problem, hasFigures), "notice bad");
     },
     /** @param {number | null} seconds until it is tried again; null if it is not */
@@ -96,7 +97,7 @@ function engineWords({ state, detail }) {
     failed: ["The engine could not be started again", "The service needs a look at its log, and a restart."],
     stopping: ["The service is stopping", "What runs may finish; nothing new is taken."],
   }[state] ?? [];
-  return [title, `${text} (${detail})`];
+  return [title, `${text} ${sentence(detail)}`];
 }
 
 /**
@@ -104,9 +105,8 @@ function engineWords({ state, detail }) {
  * @param {boolean} hasFigures
  * @returns {[string, string]} a title and a text
  */
-function lostWords({ status, title, detail }, hasFigures) {
-  const refused = status === 401 || status === 403;
+function lostWords({ status, title, detail, refusesKey }, hasFigures) {
   const heading = { 0: "Reconnecting", 401: "This needs an API key", 403: "This key may not see the service’s state" }[status] ?? title;
-  const kept = hasFigures && !refused ? " The figures below are the last that came." : "";
+  const kept = hasFigures && !refusesKey ? " The figures below are the last that came." : "";
   return [heading, detail + kept];
 }

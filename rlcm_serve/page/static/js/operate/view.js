@@ -20,7 +20,7 @@ const PATIENCE_MS = 10_000;
  * @returns {import("../main.js").View}
  */
 export function mount(root, app) {
-  const head = standing({ onPause: () => (paused ? resume() : pause()), onRetry: resume });
+  const head = standing({ onPause: () => (paused ? resume() : pause()), onRetry: (problem) => app.retry(problem, resume) });
   const loading = h("div", { class: "loading", role: "status" }, h("p", null, "Asking the service how it is…"), h("div", { class: "bone" }), h("div", { class: "bone tall" }));
   const now = nowSection();
   const tokens = tokensSection();

@@ -124,7 +124,7 @@ export function mount(root, app) {
   /** @param {Problem} problem */
   function failed(problem) {
     clear();
-    replace(content, notice(problem, load));
+    replace(content, notice(problem, () => app.retry(problem, load)));
     app.engine.check();
   }
 
@@ -195,6 +195,6 @@ function notice(problem, again) {
     { class: "notice bad", role: "alert" },
     h("h2", null, title),
     h("p", null, problem.detail),
-    again && h("button", { type: "button", class: "retry", onclick: again }, problem.status === 401 ? "Give a key" : "Try again"),
+    again && h("button", { type: "button", class: "retry", onclick: again }, problem.retryWords("Try again")),
   );
 }
