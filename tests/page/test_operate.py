@@ -15,6 +15,18 @@ pytestmark = pytest.mark.page
 REFRESH_MS = 20_000
 
 
+TOP = """async () => {
+  const { plot } = await import(new URL("page/js/plot.js", document.baseURI));
+  const root = document.body.appendChild(document.createElement("div"));
+  const y = { min: 0, max: 5 };
+  const { u } = plot(root, { x: {}, y, height: 100, series: [{}], data: [[0, 1], [0, 4]] });
+  y.max = 50;
+  u.batch(() => u.setData([[0, 1], [0, 40]]));
+  return u.scales.y.max;
+}"""
+"""Upper end of a plot whose axis was lengthened after it was drawn."""
+
+
 def shown(visitor: Visitor, outcome: str) -> int:
     """Questions of this outcome, as the page says."""
     item = visitor.page.locator(".bar-list[aria-label='Questions by outcome'] li").filter(
@@ -53,6 +65,11 @@ def test_questions_are_counted_as_they_come(visitor: Visitor, served: Served) ->
         )
         assert cells == [f"{level['questions']:,}" for level in certified]
     visitor.inspect("operate")
+
+
+def test_a_plot_grows_with_its_figures(known: Visitor) -> None:
+    known.go("#/operate")
+    assert known.page.evaluate(TOP) == 50
 
 
 def test_it_can_be_paused(visitor: Visitor, served: Served) -> None:

@@ -69,7 +69,16 @@ export function drawMarks(u, marks) {
   const { left, top, width, height } = u.bbox;
   ctx.save();
   ctx.font = scaled();
-  for (const { x, y, role = "ink", shape = "●", label, dash = [5, 4], foot } of marks) {
+  /** @type {Map<Mark, Label>} */
+  const beside = new Map();
+  for (const mark of marks) {
+    const { x, y, label } = mark;
+    if (label && x !== undefined && y !== undefined) {
+      beside.set(mark, sideLabel(u, label, u.valToPos(x, "x", true), clearOf(u, u.valToPos(y, "y", true), marks)));
+    }
+  }
+  for (const mark of marks) {
+    const { x, y, role = "ink", shape = "●", label, dash = [5, 4], foot } = mark;
     ctx.strokeStyle = ctx.fillStyle = colour(role);
     ctx.lineWidth = 1.5 * ratio;
     const px = x === undefined ? left : u.valToPos(x, "x", true);
@@ -79,7 +88,8 @@ export function drawMarks(u, marks) {
       ctx.font = scaled(15);
       drawText(ctx, shape, px, py, "center", "middle");
       ctx.font = scaled();
-      if (label) sideLabel(u, label, px, clearOf(u, py, marks));
+      const own = beside.get(mark);
+      if (own) drawText(ctx, own.text, own.x, own.y, own.align, "middle");
       continue;
     }
     ctx.setLineDash(dash.map((length) => length * ratio));
@@ -90,10 +100,17 @@ export function drawMarks(u, marks) {
     ctx.setLineDash([]);
     if (!label) continue;
     const gap = 4 * ratio;
-    if (x !== undefined) sideLabel(u, label, px - 6 * ratio, foot ? top + height - 26 * ratio : top + 9 * ratio);
-    // Beneath a line that has no room above it.
-    else if (py - top < 16 * ratio) drawText(ctx, label, left + width - gap, py + gap, "right", "top");
-    else drawText(ctx, label, left + width - gap, py - gap, "right", "bottom");
+    if (x !== undefined) {
+      const own = sideLabel(u, label, px - 6 * ratio, foot ? top + height - 26 * ratio : top + 9 * ratio);
+      drawText(ctx, own.text, own.x, own.y, own.align, "middle");
+      continue;
+    }
+    // Beneath a line where there is no room above it, or a point's label is there.
+    const end = left + width - gap;
+    const start = end - ctx.measureText(label).width;
+    const taken = [...beside.values()].some((one) => Math.abs(one.y - (py - 10 * ratio)) < 14 * ratio && one.to > start);
+    if (taken || py - top < 16 * ratio) drawText(ctx, label, end, py + gap, "right", "top");
+    else drawText(ctx, label, end, py - gap, "right", "bottom");
   }
   ctx.restore();
 }
@@ -139,6 +156,8 @@ function clearOf(u, y, marks) {
   return y <= near && above - u.bbox.top > least / 2 ? above : near + least;
 }
 
+/** @typedef {{ text: string, x: number, y: number, align: CanvasTextAlign, to: number }} Label `to`: where it ends */
+
 /**
  * A label right of a point, or left of it where it would leave the plot.
  *
@@ -146,13 +165,14 @@ function clearOf(u, y, marks) {
  * @param {string} text
  * @param {number} x
  * @param {number} y
+ * @returns {Label}
  */
 function sideLabel(u, text, x, y) {
   const gap = 11 * devicePixelRatio;
   const { left, width } = u.bbox;
-  const room = left + width - x - gap;
-  const fits = u.ctx.measureText(text).width < room;
-  drawText(u.ctx, text, fits ? x + gap : x - gap, y, fits ? "left" : "right", "middle");
+  const wide = u.ctx.measureText(text).width;
+  const fits = wide < left + width - x - gap;
+  return fits ? { text, x: x + gap, y, align: "left", to: x + gap + wide } : { text, x: x - gap, y, align: "right", to: x - gap };
 }
 
 /**

@@ -65,15 +65,15 @@ export function plot(root, { x, y, height, series, data, hooks, cursor, padding 
   };
 }
 
-/** @param {Axis} axis */
-function scaleOf({ min, max, log }) {
+/** @param {Axis} axis its limits are read whenever something is drawn, so that they may be moved */
+function scaleOf(axis) {
   return {
     time: false,
-    distr: log ? 3 : 1,
+    distr: axis.log ? 3 : 1,
     /** @type {(u: any, low: number | null, high: number | null) => [number, number]} */
     range: (_, low, high) => {
-      const from = min ?? low ?? 0;
-      const to = max ?? high ?? 1;
+      const from = axis.min ?? low ?? 0;
+      const to = axis.max ?? high ?? 1;
       return from < to ? [from, to] : [from - 0.5, from + 0.5];
     },
   };

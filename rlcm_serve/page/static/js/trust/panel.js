@@ -102,7 +102,7 @@ function coverage({ covers, does_not_cover: outside, smallest_certifiable_alpha:
     h("h3", null, "What it covers, and what it does not"),
     h("div", { class: "coverage-in" }, h("h4", null, "✓ Covered"), h("p", null, covers)),
     h("div", { class: "coverage-out" }, h("h4", null, "✕ Not covered"), h("ul", null, outside.map((one) => h("li", null, one)))),
-    h("p", { class: "hint" }, `The policy that was tested first would have passed at α = ${percent(smallest, 2)} and above. That says where to calibrate again; it promises nothing.`),
+    h("p", { class: "hint" }, `The smallest α that could be certified on these problems is ${percent(smallest, 2)}. That says where to calibrate again; it promises nothing.`),
   );
 }
 
