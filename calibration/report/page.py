@@ -170,9 +170,9 @@ def _plate(plate: Plate) -> str:
 
 def _smallest(certificate: Certificate) -> str:
     return (
-        f"The smallest certifiable α is {percent(certificate.smallest_certifiable_alpha, 2)}: where "
-        "the policies that are tested first would have passed. That says where to fit again; it "
-        "promises nothing."
+        f"The smallest certifiable α is {percent(certificate.smallest_certifiable_alpha, 2)}: "
+        "certified, or where a policy tested first would have passed. That says where to fit "
+        "again; it promises nothing."
     )
 
 
