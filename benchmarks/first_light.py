@@ -30,6 +30,7 @@ from calibration import (
 from calibration.whole_files import write_text
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled, RunMeasures
+from rlcm_serve.evaluation.report.risk_figures import is_certificate
 from rlcm_serve.evaluation.report.words import number_in_full
 from rlcm_serve.guarantees import find_certificates
 from rlcm_serve.probe import PROBE_FOLDER
@@ -206,7 +207,7 @@ def certified_levels(measures: BenchmarkMeasures) -> dict[float, Controlled]:
         level.alpha: level
         for level in measures.controlled
         if level.risk == "selective"
-        and level.origin.startswith("certificate")
+        and is_certificate(level.origin)
         and "(n =" not in level.origin
         and level.reason is None
     }

@@ -108,6 +108,7 @@ class _Recount:
         self._certificate, self._traces, self._risk = certificate, traces, risk
         self._tested, self._seed = tested, seed
         self._draws = enact(traces, certificate.procedure)
+        self._walked: dict[ExitPolicy, Outcomes] = {}
 
     @property
     def covers(self) -> str:
@@ -167,7 +168,11 @@ class _Recount:
         return aim(made.tested, number, alphas, made.delta, made.promise)
 
     def _outcomes(self, policy: ExitPolicy) -> Outcomes:
-        return _walk(self._traces, self._draws, policy, self._certificate.procedure)
+        """Of a policy that several levels may share: walked once."""
+        if policy not in self._walked:
+            procedure = self._certificate.procedure
+            self._walked[policy] = _walk(self._traces, self._draws, policy, procedure)
+        return self._walked[policy]
 
     def _bound(self, losses: Losses, level_delta: float) -> float:
         (bound,) = upper_bounds(losses, level_delta, self._certificate.p_value, self._seed)

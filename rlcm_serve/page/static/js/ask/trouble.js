@@ -24,11 +24,9 @@ import { RISKS } from "../risks.js";
 export function trouble(problem, question, remedies, sofar) {
   const again = button("Ask again", () => remedies.again({}), true);
   if (problem.kind === "infeasible-alpha") return infeasible(problem, question, remedies);
-  if (problem.status === 401) {
-    return notice("An API key is needed", [problem.detail], button(problem.retryWords(""), remedies.key, true));
-  }
-  if (problem.status === 403) {
-    return notice("This key may not ask questions", [problem.detail], button(problem.retryWords(""), remedies.key, true));
+  if (problem.refusesKey) {
+    const title = problem.status === 401 ? "An API key is needed" : "This key may not ask questions";
+    return notice(title, [problem.detail], button(problem.retryWords("Ask again"), remedies.key, true));
   }
   if (problem.kind === "connection-lost") {
     const what = sofar ? `${sofar}. What was drawn stays below. It has no answer, so nothing is promised about it.` : problem.detail;
