@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +81,18 @@ def stages() -> Stages:
 
 
 @pytest.fixture(scope="module")
-async def service(stages: Stages) -> AsyncIterator[Service]:
+def temporary() -> Iterator[Path]:
+    """The folder for this process's temporary files: other tests' engines leave theirs elsewhere.
+
+    Its name is short, as a socket's path may have 107 characters.
+    """
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+async def service(stages: Stages, temporary: Path) -> AsyncIterator[Service]:
     engine = VllmEngine(SETTINGS)
     service = Service(engine, on_stage=stages.add, supervision=Supervision(first_wait=0.1))
     await service.start()
@@ -143,7 +154,7 @@ class Held:
     sockets: int
 
     @classmethod
-    def now(cls) -> Held:
+    def now(cls, temporary: Path) -> Held:
         gc.collect()
         me = psutil.Process()
         names = [thread.name for thread in threading.enumerate()]
@@ -152,7 +163,7 @@ class Held:
             # Python's pool for what would block the loop grows to its size, and stays.
             threads=sum(not name.startswith("asyncio_") for name in names),
             native_threads=me.num_threads() - len(names),
-            sockets=len(list(Path(tempfile.gettempdir()).glob("rlcm-vllm-*"))),
+            sockets=len(list(temporary.glob("*/*"))),
         )
 
 
@@ -206,15 +217,17 @@ async def test_a_killed_engine_is_told_of_at_once_and_comes_back(
     service: Service,
     engine: VllmEngine,
     stages: Stages,
+    temporary: Path,
     death: int,
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # pytest keeps what is logged, and with vLLM's own traceback the dead engine's sockets.
     monkeypatch.setattr(logging.getLogger("vllm.v1.engine.async_llm"), "disabled", True)
-    held, old = Held.now(), processes(engine)
+    held, old = Held.now(temporary), processes(engine)
     memory = shared_memory(old)
     assert memory
+    assert held.sockets
     await kill_under_load(service, engine, name)
     await stages.until("the engine died", 0.5)
     with pytest.raises(NotReady, match="the engine died"):
@@ -227,7 +240,7 @@ async def test_a_killed_engine_is_told_of_at_once_and_comes_back(
 
     assert not any(process.is_running() for process in old)
     assert not [path for path in memory if path.exists()]
-    now = Held.now()
+    now = Held.now(temporary)
     assert now.files <= held.files
     assert now.threads <= held.threads
     assert now.native_threads <= held.native_threads
