@@ -30,7 +30,6 @@ from calibration import (
 from calibration.whole_files import write_text
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled, RunMeasures
-from rlcm_serve.evaluation.report.risk_figures import is_certificate
 from rlcm_serve.evaluation.report.words import number_in_full
 from rlcm_serve.guarantees import find_certificates
 from rlcm_serve.probe import PROBE_FOLDER
@@ -207,8 +206,8 @@ def certified_levels(measures: BenchmarkMeasures) -> dict[float, Controlled]:
         level.alpha: level
         for level in measures.controlled
         if level.risk == "selective"
-        and is_certificate(level.origin)
-        and "(n =" not in level.origin
+        and level.origin.certificate
+        and level.origin.samples == 1
         and level.reason is None
     }
 

@@ -18,7 +18,7 @@ from calibration.replay import replay
 from calibration.rescale import Scale
 from calibration.risks import ERROR, risk_named
 from calibration.traces import Traces
-from rlcm_serve.evaluation.measures import Controlled, Frontier
+from rlcm_serve.evaluation.measures import Controlled, Frontier, Origin
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.sources import Source
 
@@ -47,7 +47,7 @@ def replay_certificates(
         if n > traces.rollouts_P.min():
             continue
         levels = replay_certificate(certificate, traces)
-        origin = f"certificate {certificate.id}" + (f" (n = {n})" if n > 1 else "")
+        origin = Origin(certificate.id, samples=n)
         for level in levels:
             yield _controlled(
                 recorded.own_source,
@@ -78,13 +78,13 @@ def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterato
         scaled = replace(traces, confidence_RC=scale.right(traces.confidence_RC))
         fit, test = scaled.split(FIT_SHARE)
         _, tested = fit.split(_SCALE_SHARE)
-        origin = f"fitted on {fit.n_problems} problems"
+        origin = Origin(fitted_on=fit.n_problems)
         for risk in FITTED:
             yield from _fit(source, origin, risk, alphas, tested, test)
 
 
 def _fit(
-    source: Source, origin: str, risk: str, alphas: Sequence[float], tested: Traces, test: Traces
+    source: Source, origin: Origin, risk: str, alphas: Sequence[float], tested: Traces, test: Traces
 ) -> Iterator[Controlled]:
     try:
         certificate = certify(
@@ -117,7 +117,7 @@ def _fit(
 
 def _controlled(
     source: Source,
-    origin: str,
+    origin: Origin,
     risk: str,
     alpha: float,
     reason: str | None,

@@ -81,12 +81,33 @@ class AtBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an exit policy comes from; as text, what tables call it.
+
+    Attributes:
+        certificate: its id; None if the policy was fitted for this evaluation alone.
+        samples: that are drawn of a question, and vote.
+        fitted_on: problems of the benchmark it was fitted on; None if it comes with a certificate.
+    """
+
+    certificate: str | None = None
+    samples: int = 1
+    fitted_on: int | None = None
+
+    def __str__(self) -> str:
+        if self.certificate is None:
+            return f"fitted on {self.fitted_on} problems"
+        several = f" (n = {self.samples})" if self.samples > 1 else ""
+        return f"certificate {self.certificate}{several}"
+
+
+@dataclass(frozen=True, slots=True)
 class Controlled:
     """A risk target and what came of it on problems that had no part in fitting its policy.
 
     Attributes:
         source: of the confidence that drives the exits.
-        origin: `certificate ID`, or `fitted on N problems`.
+        origin: of its policy.
         risk: what alpha bounds.
         alpha: the target.
         reason: why nothing is certified; None if something is, and only then are there figures.
@@ -98,7 +119,7 @@ class Controlled:
     """
 
     source: str
-    origin: str
+    origin: Origin
     risk: str
     alpha: float
     reason: str | None = None

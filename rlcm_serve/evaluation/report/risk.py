@@ -90,7 +90,7 @@ def _bounded(risk: str) -> str:
 
 
 def _target_risk(run: RunMeasures, benchmark: BenchmarkMeasures, risk: str) -> Plate:
-    origins = list(dict.fromkeys(found.origin for found in benchmark.controlled))
+    origins = list(dict.fromkeys(str(found.origin) for found in benchmark.controlled))
     numbers = sorted({found.n_problems for found in benchmark.controlled if found.n_problems})
     measured_on = listed([count(number, "problem") for number in numbers])
     met = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -52,7 +51,8 @@ def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
         panel.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
         here = [found for found in benchmark.controlled if _panel_of(found) == (source, samples)]
         _draw_realised(panel, here)
-        panel.set_title(f"{title_of(source)}{samples}", fontsize=8.5)
+        voting = f", n = {samples}" if samples > 1 else ""
+        panel.set_title(f"{title_of(source)}{voting}", fontsize=8.5)
         panel.set(xlim=(0, right), ylim=(0, top))
         percent_axis(panel, "x", 4)
         percent_axis(panel, "y", 5)
@@ -71,7 +71,7 @@ def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         for found in _lines(benchmark.controlled):
             source, origin = found[0].source, found[0].origin
             label, style = title_of(source), LOOKS[source].line(hollow=True)
-            if is_certificate(origin):
+            if origin.certificate:
                 label += f", {origin}"
                 style = _of_certificate(source, n_certificates)
                 n_certificates += 1
@@ -133,15 +133,9 @@ def _certified(benchmark: BenchmarkMeasures) -> list[Controlled]:
     return sorted(certified, key=lambda f: (list(LOOKS).index(f.source), _panel_of(f)[1]))
 
 
-def _panel_of(found: Controlled) -> tuple[str, str]:
-    """Its source, and how many samples vote, as a title says it: nothing of one."""
-    several = re.search(r"\(n = (\d+)\)", found.origin)
-    return found.source, f", n = {several[1]}" if several else ""
-
-
-def is_certificate(origin: str) -> bool:
-    """Whether its policies come with a certificate, and not from a fit for this report."""
-    return origin.startswith("certificate")
+def _panel_of(found: Controlled) -> tuple[str, int]:
+    """Its source, and how many samples vote."""
+    return found.source, found.origin.samples
 
 
 def tokens_share(found: Controlled) -> float | None:
@@ -191,7 +185,7 @@ def _draw_origin(panel: Axes, own: Sequence[Controlled]) -> None:
         panel.plot([alpha, alpha], bounds, color=BLUE, linewidth=1.3)
     if not known:
         return
-    certificate = is_certificate(own[0].origin)
+    certificate = own[0].origin.certificate
     panel.plot(
         [alpha for alpha, _ in known],
         drawable(realised.value for _, realised in known),
@@ -215,7 +209,7 @@ def _lines(controlled: Iterable[Controlled]) -> Iterator[list[Controlled]]:
     """Those with tokens, by source and origin, by rising target."""
     shown = sorted(
         (found for found in controlled if tokens_share(found) is not None),
-        key=lambda found: (list(LOOKS).index(found.source), found.origin, found.alpha),
+        key=lambda found: (list(LOOKS).index(found.source), str(found.origin), found.alpha),
     )
     for _, line in groupby(shown, key=lambda found: (found.source, found.origin)):
         yield list(line)

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 
 from calibration.estimates import Estimate
 from calibration.report.words import percent, target
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled
+from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled, Origin
 from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.equal_error import ALLOWED, error_levels, full_error, tokens_at
 from rlcm_serve.evaluation.report.html import Cell, Row
 from rlcm_serve.evaluation.report.looks import title_of
-from rlcm_serve.evaluation.report.risk_figures import (
-    certified_sources,
-    is_certificate,
-    tokens_share,
-)
+from rlcm_serve.evaluation.report.risk_figures import certified_sources, tokens_share
 from rlcm_serve.evaluation.report.words import UNDEFINED, listed, share, share_in_full, tokens
 
 
@@ -45,7 +41,7 @@ def by_target(benchmark: BenchmarkMeasures, risk: str) -> str:
                     _target_cell(by_place.get((source, origin, alpha)), cheapest[alpha])
                     for alpha in alphas
                 ],
-                small=origin,
+                small=str(origin),
             )
             for source, origin in lines
         ],
@@ -122,9 +118,9 @@ def at_equal_error(benchmark: BenchmarkMeasures) -> str:
     )
 
 
-def kind_of(origin: str) -> str:
+def kind_of(origin: Origin) -> str:
     """An origin in a word: its id or number of problems stands elsewhere."""
-    return "certified" if is_certificate(origin) else "fitted"
+    return "certified" if origin.certificate else "fitted"
 
 
 def _target_cell(found: Controlled | None, cheapest: str | None) -> Cell:
@@ -135,7 +131,7 @@ def _target_cell(found: Controlled | None, cheapest: str | None) -> Cell:
     small = [f"risk {share(realised)}"]
     if found.answered is not None and found.answered < 1:
         small.append(f"answers {percent(found.answered, 0)}")
-    best = found.source == cheapest and not is_certificate(found.origin)
+    best = found.source == cheapest and not found.origin.certificate
     return Cell(percent(spent), "\n".join(small), "best" if best else "")
 
 
@@ -145,7 +141,7 @@ def _cheapest(controlled: Sequence[Controlled], alpha: float) -> str | None:
         found.source: part
         for found in controlled
         if found.alpha == alpha
-        and not is_certificate(found.origin)
+        and not found.origin.certificate
         and (part := tokens_share(found)) is not None
     }
     return min(spent, key=lambda source: spent[source]) if len(spent) > 1 else None
@@ -158,7 +154,7 @@ def _full_cells(found: Controlled) -> list[Cell]:
         return UNDEFINED if value is None else percent(value)
 
     return [
-        Cell(found.origin, kind="words"),
+        Cell(str(found.origin), kind="words"),
         Cell(share_in_full(found.realised) if found.realised else UNDEFINED),
         Cell(part(found.answered)),
         Cell(part(found.right)),

@@ -25,6 +25,7 @@ from rlcm_serve.evaluation.measures import (
     Controlled,
     Frontier,
     Marker,
+    Origin,
     Part,
     RunMeasures,
     SourceMeasures,
@@ -324,16 +325,16 @@ def _controlled(world: World, sources: Sequence[Source], risk: str) -> tuple[Con
     full = float(world.tokens_R.mean())
     rows_R = np.arange(len(world.final_R))
     for source in sources:
-        origins = [f"fitted on {world.n_problems} problems"]
+        origins = [Origin(fitted_on=world.n_problems)]
         if source is sources[0]:
-            origins.insert(0, "certificate c0ffee12")
+            origins.insert(0, Origin("c0ffee12"))
         for origin in origins:
             for alpha in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
                 if alpha < (0.05 if source is Source.PROBE else 0.1):
                     reason = "no policy passed the test: record more problems, or raise the target"
                     found.append(Controlled(source, origin, risk, alpha, reason=reason))
                     continue
-                certified = origin.startswith("c")
+                certified = origin.certificate
                 stop_R, tokens_R = _stopped(world, source, 1 - (1.0 if certified else 1.3) * alpha)
                 right_R = world.right_RC[rows_R, stop_R]
                 sure_R = world.confidence_RC[source][rows_R, stop_R] >= 1 - 2.5 * alpha

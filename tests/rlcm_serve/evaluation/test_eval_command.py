@@ -75,8 +75,10 @@ def test_every_source_says_something_and_every_certificate_is_replayed(
     run = Run.load(str(folder / "run"))
     (measured,) = run.measures.benchmarks
     assert [source.source for source in measured.sources] == list(Source)
-    origins = {point.origin for point in measured.controlled if "certificate" in point.origin}
-    assert len(origins) == 6  # three risks, for one sample and for four
+    certified = [point for point in measured.controlled if point.origin.certificate]
+    assert {(point.risk, point.origin.samples) for point in certified} == {
+        (risk, samples) for risk in ("selective", "error", "regret") for samples in (1, 4)
+    }
     assert measured.budgets[0].exited.keys() == {"0.05", "0.1", "0.2"}
     assert measured.accuracy.value is not None
     assert 0.2 < measured.accuracy.value < 1

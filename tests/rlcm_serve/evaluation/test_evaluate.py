@@ -217,7 +217,7 @@ def test_another_engine_or_another_number_of_answers_takes_another_folder(tmp_pa
 
 def test_certificates_that_do_not_fit_are_left_out_and_it_is_said_why(finished: Finished) -> None:
     assert finished.printed.count("is left out") == 1
-    assert not any("certificate" in point.origin for point in finished.measured.controlled)
+    assert not any(point.origin.certificate for point in finished.measured.controlled)
 
 
 def test_a_run_is_named_by_its_folder_and_taken_by_its_own_source(finished: Finished) -> None:

@@ -14,6 +14,7 @@ from rlcm_serve.evaluation.measures import (
     Controlled,
     Frontier,
     Marker,
+    Origin,
     RunMeasures,
     SourceMeasures,
 )
@@ -196,7 +197,7 @@ def test_a_run_without_its_own_source(small: RunMeasures, tmp_path: Path) -> Non
 
 def test_nothing_certified(small: RunMeasures, tmp_path: Path) -> None:
     controlled = tuple(
-        Controlled(Source.PROBE, "fitted on 30 problems", "error", alpha, reason="none passed")
+        Controlled(Source.PROBE, Origin(fitted_on=30), "error", alpha, reason="none passed")
         for alpha in (0.1, 0.2)
     )
     text = Parsed.of(write_report(with_benchmark(small, controlled=controlled), tmp_path)).words
@@ -273,7 +274,7 @@ def test_the_cheapest_source_is_marked(benchmark: BenchmarkMeasures) -> None:
 def test_fewer_tokens_are_not_praised_where_less_is_answered(benchmark: BenchmarkMeasures) -> None:
     def found(source: Source, tokens: float, answered: float) -> Controlled:
         return Controlled(
-            source, "fitted on 9 problems", "error", 0.1, realised=Estimate(0.1),
+            source, Origin(fitted_on=9), "error", 0.1, realised=Estimate(0.1),
             answered=answered, right=0.5, tokens=tokens, full_tokens=100.0, n_problems=9,
         )  # fmt: skip
 
@@ -286,7 +287,7 @@ def test_fewer_tokens_are_not_praised_where_less_is_answered(benchmark: Benchmar
 def test_sources_without_any_certified_policy_have_no_panel(benchmark: BenchmarkMeasures) -> None:
     def found(source: Source, reason: str | None) -> Controlled:
         realised = Estimate(0.1, 0.0, 0.2) if reason is None else None
-        return Controlled(source, "fitted on 9 problems", "error", 0.2, reason, realised)
+        return Controlled(source, Origin(fitted_on=9), "error", 0.2, reason, realised)
 
     some = (found(Source.PROBE, None), found(Source.TAIL, "none passed"))
     cut = replace(benchmark, controlled=some)
@@ -295,6 +296,22 @@ def test_sources_without_any_certified_policy_have_no_panel(benchmark: Benchmark
     assert titles == ["probe"]
     assert "tail" not in risk_tables.by_target(cut, "error")
     assert "for tail no policy passed" in risk_tables.nowhere_certified(cut, "error")
+
+
+def test_each_number_of_samples_has_its_panel(benchmark: BenchmarkMeasures) -> None:
+    origins = [Origin("c0ffee12"), Origin("deadbeef", samples=4), Origin(fitted_on=9)]
+    found = [
+        Controlled(Source.PROBE, origin, "error", 0.2, realised=Estimate(0.1, 0.0, 0.2))
+        for origin in origins
+    ]
+    with settings():
+        axes = draw_target_risk(replace(benchmark, controlled=tuple(found))).get_axes()
+    assert [panel.get_title("left") for panel in axes] == ["probe", "probe, n = 4"]
+    assert [str(origin) for origin in origins] == [
+        "certificate c0ffee12",
+        "certificate deadbeef (n = 4)",
+        "fitted on 9 problems",
+    ]
 
 
 def test_figures_that_are_the_same_in_print_are_both_the_best(small: RunMeasures) -> None:

@@ -133,10 +133,12 @@ def test_tokens_count_only_where_both_are_certified(every_result: Sequence[Resul
     (benchmark,) = rlcm.measures.benchmarks
 
     def spending(share: float) -> Result:
-        theirs = {(c.risk, c.alpha, c.origin[0]): c.tokens for c in benchmark_of(grpo).controlled}
+        theirs = {
+            (c.risk, c.alpha, c.origin.certificate): c.tokens for c in benchmark_of(grpo).controlled
+        }
         controlled = tuple(
             replace(c, tokens=share * spent)
-            if (spent := theirs.get((c.risk, c.alpha, c.origin[0])))
+            if (spent := theirs.get((c.risk, c.alpha, c.origin.certificate)))
             else c
             for c in benchmark.controlled
         )

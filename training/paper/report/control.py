@@ -14,7 +14,7 @@ from calibration.report.ink import INK, TINT
 from calibration.report.words import rate
 from rlcm_serve.evaluation.measures import Controlled
 from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis, rows_of_panels
-from rlcm_serve.evaluation.report.risk_figures import MOST_ADDED, is_certificate, tokens_share
+from rlcm_serve.evaluation.report.risk_figures import MOST_ADDED, tokens_share
 from rlcm_serve.evaluation.report.section import Plate
 from rlcm_serve.evaluation.report.words import number, number_in_full, share
 from training.paper.report.accuracy import METHODS
@@ -102,7 +102,7 @@ def draw_frontier(shelf: Shelf) -> Figure:
 
 
 def _fitted(result: Result) -> Iterator[Controlled]:
-    return (f for f in benchmark_of(result).controlled if not is_certificate(f.origin))
+    return (f for f in benchmark_of(result).controlled if not f.origin.certificate)
 
 
 def _rows(shelf: Shelf, risk: str) -> Iterator[list[str]]:
