@@ -19,7 +19,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: install serve test test-gpu test-load test-page test-statistical test-training check format embedded clean distclean help
+.PHONY: install serve test test-docs test-gpu test-load test-page test-statistical test-training check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -49,6 +49,10 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 # The models of the tests are small: a second thread would only wait for the first.
 test: $(INSTALLED)  ## run the tests that need no GPU, in two processes (ARGS='-k voting', PROCESSES=0 for one)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
+
+# The other pages are typed by `make test`.
+test-docs: $(INSTALLED)  ## type what the longest pages show, grade the whole study again (ten minutes)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile -m docs tests $(ARGS)
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 	@$(BIN)/pytest -m gpu $(ARGS)

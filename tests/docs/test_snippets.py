@@ -16,6 +16,8 @@ from tests.served import Served
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LONG = {"calibrating-live.md", "evaluation.md"}
+"""What they show takes minutes: `make test-docs`."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -43,7 +45,13 @@ def unaccounted(blocks: list[Block]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(b.not_run is None for b in read_page(page))], ids=by_name
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.docs] if page.name in LONG else [])
+        for page in PAGES
+        if any(block.not_run is None for block in read_page(page))
+    ],
+    ids=by_name,
 )
 def test_what_is_shown_works(page: Path, served: Served, tmp_path: Path) -> None:
     Reader(tmp_path, urlsplit(served.url).netloc).read(read_page(page))
