@@ -9,17 +9,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+_WRITTEN_EVERY = 30.0
+"""Seconds between two lines of progress in a log."""
 
 
 def default_engine_log() -> Path:
@@ -85,9 +89,32 @@ class StageClock:
             self._last = stage
 
 
+class _Bar(Progress):
+    """Where no terminal can draw it, such as in a log, it is written down every half minute."""
+
+    _due = 0.0
+
+    def start(self) -> None:
+        super().start()
+        self._due = self.get_time() + _WRITTEN_EVERY
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        self._write_down()
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        super().advance(task_id, advance)
+        self._write_down()
+
+    def _write_down(self) -> None:
+        if not self.console.is_terminal and self.get_time() >= self._due:
+            self._due = self.get_time() + _WRITTEN_EVERY
+            self.console.print(self.get_renderable())
+
+
 def progress_bar(console: Console) -> Progress:
-    """A bar with counts, elapsed time and time left."""
-    return Progress(
+    """A bar with counts, elapsed time and time left; in a log, a line of them now and then."""
+    return _Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),

@@ -67,3 +67,17 @@ def test_the_bar_counts() -> None:
         bar = progress.add_task("recording", total=8)
         progress.update(bar, completed=3)
     assert "3/8" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_in_a_log_the_count_is_written_every_half_minute() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    clock = [0.0]
+    progress = progress_bar(console)
+    progress.get_time = lambda: clock[0]
+    with progress:
+        bar = progress.add_task("recording", total=8)
+        for clock[0] in (10.0, 31.0, 32.0, 60.0, 62.0):
+            progress.advance(bar)
+        written = console.file.getvalue()  # type: ignore[attr-defined]
+    counts = [line.split()[-3] for line in written.splitlines()]
+    assert counts == ["2/8", "5/8"]
