@@ -105,9 +105,9 @@ async def test_the_text_that_streams_is_the_text_that_was_drawn(
         own = "".join(delta.text for delta in told.deltas if delta.is_answer)
         assert own == (thought.answer_text or "")
         assert told.text == thought.text + own
-        # All but the id that ended it, unless it was cut off.
+        # All but the id that ended it, unless it was cut off; the last that fits may be that id.
         drawn = len(thought.tokens) + thought.discarded + thought.answer_tokens
-        assert told.tokens == drawn - (drawn < thinking + 64 + 2)
+        assert drawn - told.tokens in ({1} if drawn < thinking + 64 + 2 else {0, 1})
     if thinking == 100:
         assert {told.thought.exit for told in runs} >= {ExitReason.BUDGET}
     if temperature == 2.0:
