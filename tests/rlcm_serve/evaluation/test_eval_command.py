@@ -17,7 +17,7 @@ from rlcm_serve.evaluation.sources import Source
 from tests.rlcm_serve.command_line import Rlcm
 from tests.served import RLCM
 
-PROBLEMS, ROLLOUTS = 10, 4
+PROBLEMS, ROLLOUTS = 6, 4
 COMMAND = (
     *("eval", "--data", "embedded", "--limit", str(PROBLEMS), "--rollouts", str(ROLLOUTS)),
     *("--out", "run", "--", "--max-num-seqs", "8"),  # few at a time, so that some end before others
@@ -81,7 +81,7 @@ def test_every_source_says_something_and_every_certificate_is_replayed(
     }
     assert measured.budgets[0].exited.keys() == {"0.05", "0.1", "0.2"}
     assert measured.accuracy.value is not None
-    assert 0.2 < measured.accuracy.value < 1
+    assert 0.2 < measured.accuracy.value <= 1
 
 
 def test_its_traces_are_what_rlcm_fit_takes(
