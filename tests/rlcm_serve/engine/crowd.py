@@ -64,7 +64,7 @@ async def crowd(
     questions = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=2)]
 
     async def one(question: str) -> tuple[TokenIds, Thought] | None:
-        rng = random.Random(f"5 {question}")  # its own: who wakes first is not the same every time
+        rng = random.Random(f"18 {question}")  # its own: who wakes first is not the same every time
         await asyncio.sleep(rng.random() * 3)
         prompt = engine.prompt(user(question))
         policy = rng.choice([FULL_BUDGET, FULL_BUDGET, ExitPolicy(lambda_high=0.97)])
