@@ -82,7 +82,7 @@ format: $(INSTALLED)  ## rewrite the code as `check` wants it
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-include benchmarks/embedded.mk
+include studies/embedded.mk
 
 clean:  ## remove caches and build output
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,30 +1,16 @@
 """Numbers behind a stated risk: exit rule, recorded reasoning, Learn-then-Test, certificates."""
 
-from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel, Level
-from calibration.certify import certify
-from calibration.defaults import Method
+from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel, Level
+from calibration.certificate.certify import certify
+from calibration.certificate.evaluate import Evaluation, LevelReplay, evaluate, replay_certificate
+from calibration.certificate.plan import Forecast, Plan, plan
+from calibration.certificate.verify import verify
 from calibration.errors import (
     CalibrationError,
     CertificateError,
     InfeasibleAlpha,
     TraceError,
 )
-from calibration.evaluation import Evaluation, LevelReplay, evaluate, replay_certificate
-from calibration.exit_rule import (
-    FULL_BUDGET,
-    INITIAL_STATE,
-    ExitPolicy,
-    ExitReason,
-    ExitState,
-    answers_at_end,
-    step,
-)
-from calibration.exit_search import Exits, find_exits
-from calibration.families import Chain, Correction, Family, Grid, LowExit, family_of_chains
-from calibration.fingerprint import Fingerprint
-from calibration.fwer import Promise, bonferroni, certify_levels, fixed_sequence, graph_test, holm
-from calibration.graph import Graph, chain_graph
-from calibration.losses import Losses
 from calibration.metrics import (
     ReliabilityBin,
     auroc,
@@ -33,9 +19,33 @@ from calibration.metrics import (
     positive_calibration_error,
     reliability_bins,
 )
-from calibration.plan import Forecast, Plan, plan
-from calibration.procedure import Procedure
-from calibration.pvalues import (
+from calibration.policy.exit_rule import (
+    FULL_BUDGET,
+    INITIAL_STATE,
+    ExitPolicy,
+    ExitReason,
+    ExitState,
+    answers_at_end,
+    step,
+)
+from calibration.policy.exit_search import Exits, find_exits
+from calibration.policy.voting import NO_ANSWER, Vote, confidence_vote, majority_vote
+from calibration.simulation.losses import Losses
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.replay import Replay, outcomes, replay
+from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Outcomes, Risk, risk_named
+from calibration.testing.families import Chain, Correction, Family, Grid, LowExit, family_of_chains
+from calibration.testing.fwer import (
+    Promise,
+    bonferroni,
+    certify_levels,
+    fixed_sequence,
+    graph_test,
+    holm,
+)
+from calibration.testing.graphs import Graph, chain_graph
+from calibration.testing.methods import Method
+from calibration.testing.p_values import (
     PValue,
     binomial_p_value,
     clopper_pearson_upper,
@@ -43,12 +53,9 @@ from calibration.pvalues import (
     p_values,
     upper_bounds,
 )
-from calibration.replay import Replay, outcomes, replay
-from calibration.risks import ERROR, REGRET, SELECTIVE, Outcomes, Risk, risk_named
-from calibration.trace_table import Reading, Rollout
-from calibration.traces import Traces, read_traces, write_traces
-from calibration.verify import verify
-from calibration.voting import NO_ANSWER, Vote, confidence_vote, majority_vote
+from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.table import Reading, Rollout
+from calibration.traces.traces import Traces, read_traces, write_traces
 
 __all__ = [
     "ERROR",

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlcm_serve.answers import AnswerGrader
+    from rlcm_serve.answers.grader import AnswerGrader
     from rlcm_serve.core import (
         Budget,
         Checkpoint,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Thought,
         VoteRule,
     )
-    from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
+    from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
     from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.engine.vllm_engine import VllmEngine
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
         RequestRefused,
         RlcmError,
     )
-    from rlcm_serve.guarantees import Guarantees, find_certificates
-    from rlcm_serve.service import Service
-    from rlcm_serve.solver import Solver
+    from rlcm_serve.solving.guarantees import Guarantees, find_certificates
+    from rlcm_serve.solving.service import Service
+    from rlcm_serve.solving.solver import Solver
 
 _HOMES = {
-    "answers": ("AnswerGrader",),
+    "answers.grader": ("AnswerGrader",),
     "core": (
         "Budget",
         "Checkpoint",
@@ -58,7 +58,7 @@ _HOMES = {
         "Thought",
         "VoteRule",
     ),
-    "engine.base": ("EngineIdentity", "ReasoningEngine"),
+    "engine.contract": ("EngineIdentity", "ReasoningEngine"),
     "engine.launch": ("EngineSettings",),
     "engine.model_files": ("resolve_model",),
     "engine.vllm_engine": ("VllmEngine",),
@@ -71,9 +71,9 @@ _HOMES = {
         "RequestRefused",
         "RlcmError",
     ),
-    "guarantees": ("Guarantees", "find_certificates"),
-    "service": ("Service",),
-    "solver": ("Solver",),
+    "solving.guarantees": ("Guarantees", "find_certificates"),
+    "solving.service": ("Service",),
+    "solving.solver": ("Solver",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from calibration.errors import CalibrationError
-from rlcm_serve import calibration_commands as calibration
 from rlcm_serve import commands
+from rlcm_serve.commands import certificates as calibration
 from rlcm_serve.errors import RlcmError
 
 

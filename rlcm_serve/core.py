@@ -29,7 +29,7 @@ class VoteRule(StrEnum):
 
 
 class RiskName(StrEnum):
-    """What alpha bounds; `calibration.risks` defines each."""
+    """What alpha bounds; `calibration.simulation.risks` defines each."""
 
     SELECTIVE = "selective"
     ERROR = "error"
@@ -48,7 +48,7 @@ class Signal(StrEnum):
     """What the engine reads a confidence from while the model thinks, at no token's cost.
 
     But for the probe they are made of how likely the model found the tokens that it drew;
-    `rlcm_serve.engine.signals` defines them.
+    `rlcm_serve.engine.worker.signals` defines them.
     """
 
     PROBE = "probe"
@@ -121,9 +121,9 @@ class Checkpoint:
     """The reading of confidence after `tokens` reasoning tokens.
 
     `is_final` marks c_end, the reading at the last state before `</think>` or at the budget; it
-    never triggers an exit (design of the exit rule: calibration.exit_rule). `signals` has every
-    signal that the engine could read there, by its name, if it was to record them: the one that
-    `confidence` is, and those that it might have been.
+    never triggers an exit (design of the exit rule: calibration.policy.exit_rule). `signals` has
+    every signal that the engine could read there, by its name, if it was to record them: the one
+    that `confidence` is, and those that it might have been.
     """
 
     tokens: int

@@ -52,7 +52,7 @@ class EngineDead(RlcmError):
 class NotReady(RlcmError):
     """No question can be answered yet; `stage` says how far the start has come.
 
-    `state` says it in one word, where that is known: see `rlcm_serve.api.standing`.
+    `state` says it in one word, where that is known: see `rlcm_serve.api.status`.
     """
 
     def __init__(self, stage: str, state: str | None = None) -> None:

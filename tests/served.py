@@ -16,7 +16,7 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from rlcm_serve.http_server import listen
+from rlcm_serve.api.server.http_server import listen
 
 QUESTION = "A dial shows 3. A up 5. B down 3. C up 9. D up 4. What does it show now?"
 SECONDS_TO_HEALTH = 120  # 4 on an idle machine; this one may be busy

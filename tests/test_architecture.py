@@ -96,20 +96,20 @@ def test_imports_point_one_way(package: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("calibration.replay", "import rlcm_serve"),
-        ("calibration.replay", "from training.tasks import dial"),
+        ("calibration.simulation.replay", "import rlcm_serve"),
+        ("calibration.simulation.replay", "from training.tasks import dial"),
         ("calibration.metrics", "import torch"),
         ("calibration.metrics", "def lazy():\n    from transformers import AutoModel"),
         ("rlcm_serve.cli", "from training.commands import app"),
         ("rlcm_serve.cli", "import importlib\nimportlib.import_module('training.commands')"),
-        ("rlcm_serve.solver", "from vllm.v1.engine import async_llm"),
+        ("rlcm_serve.solving.solver", "from vllm.v1.engine import async_llm"),
         (
-            "rlcm_serve.solver",
+            "rlcm_serve.solving.solver",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import vllm",
         ),
         ("rlcm_serve.engine_pool", "import vllm"),
         ("rlcm_serve.core", "from pydantic import BaseModel"),
-        ("rlcm_serve.engine.base", "import fastapi"),
+        ("rlcm_serve.engine.contract", "import fastapi"),
         ("training.forced_answers", "import vllm"),
     ],
 )
@@ -120,8 +120,11 @@ def test_a_wrong_import_is_found(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("calibration.replay", "import math\nimport numpy as np\nfrom . import exit_rule"),
-        ("rlcm_serve.engine.worker", "import vllm\nfrom calibration.exit_rule import step"),
+        (
+            "calibration.simulation.replay",
+            "import math\nimport numpy as np\nfrom . import exit_rule",
+        ),
+        ("rlcm_serve.engine.worker", "import vllm\nfrom calibration.policy.exit_rule import step"),
         ("rlcm_serve.api.routes", "from fastapi import APIRouter\nfrom ..solver import solve"),
         ("training.probe", "import torch\nfrom rlcm_serve.engine import base"),
     ],
@@ -135,4 +138,4 @@ def test_relative_imports_are_resolved() -> None:
     names = ["rlcm_serve.core", "rlcm_serve.engine", "rlcm_serve.engine.probe"]
     assert [found.target for found in imports(source, "rlcm_serve.engine.vllm_v1")] == names
     inside = imports("from .base import Engine", "rlcm_serve.engine", is_package=True)
-    assert [found.target for found in inside] == ["rlcm_serve.engine.base"]
+    assert [found.target for found in inside] == ["rlcm_serve.engine.contract"]

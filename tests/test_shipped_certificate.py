@@ -17,11 +17,11 @@ from calibration import (
     certify,
     read_traces,
 )
-from calibration.verify import verify
+from calibration.certificate.verify import verify
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START, ModelFiles
-from rlcm_serve.guarantees import find_certificates
+from rlcm_serve.solving.guarantees import find_certificates
 
-TRACES = Path(__file__).parent.parent / "benchmarks" / "traces"
+TRACES = Path(__file__).parent.parent / "studies" / "traces"
 SHIPPED = [
     (model, Certificate.load(path))
     for model in (EMBEDDED_MODEL, WARM_START)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from rlcm_serve.evaluation.benchmarks import Benchmark, Made, Row
-from rlcm_serve.evaluation.questions import plain_question
+from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Made, Row
+from rlcm_serve.evaluation.datasets.questions import plain_question
 from training.tasks.problems import FAMILIES, Split, sample_problems
 
 COUNT = 240

@@ -55,8 +55,8 @@ def probe(
     """Train a confidence probe for any model (RLCM App. B), without any RL."""
     from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.engine.model_files import resolve_model
-    from rlcm_serve.probe import PROBE_FOLDER
-    from rlcm_serve.session import record_problems
+    from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+    from rlcm_serve.recording.offline import record_problems
     from rlcm_serve.terminal import default_engine_log, progress_bar
     from training.probe import ProbeTraining, fit_probe, hidden_states
     from training.probe_card import write_probe_card
@@ -132,16 +132,16 @@ def paper(
         "runs/paper"
     ),
     results: Annotated[Path, typer.Option(help="Folder for what is kept of each run.")] = Path(
-        "benchmarks/results/paper"
+        "studies/results/paper"
     ),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of each.")] = 1,
     names: Annotated[bool, typer.Option("--list", help="Only name the runs.")] = False,
 ) -> None:
     """Train and measure what the paper compares, ablates and sweeps; what is done is left out."""
-    from training.paper.runs import paper_runs, run_named
-    from training.paper.stages import Study
-    from training.paper.study import carry_out
+    from studies.paper.runs import paper_runs, run_named
+    from studies.paper.stages import Study
+    from studies.paper.study import carry_out
 
     runs = [run_named(name) for name in only] if only else list(paper_runs())
     study = Study(config=config, benchmark=data, out=out, results=results, threads=threads)

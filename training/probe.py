@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from calibration.metrics import auroc, expected_calibration_error
-from rlcm_serve.probe import Probe
-from rlcm_serve.recording import Recording
+from rlcm_serve.engine.worker.probe import Probe
+from rlcm_serve.recording.recorder import Recording
 from training.errors import TrainingRefused
 
 Report = Callable[[str], None]

@@ -2,7 +2,7 @@
 
 `confidence` and `correct` hold one number per answer. `correct` is 0 or 1, or the share of several
 answers that were right, except where a function says otherwise. Intervals of the same figures are
-in `calibration.bootstrap`.
+in `calibration.metrics.bootstrap`.
 """
 
 from calibration.metrics.ranking import (

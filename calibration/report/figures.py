@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from calibration.evaluation import Evaluation
-from calibration.report.findings import Coverage, Findings, Measured, Reliability
-from calibration.report.ink import BLUE, INK, MUTED, ORANGE, PAPER, TINT, WIDTH
-from calibration.report.words import problems, rate, target
+from calibration.certificate.evaluate import Evaluation
+from calibration.report.summary import Coverage, Findings, Measured, Reliability
+from calibration.report.wording import problems, rate, target
+from calibration.report_kit.palette import BLUE, INK, MUTED, ORANGE, PAPER, TINT, WIDTH
 
 _DASHES = (0, (4, 3))
 

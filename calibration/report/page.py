@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from calibration.certificate import Certificate
-from calibration.fwer import Promise
-from calibration.pvalues import PValue
-from calibration.report.captions import OPTIMISTIC, Caption
-from calibration.report.findings import Findings
-from calibration.report.ink import css_variables
+from calibration.certificate.certificate import Certificate
+from calibration.report.labels import OPTIMISTIC, Caption
+from calibration.report.summary import Findings
 from calibration.report.tables import certified_levels, measured_levels, pairs
-from calibration.report.words import NB, percent, problems, rate
+from calibration.report.wording import NB, percent, problems, rate
+from calibration.report_kit.palette import css_variables
+from calibration.testing.fwer import Promise
+from calibration.testing.p_values import PValue
 
 
 @dataclass(frozen=True, slots=True)

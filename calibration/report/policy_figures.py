@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from calibration.exit_rule import ExitPolicy, ExitReason
-from calibration.report.findings import Findings
-from calibration.report.ink import BLUE, INK, MUTED, ORANGE, PAPER, WIDTH
+from calibration.policy.exit_rule import ExitPolicy, ExitReason
 from calibration.report.pvalue_map import NEVER_LOW, PValueMap, high_of, low_of
 from calibration.report.samples import OUTCOMES, PER_OUTCOME, Sample, Samples
-from calibration.report.words import target
+from calibration.report.summary import Findings
+from calibration.report.wording import target
+from calibration.report_kit.palette import BLUE, INK, MUTED, ORANGE, PAPER, WIDTH
 
 SMALLEST = 1e-6
 """p-values below it look the same."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certificate import Certificate, CertifiedLevel, Level
-from calibration.certify import Tested, aim, certify_policies, failed_at
-from calibration.exit_rule import ExitPolicy
-from calibration.families import (
+from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
+from calibration.certificate.certify import Tested, aim, certify_policies, failed_at
+from calibration.policy.exit_rule import ExitPolicy
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import Risk
+from calibration.testing.families import (
     LAMBDA_HIGH,
     NEVER,
     NO_LOW_EXIT,
@@ -18,10 +20,8 @@ from calibration.families import (
     interval_of,
     with_low_exit,
 )
-from calibration.pvalues import p_values
-from calibration.replay import replay
-from calibration.risks import Risk
-from calibration.traces import Traces
+from calibration.testing.p_values import p_values
+from calibration.traces.traces import Traces
 
 NEVER_LOW = -1.0
 LOWS = (NEVER_LOW, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)

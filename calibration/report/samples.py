@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certificate import Certificate, CertifiedLevel
-from calibration.exit_rule import ExitPolicy, ExitReason
-from calibration.exit_search import find_exits
-from calibration.families import full_budget
-from calibration.risks import Risk
-from calibration.traces import Traces
-from calibration.voting import NO_ANSWER
+from calibration.certificate.certificate import Certificate, CertifiedLevel
+from calibration.policy.exit_rule import ExitPolicy, ExitReason
+from calibration.policy.exit_search import find_exits
+from calibration.policy.voting import NO_ANSWER
+from calibration.simulation.risks import Risk
+from calibration.testing.families import full_budget
+from calibration.traces.traces import Traces
 
 PER_OUTCOME = 3
 """Rollouts shown of each outcome."""

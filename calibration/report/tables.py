@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from calibration.certificate import Certificate, CertifiedLevel, Level
-from calibration.evaluation import LevelReplay
-from calibration.report import words
-from calibration.report.findings import Measured
-from calibration.report.words import p_value, percent, rate
+from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
+from calibration.certificate.evaluate import LevelReplay
+from calibration.report import wording as words
+from calibration.report.summary import Measured
+from calibration.report.wording import p_value, percent, rate
 
 
 def certified_levels(certificate: Certificate, abstains: bool) -> str:

@@ -5,16 +5,17 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from calibration.certificate import Certificate
+from calibration.certificate.certificate import Certificate
 from calibration.errors import CalibrationError
-from calibration.report import captions, figures, policy_figures
-from calibration.report.captions import Caption
-from calibration.report.files import replace_files
-from calibration.report.findings import Findings, find
-from calibration.report.ink import inline_svg, png, settings
+from calibration.report import figures, policy_figures
+from calibration.report import labels as captions
+from calibration.report.labels import Caption
 from calibration.report.page import Plate, page
-from calibration.risks import Risk
-from calibration.traces import Traces
+from calibration.report.summary import Findings, find
+from calibration.report_kit.files import replace_files
+from calibration.report_kit.palette import inline_svg, png, settings
+from calibration.simulation.risks import Risk
+from calibration.traces.traces import Traces
 
 PAGE = "report.html"
 FIGURES = ("risk", "tokens", "risk-coverage", "reliability", "p-values", "samples")

@@ -13,7 +13,7 @@ from rlcm_serve.aggregation.rules import Rule, VoteOptions, kept
 from rlcm_serve.aggregation.texts import Texts
 
 UNIT = 2**40
-"""A weight of 1. As in `calibration.voting`: sums do not depend on the order."""
+"""A weight of 1. As in `calibration.policy.voting`: sums do not depend on the order."""
 UNKNOWN = -1
 """The reference of a problem that has none."""
 

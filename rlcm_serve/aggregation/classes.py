@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlcm_serve.aggregation.ballots import UNKNOWN, Ballots, Integers
 from rlcm_serve.aggregation.graders import Comparison, Graders
 from rlcm_serve.aggregation.texts import HARD
-from rlcm_serve.plain_answers import Kind
+from rlcm_serve.answers.plain import Kind
 
 Flags = NDArray[np.bool_]
 

@@ -12,13 +12,13 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from rlcm_serve.aggregation.aggregation import MEMORY, Aggregation
-from rlcm_serve.aggregation.decoding import RolloutDecoder
-from rlcm_serve.aggregation.parquet import ParquetResults, read_parquet
+from rlcm_serve.aggregation.formats.decoding import RolloutDecoder
+from rlcm_serve.aggregation.formats.parquet import ParquetResults, read_parquet
 from rlcm_serve.aggregation.results import Summary, to_json_lines
 from rlcm_serve.aggregation.rollouts import LINES, ROWS
 from rlcm_serve.aggregation.rules import VoteOptions
 from rlcm_serve.errors import Conflict, RequestRefused
-from rlcm_serve.file_lock import lock
+from rlcm_serve.recording.file_lock import lock
 
 PIPE = Path("-")
 """Standard input or output, in JSON lines."""

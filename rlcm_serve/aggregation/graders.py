@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from rlcm_serve.answers import AnswerGrader
+from rlcm_serve.answers.grader import AnswerGrader
 
 WORKERS = 2
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rlcm_serve.plain_answers import Kind, plain, tidy
+from rlcm_serve.answers.plain import Kind, plain, tidy
 
 HARD = 3
 """The kind of a text that is not plain; the others are `Kind`."""

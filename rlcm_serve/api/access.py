@@ -12,15 +12,15 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rlcm_serve.access.caller import ANYONE, STRANGER, Caller
-from rlcm_serve.access.caller import Scope as AccessScope
-from rlcm_serve.api.problems import response_of
+from rlcm_serve.api.error_responses import response_of
 from rlcm_serve.errors import AccessDenied, BodyTooLarge, NotReady, RequestRefused
+from rlcm_serve.store.caller import ANYONE, STRANGER, Caller
+from rlcm_serve.store.caller import Scope as AccessScope
 
 if TYPE_CHECKING:
-    from rlcm_serve.access.keys import Keys
     from rlcm_serve.core import Question
     from rlcm_serve.settings import Settings
+    from rlcm_serve.store.keys import Keys
 
 OPEN_PATHS = frozenset({"/", "/health", "/readyz", "/openapi.json"})
 """Served to anyone: they tell nothing that is not public, and load balancers carry no keys."""

@@ -12,9 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from rlcm_serve.api.access import AccessMiddleware
 from rlcm_serve.api.context import Context
-from rlcm_serve.api.draining import DrainingMiddleware
-from rlcm_serve.api.middleware import ObservingMiddleware
-from rlcm_serve.api.problems import add_handlers
+from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.api.routes import (
     aggregate,
     calibrations,
@@ -25,6 +23,8 @@ from rlcm_serve.api.routes import (
     solve,
     status,
 )
+from rlcm_serve.api.server.draining import DrainingMiddleware
+from rlcm_serve.api.server.middleware import ObservingMiddleware
 
 DESCRIPTION = """Answers to hard questions at a risk the caller chooses.
 

@@ -11,14 +11,14 @@ from rlcm_serve.page import Assets
 from rlcm_serve.telemetry.tracing import Tracing
 
 if TYPE_CHECKING:
-    from rlcm_serve.access.keys import Keys
     from rlcm_serve.admission import Admission
-    from rlcm_serve.api.draining import Draining
+    from rlcm_serve.api.server.draining import Draining
     from rlcm_serve.jobs import CalibrationJobs
-    from rlcm_serve.service import Service
     from rlcm_serve.settings import Settings
+    from rlcm_serve.solving.service import Service
     from rlcm_serve.store.certificates import CertificateStore
     from rlcm_serve.store.database import Database
+    from rlcm_serve.store.keys import Keys
     from rlcm_serve.telemetry.metrics import Metrics
 
 

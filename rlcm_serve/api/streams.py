@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rlcm_serve.api.problems import problem_schema
+from rlcm_serve.api.error_responses import problem_schema
 from rlcm_serve.api.wire.base import Wire, inline_schema
 
 

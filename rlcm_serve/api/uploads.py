@@ -13,10 +13,10 @@ from tempfile import NamedTemporaryFile, SpooledTemporaryFile
 from fastapi import HTTPException, Request
 from starlette.datastructures import UploadFile
 
-from calibration.certificate import Certificate
+from calibration.certificate.certificate import Certificate
 from calibration.errors import CertificateError
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.labelled_problems import LabelledProblem, parse_problems
+from rlcm_serve.recording.problems import LabelledProblem, parse_problems
 
 LINES = (
     "application/x-ndjson",

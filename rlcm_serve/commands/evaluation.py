@@ -23,7 +23,7 @@ from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
-    from rlcm_serve.evaluation.loading import LoadedBenchmark
+    from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
     from rlcm_serve.evaluation.sources import Source
 
 _TAKEN = ("figures", "")
@@ -157,8 +157,8 @@ def _load(
     request: str,
 ) -> list[LoadedBenchmark]:
     """The benchmarks; columns and grader are of the files among them."""
-    from rlcm_serve.evaluation.benchmarks import benchmarks
-    from rlcm_serve.evaluation.loading import load
+    from rlcm_serve.evaluation.datasets.benchmarks import benchmarks
+    from rlcm_serve.evaluation.datasets.loading import load
 
     loaded: dict[str, LoadedBenchmark] = {}
     named = benchmarks()

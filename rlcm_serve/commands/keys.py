@@ -16,7 +16,7 @@ from rich.table import Table
 from rlcm_serve.commands.settings_options import ConfigOption, settings_for_keys
 
 if TYPE_CHECKING:
-    from rlcm_serve.access.keys import KeyRecord, Keys
+    from rlcm_serve.store.keys import KeyRecord, Keys
 
 keys = typer.Typer(
     name="keys", help="API keys of a service: make, list, revoke.", no_args_is_help=True
@@ -49,7 +49,7 @@ def new(
     database: DatabaseOption = None,
 ) -> None:
     """Make a key and print it, once: only its digest is kept."""
-    from rlcm_serve.access.caller import Limits, scopes_of
+    from rlcm_serve.store.caller import Limits, scopes_of
 
     limits = Limits(max_n, max_tokens, max_body_bytes, timeout_s, max_running)
     with _opened(config, state, database) as opened:
@@ -104,8 +104,8 @@ def revoke(
 
 @contextmanager
 def _opened(config: Path | None, state: Path | None, database: str | None) -> Iterator[Keys]:
-    from rlcm_serve.access.keys import Keys
     from rlcm_serve.store.database import Database
+    from rlcm_serve.store.keys import Keys
 
     opened = Database(settings_for_keys(config, state, database).settings.database_url)
     try:

@@ -25,7 +25,7 @@ from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rlcm_serve.core import Question, Solution
-    from rlcm_serve.service import Service
+    from rlcm_serve.solving.service import Service
 
 Result = TypeVar("Result")
 
@@ -59,7 +59,7 @@ def solve(
     verbose: VerboseOption = False,
 ) -> None:
     """Answer one question, or a file of them, without a server. An interrupted file goes on."""
-    from rlcm_serve.server import build_service
+    from rlcm_serve.api.server.server import build_service
     from rlcm_serve.terminal import StageClock
 
     if (problem is None) == (file is None):
@@ -127,8 +127,8 @@ def _solve_one(service: Service, question: Question, as_json: bool) -> None:
 def _solve_file(
     service: Service, file: Path, out: Path, question: Question, console: Console
 ) -> None:
-    from rlcm_serve.batch import digest_questions, read_questions, solve_all, summary
-    from rlcm_serve.journal import Journal
+    from rlcm_serve.recording.journal import Journal
+    from rlcm_serve.solving.batch import digest_questions, read_questions, solve_all, summary
     from rlcm_serve.terminal import progress_bar
 
     asked = read_questions(file)

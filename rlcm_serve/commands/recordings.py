@@ -35,11 +35,11 @@ def collect(
 ) -> None:
     """Record labelled problems at full budget, for `rlcm fit`. An interrupted run goes on."""
     from calibration import write_traces
-    from rlcm_serve.answers import AnswerGrader
-    from rlcm_serve.certified import fingerprint_of
+    from rlcm_serve.answers.grader import AnswerGrader
     from rlcm_serve.core import VoteRule
-    from rlcm_serve.recording import to_rollouts
-    from rlcm_serve.session import record_problems
+    from rlcm_serve.recording.offline import record_problems
+    from rlcm_serve.recording.recorder import to_rollouts
+    from rlcm_serve.solving.fingerprints import fingerprint_of
 
     settings = engine_settings(
         model, interval, max_tokens, engine_log, verbose, vllm_arguments, confidence

@@ -21,7 +21,7 @@ def serve(loaded: Loaded) -> None:
     Each option is also a variable (--max-n is RLCM_MAX_N) and a line of the settings file
     (max_n = 8); the option goes first, then the variable. `rlcm config` shows what is in force.
     """
-    from rlcm_serve.server import run_server
+    from rlcm_serve.api.server.server import run_server
 
     run_server(loaded.settings)
     raise typer.Exit(0)

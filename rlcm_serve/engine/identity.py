@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rlcm_serve.core import Budget, Sampling, Signal
-from rlcm_serve.engine.base import EngineIdentity
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, chat_template_digest
 from rlcm_serve.engine.model_text import ModelText
-from rlcm_serve.engine.signals import definition
+from rlcm_serve.engine.worker.signals import definition
 
 _THINKING_TOKENS = 8192  # RLCM App. B
 _ANSWER_TOKENS = 256

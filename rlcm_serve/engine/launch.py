@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rlcm_serve.core import Signal
-from rlcm_serve.engine.hooks import check_hooks
 from rlcm_serve.engine.model_files import ModelFiles
-from rlcm_serve.engine.plugin import CONFIG_KEY, PROBED
+from rlcm_serve.engine.worker.hooks import check_hooks
+from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.errors import EngineDead, ModelRefused
-from rlcm_serve.probe import PROBE_FOLDER
 from rlcm_serve.terminal import output_to
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
 _PROCESSORS = {
-    "v1": "rlcm_serve.engine.processor_v1:ExitProcessor",
-    "v2": "rlcm_serve.engine.processor_v2:ExitProcessorV2",
+    "v1": "rlcm_serve.engine.worker.processor_v1:ExitProcessor",
+    "v2": "rlcm_serve.engine.worker.processor_v2:ExitProcessorV2",
 }
 _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192

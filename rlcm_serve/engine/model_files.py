@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlcm_serve.engine.prompts import THINK_BEGIN, THINK_END
+from rlcm_serve.engine.worker.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.errors import ModelRefused
-from rlcm_serve.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
-from rlcm_serve.prompts import THINK_BEGIN, THINK_END
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -9,8 +9,8 @@ from calibration import ExitReason
 from rlcm_serve.core import Budget, Delta, Message, Thought, TokenIds
 from rlcm_serve.engine.conversation import Conversations
 from rlcm_serve.engine.model_files import ModelFiles, spare_ids, think_end_id
+from rlcm_serve.engine.prompts import FORCED_ANSWER, THINK_END
 from rlcm_serve.engine.text_stream import TextStream
-from rlcm_serve.prompts import FORCED_ANSWER, THINK_END
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

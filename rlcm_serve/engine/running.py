@@ -14,10 +14,10 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from rlcm_serve.core import TokenIds
+from rlcm_serve.engine.cleanup import Remains, children
 from rlcm_serve.engine.launch import EngineSettings, launch
 from rlcm_serve.engine.model_files import ModelFiles
-from rlcm_serve.engine.readings import ReadingsTable
-from rlcm_serve.engine.remains import Remains, children
+from rlcm_serve.engine.worker.readings import ReadingsTable
 from rlcm_serve.errors import EngineDead
 
 if TYPE_CHECKING:

@@ -21,19 +21,19 @@ from rlcm_serve.core import (
     Thought,
     TokenIds,
 )
-from rlcm_serve.engine.base import ReasoningEngine
-from rlcm_serve.engine.control import ControlSpec
+from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.engine.identity import identify
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.model_text import ModelText
-from rlcm_serve.engine.readings import Slot, named
+from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.requests import log_probs_of, sampling_params, seed_of, stride_of
 from rlcm_serve.engine.running import RunningVllm
-from rlcm_serve.engine.signals import ENTROPY, TokenSignals
+from rlcm_serve.engine.worker.exit_control import ControlSpec
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+from rlcm_serve.engine.worker.readings import Slot, named
+from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
-from rlcm_serve.probe import PROBE_FOLDER
-from rlcm_serve.prompts import FORCED_ANSWER
 
 
 class VllmEngine(ReasoningEngine):

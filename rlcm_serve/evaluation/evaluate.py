@@ -18,23 +18,22 @@ import msgspec
 from rich.console import Console
 
 from calibration import Certificate
-from calibration.defaults import parts_of
 from calibration.errors import CertificateError
-from calibration.fingerprint import Fingerprint
-from calibration.traces import Traces
-from calibration.whole_files import write_text
-from rlcm_serve.answers import GRADER
-from rlcm_serve.certified import fingerprint_of
+from calibration.files import write_text
+from calibration.testing.methods import parts_of
+from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.traces import Traces
+from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.core import RiskName
-from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
+from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
+from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
 from rlcm_serve.evaluation.graded import answers_given, graded_table
 from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
-from rlcm_serve.evaluation.loading import LoadedBenchmark
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures
-from rlcm_serve.evaluation.measuring import measure_benchmark
+from rlcm_serve.evaluation.measuring.measure import measure_benchmark
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.report import write_report
@@ -47,9 +46,10 @@ from rlcm_serve.evaluation.run_folder import (
     write_table,
 )
 from rlcm_serve.evaluation.sources import ABOUT, Source
-from rlcm_serve.guarantees import find_certificates
-from rlcm_serve.recording import record_missing
-from rlcm_serve.session import running_engine
+from rlcm_serve.recording.offline import running_engine
+from rlcm_serve.recording.recorder import record_missing
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.solving.guarantees import find_certificates
 from rlcm_serve.terminal import progress_bar
 
 _RISKS = [risk.value for risk in RiskName]

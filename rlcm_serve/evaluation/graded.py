@@ -1,6 +1,6 @@
 """Graded rollouts as a table: recorded reasoning, with a column for every source of confidence.
 
-The table is that of `calibration.trace_table`, so that `rlcm fit` and `rlcm replay` take it as it
+The table is that of `calibration.traces.table`, so that `rlcm fit` and `rlcm replay` take it as it
 is, and more: `confidence:SOURCE` and `tokens:SOURCE` say what each source read at a reading, and
 how many tokens that took.
 """
@@ -15,10 +15,10 @@ from typing import Self
 import pyarrow as pa
 
 from calibration import ExitReason
-from calibration.fingerprint import Fingerprint
-from calibration.trace_table import Reading as TraceReading
-from calibration.trace_table import Rollout, to_table
-from calibration.voting import NO_ANSWER
+from calibration.policy.voting import NO_ANSWER
+from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.table import Reading as TraceReading
+from calibration.traces.table import Rollout, to_table
 from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
 from rlcm_serve.evaluation.sources import ABOUT, Source
 

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from calibration import read_traces
-from calibration.budget_cuts import at_end
-from calibration.scores import Scored
-from calibration.traces import Traces
+from calibration.metrics.budget_cuts import at_end
+from calibration.metrics.scores import Scored
+from calibration.traces.traces import Traces
 from rlcm_serve.evaluation.graded import ANSWER_TOKENS, CONFIDENCE, TOKENS
 from rlcm_serve.evaluation.sources import ABOUT, Source
 

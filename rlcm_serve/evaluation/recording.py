@@ -17,13 +17,13 @@ from rlcm_serve.core import (
     Thought,
     TokenIds,
 )
-from rlcm_serve.engine.base import ReasoningEngine
+from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
 from rlcm_serve.evaluation.sources import Source
-from rlcm_serve.evaluation.verbalised import verbalised
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.recording import check_fits, prompt_of, think_fully
+from rlcm_serve.evaluation.verbalized import verbalised
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.recorder import check_fits, prompt_of, think_fully
 
 ANSWERS = 4
 """Answers forced at every reading: K of RLCM App. B."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from rlcm_serve.recording import Key
+from rlcm_serve.recording.recorder import Key
 
 
 @dataclass(frozen=True, slots=True)

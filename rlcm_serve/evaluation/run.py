@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import msgspec
 
-from calibration.scores import Scored
+from calibration.metrics.scores import Scored
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.measures import RunMeasures
+from rlcm_serve.evaluation.measuring.measures import RunMeasures
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.run_folder import RunFolder
 from rlcm_serve.evaluation.sources import Source

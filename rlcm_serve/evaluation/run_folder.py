@@ -19,12 +19,12 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calibration.whole_files import write_text
+from calibration.files import write_text
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
-from rlcm_serve.journal import Journal
-from rlcm_serve.labelled_problems import LabelledProblem, read_problems
-from rlcm_serve.recording import Key
+from rlcm_serve.recording.journal import Journal
+from rlcm_serve.recording.problems import LabelledProblem, read_problems
+from rlcm_serve.recording.recorder import Key
 
 _READING = [field.name for field in fields(Reading)]
 _ROLLOUT = [field.name for field in fields(RolloutRecord) if field.name != "readings"]

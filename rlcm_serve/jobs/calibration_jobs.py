@@ -8,14 +8,14 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from rlcm_serve.calibration_job import Calibration, CalibrationRequest, JobState
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotReady
 from rlcm_serve.jobs.runner import PRIORITY, JobRunner, check_problems
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.recording import Recorder
-from rlcm_serve.service import Service
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.recorder import Recorder
+from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 
 RETRY = 5.0
 """Seconds until a database out of reach is tried again."""

@@ -13,13 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from calibration import Certificate
+from calibration.certificate.report_data import Exhibit
 from calibration.errors import CalibrationError
-from calibration.exhibit import Exhibit
-from calibration.fingerprint import Fingerprint
-from rlcm_serve import fit_worker as files
-from rlcm_serve.calibration_job import CalibrationRequest
+from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording import Recording
+from rlcm_serve.jobs import fit_worker as files
+from rlcm_serve.recording.recorder import Recording
+from rlcm_serve.store.job import CalibrationRequest
 
 _PREFIX = "rlcm-fit-"
 
@@ -43,7 +43,7 @@ async def fit(
     request: CalibrationRequest,
     created: str,
 ) -> Fitted:
-    """Fits a certificate as `calibration.certify` does. Cancelling it ends the process.
+    """Fits a certificate as `calibration.certificate.certify` does. Cancelling it ends the process.
 
     Args:
         recordings: of all problems and rollouts, read in another thread.

@@ -7,10 +7,8 @@ import math
 from datetime import UTC, datetime
 
 from calibration import Certificate, CertifiedLevel
+from calibration.certificate.report_data import Exhibit
 from calibration.errors import CalibrationError
-from calibration.exhibit import Exhibit
-from rlcm_serve.calibration_job import Calibration, JobState
-from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.errors import (
     CertificateMismatch,
     Conflict,
@@ -20,15 +18,17 @@ from rlcm_serve.errors import (
     RequestRefused,
     RlcmError,
 )
-from rlcm_serve.in_force import activate
 from rlcm_serve.jobs.fitting import WorkerFailed, fit
 from rlcm_serve.jobs.pace import Pace
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.recording import Recorder, record_missing
-from rlcm_serve.service import Service
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.recorder import Recorder, record_missing
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.solving.service import Service
+from rlcm_serve.store.activation import activate
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.job import Calibration, JobState
 from rlcm_serve.store.recording_rows import RecordingRows
 
 PRIORITY = 1

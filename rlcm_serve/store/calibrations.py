@@ -11,17 +11,10 @@ from typing import Any
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from calibration.fingerprint import Fingerprint
-from rlcm_serve.calibration_job import (
-    UNFINISHED,
-    Calibration,
-    CalibrationRequest,
-    JobState,
-    LogLine,
-)
+from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.errors import Conflict, NotFound
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.recording import Recording
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.recorder import Recording
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
     LogRow,
@@ -30,6 +23,13 @@ from rlcm_serve.store.calibration_tables import (
     TracesRow,
 )
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.job import (
+    UNFINISHED,
+    Calibration,
+    CalibrationRequest,
+    JobState,
+    LogLine,
+)
 
 LOG_LINES = 200
 """Lines kept of each job."""

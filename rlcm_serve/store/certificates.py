@@ -18,15 +18,15 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from calibration.certificate import Certificate
-from calibration.exhibit import Exhibit, beside
-from rlcm_serve.certified import ServedProcedure, require_fit
-from rlcm_serve.engine.base import EngineIdentity
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.report_data import Exhibit, beside
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
-from rlcm_serve.guarantees import Guarantees
+from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
+from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.exhibits import Exhibits
+from rlcm_serve.store.report_data import Exhibits
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,12 +146,6 @@ class Database:
 
 def _import_tables() -> None:
     """Has every table stand in `Base.metadata`; their modules import `Base` from this one."""
-    from rlcm_serve.store import (  # noqa: F401
-        calibration_tables,
-        certificate_table,
-        exhibit_table,
-        key_table,
-    )
 
 
 def _table(mapped: type[Base]) -> Any:

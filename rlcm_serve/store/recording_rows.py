@@ -1,4 +1,4 @@
-"""A job's recordings as rows: the log that `rlcm_serve.recording` writes to."""
+"""A job's recordings as rows: the log that `rlcm_serve.recording.recorder` writes to."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import replace
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from rlcm_serve.calibration_job import Calibration, JobState
 from rlcm_serve.errors import Conflict
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.recording import Key, Recording
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.recorder import Key, Recording
 from rlcm_serve.store.calibration_tables import CalibrationRow, RecordingRow
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.job import Calibration, JobState
 
 
 class RecordingRows:

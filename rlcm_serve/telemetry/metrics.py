@@ -29,8 +29,8 @@ from rlcm_serve.telemetry.state import StateCollector
 
 if TYPE_CHECKING:
     from rlcm_serve.admission import Admission
-    from rlcm_serve.calibration_job import JobState
-    from rlcm_serve.service import Service
+    from rlcm_serve.solving.service import Service
+    from rlcm_serve.store.job import JobState
 
 
 class Metrics:

@@ -7,7 +7,7 @@ import math
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from calibration import ExitReason
-from calibration.exhibit import EXIT_EDGES
+from calibration.certificate.report_data import EXIT_EDGES
 from rlcm_serve.core import Question, Sample, Solution
 from rlcm_serve.telemetry.request_metrics import SECONDS
 

@@ -29,7 +29,7 @@ class ServedRequest:
 
 
 class RequestMetrics:
-    """Counts what `rlcm_serve.api.middleware` sees."""
+    """Counts what `rlcm_serve.api.server.middleware` sees."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(

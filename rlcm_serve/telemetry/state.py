@@ -10,12 +10,12 @@ from prometheus_client import Metric
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from rlcm_serve.calibration_job import JobState
 from rlcm_serve.errors import RlcmError
+from rlcm_serve.store.job import JobState
 
 if TYPE_CHECKING:
     from rlcm_serve.admission import Admission
-    from rlcm_serve.service import Service
+    from rlcm_serve.solving.service import Service
 
 logger = logging.getLogger(__name__)
 

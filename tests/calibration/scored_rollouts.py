@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibration.scores import Scored
+from calibration.metrics.scores import Scored
 
 
 def drawn(

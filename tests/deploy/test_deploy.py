@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from calibration import ExitPolicy
 from rlcm_serve.admission import Admission
-from rlcm_serve.calibration_job import JobState
-from rlcm_serve.service import Service
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.service import Service
+from rlcm_serve.store.job import JobState
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.request_metrics import ServedRequest
 from tests.rlcm_serve.scripted_engine import ScriptedEngine, certificate

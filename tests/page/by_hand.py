@@ -8,11 +8,11 @@ from typing import Any
 from playwright.sync_api import Route
 
 import rlcm_serve
-from calibration.certificate import Certificate
-from calibration.exhibit import Exhibit, beside
-from rlcm_serve.api.problems import response_of
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.report_data import Exhibit, beside
+from rlcm_serve.api.error_responses import response_of
 from rlcm_serve.api.wire.certificates import CertificateBody
-from rlcm_serve.api.wire.exhibit import ExhibitBody
+from rlcm_serve.api.wire.report_data import ExhibitBody
 from rlcm_serve.store.certificates import KeptCertificate
 from tests.page.visitor import Visitor
 

@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 
 from calibration import ExitPolicy
-from rlcm_serve.access.caller import Scope
-from rlcm_serve.access.keys import Keys
+from rlcm_serve.api.server.http_server import HttpServer, listen
 from rlcm_serve.core import Checkpoint, Delta, Drawing, Thought, TokenIds
-from rlcm_serve.http_server import HttpServer, listen
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.keys import Keys
 from tests.rlcm_serve.api.serving import Running
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine, certificate
 from tests.served import wait_for

@@ -16,10 +16,9 @@ from calibration import (
     PValue,
     step,
 )
-from calibration.certificate import Certificate, CertifiedLevel, InfeasibleLevel
-from calibration.fingerprint import Fingerprint
-from calibration.fwer import Promise
-from rlcm_serve.certified import fingerprint_of
+from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel
+from calibration.testing.fwer import Promise
+from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import (
     Budget,
     Checkpoint,
@@ -31,8 +30,9 @@ from rlcm_serve.core import (
     Thought,
     TokenIds,
 )
-from rlcm_serve.engine.base import EngineIdentity, ReasoningEngine
+from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.errors import EngineDead, RequestRefused
+from rlcm_serve.solving.fingerprints import fingerprint_of
 
 INTERVAL = 16
 BUDGET = 96

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlcm_serve.http_server import HttpServer, listen, url_of
+from rlcm_serve.api.server.http_server import HttpServer, listen, url_of
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.serving import Running
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine

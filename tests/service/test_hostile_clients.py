@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from rlcm_serve import http_protocol
 from rlcm_serve.api import access
+from rlcm_serve.api.server import http_protocol
 from rlcm_serve.settings import Settings
 from rlcm_serve.telemetry import logs
 from tests.rlcm_serve.api.serving import Running

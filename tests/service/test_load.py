@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from benchmarks.load import Footprint, Tally, load, metrics
+from studies.serving.load import Footprint, Tally, load, metrics
 from tests.served import Served, serving
 
 GONE = "rlcm_http_clients_gone_total"

@@ -4,8 +4,8 @@ import zlib
 from dataclasses import dataclass
 
 from calibration import Promise
-from calibration.pvalues import PValue
-from calibration.risks import ERROR, REGRET, SELECTIVE, Risk
+from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Risk
+from calibration.testing.p_values import PValue
 from tests.statistical.design import Row, pairwise
 from tests.statistical.fits import Setting
 from tests.statistical.harness import Tally, run

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Promise
-from calibration.certify import aim
-from calibration.losses import Losses
-from calibration.order import SLACK, choose
-from calibration.pvalues import PValue, p_value_table
+from calibration.certificate.certify import aim
+from calibration.simulation.losses import Losses
+from calibration.testing.learned_path import SLACK, choose
+from calibration.testing.p_values import PValue, p_value_table
 from tests.statistical.policies import DELTA, Grid
 
 BATCH = 4_000_000

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from calibration.families import Correction, Family
-from calibration.losses import Losses
-from calibration.pvalues import PValue
+from calibration.simulation.losses import Losses
+from calibration.testing.families import Correction, Family
+from calibration.testing.p_values import PValue
 from tests.statistical.policies import Grid
 
 GRID = Grid.labels(5)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import ExitPolicy
-from calibration.families import (
+from calibration.simulation.risks import Risk
+from calibration.testing.families import (
     Chain,
     Correction,
     Family,
@@ -17,7 +18,6 @@ from calibration.families import (
     family_of_chains,
     with_low_exit,
 )
-from calibration.risks import Risk
 from tests.statistical.worlds import INTERVAL
 
 DELTA = 0.1

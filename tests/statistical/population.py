@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.losses import Losses
-from calibration.procedure import Procedure
-from calibration.replay import replay
-from calibration.risks import Risk
+from calibration.simulation.losses import Losses
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import Risk
 from tests.statistical.policies import Grid
 from tests.statistical.worlds import World
 

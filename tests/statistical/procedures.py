@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibration import Promise
-from calibration.certify import certify_policies
-from calibration.families import Chain, Family, family_of_chains
-from calibration.fwer import delta_per_level
-from calibration.losses import Losses
-from calibration.order import lay_path
-from calibration.pvalues import PValue
-from calibration.replay import Replay
+from calibration.certificate.certify import certify_policies
+from calibration.simulation.losses import Losses
+from calibration.simulation.replay import Replay
+from calibration.testing.families import Chain, Family, family_of_chains
+from calibration.testing.fwer import delta_per_level
+from calibration.testing.learned_path import lay_path
+from calibration.testing.p_values import PValue
 from tests.statistical.fits import Fit, Source
 from tests.statistical.policies import DELTA, Grid, Structure
 
-certify_module = importlib.import_module("calibration.certify")
+certify_module = importlib.import_module("calibration.certificate.certify")
 
 Certifier = Callable[[Fit, Promise], NDArray[np.bool_]]
 """Which policies of the grid are certified at which level."""

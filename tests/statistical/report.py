@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from calibration import Promise
-from calibration.pvalues import PValue
+from calibration.testing.p_values import PValue
 from tests.statistical.cells import CELLS, FACTORS, Study
 from tests.statistical.design import most_errors
 from tests.statistical.harness import Tally

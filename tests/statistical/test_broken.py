@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calibration import Promise
-from calibration.families import Chain, family_of_chains
-from calibration.pvalues import PValue
-from calibration.risks import ERROR, SELECTIVE
+from calibration.simulation.risks import ERROR, SELECTIVE
+from calibration.testing.families import Chain, family_of_chains
+from calibration.testing.p_values import PValue
 from tests.statistical import broken
 from tests.statistical.design import most_errors
 from tests.statistical.fits import Setting, Source

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from calibration import Certificate, CertifiedLevel, ExitPolicy, InfeasibleAlpha, Promise, certify
-from calibration.procedure import Procedure
-from calibration.replay import replay
-from calibration.risks import RISKS
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import RISKS
 from tests.statistical.design import fewest_errors, most_errors
 from tests.statistical.policies import DELTA, Structure
 from tests.statistical.population import Population, Recording

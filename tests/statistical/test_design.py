@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from calibration import Promise
-from calibration.pvalues import PValue
+from calibration.testing.p_values import PValue
 from tests.statistical.cells import CELLS, FACTORS, STUDIES, allowed
 from tests.statistical.design import fewest_errors, most_errors, pairwise
 from tests.statistical.policies import Structure

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from calibration import Certificate, CertifiedLevel, InfeasibleAlpha, Promise, certify
-from calibration.certify import certify_policies
-from calibration.pvalues import PValue, p_value_table
-from calibration.risks import SELECTIVE
+from calibration.certificate.certify import certify_policies
+from calibration.simulation.risks import SELECTIVE
+from calibration.testing.p_values import PValue, p_value_table
 from tests.statistical.fits import Setting, fits
 from tests.statistical.harness import run, served
 from tests.statistical.nulls import Nulls, Shape

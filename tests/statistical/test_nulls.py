@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from calibration import Promise
-from calibration.pvalues import PValue
+from calibration.testing.p_values import PValue
 from tests.statistical.design import fewest_errors, most_errors
 from tests.statistical.fits import Setting
 from tests.statistical.harness import run

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from calibration import ExitPolicy, Traces
-from calibration.procedure import Procedure
-from calibration.replay import replay
-from calibration.risks import ERROR, REGRET, SELECTIVE, Risk
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Risk
 from tests.statistical.policies import HIGH, Grid
 from tests.statistical.population import Population, Recording
 from tests.statistical.worlds import (

@@ -6,10 +6,10 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from rlcm_serve.engine.base import EngineIdentity
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.probe import Probe, ProbeConfig
-from rlcm_serve.recording import ForcedReading, Recording
+from rlcm_serve.engine.worker.probe import Probe, ProbeConfig
+from rlcm_serve.recording.recorder import ForcedReading, Recording
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from training.commands import app
 
@@ -52,7 +52,7 @@ class Recorded:
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     recorded = Recorded()
-    monkeypatch.setattr("rlcm_serve.session.record_problems", recorded)
+    monkeypatch.setattr("rlcm_serve.recording.offline.record_problems", recorded)
     return recorded
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from rlcm_serve.probe import Probe
-from rlcm_serve.recording import ForcedReading, Recording
+from rlcm_serve.engine.worker.probe import Probe
+from rlcm_serve.recording.recorder import ForcedReading, Recording
 from training.errors import TrainingRefused
 from training.probe import (
     ProbeData,

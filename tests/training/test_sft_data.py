@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from rlcm_serve.prompts import FORCED_SUFFIX
+from rlcm_serve.engine.prompts import FORCED_SUFFIX
 from training.sft_data import IGNORED, DrillSchedule, Encoded, WarmStartBatches, encode, pack
 from training.tasks.documents import Document, Piece, document, prompt_text
 from training.tasks.problems import Split, problem_stream, split_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcm_serve.evaluation.sources import Source
-from training.rl.methods import METHODS, Method
+from training.rl.rewards.methods import METHODS, Method
 
 _SHOWN = {
     "accuracy": "rollouts that are right",

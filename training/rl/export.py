@@ -14,12 +14,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from rlcm_serve.engine.model_files import ModelFiles
-from rlcm_serve.probe import PROBE_FOLDER
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from training.provenance import command
 from training.rl.card import model_card
 from training.rl.problems import TrainingProblems
 from training.rl.settings import RunSettings
-from training.rl.trainer import RLCMTrainer
+from training.rl.trainer.trainer import RLCMTrainer
 
 FACTS = "training.json"
 _OF_THE_TOKENIZER = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")

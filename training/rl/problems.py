@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.benchmarks import Benchmark, Hub, benchmarks
+from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, benchmarks
+from rlcm_serve.evaluation.datasets.loading import load, load_rows
+from rlcm_serve.evaluation.datasets.questions import plain_question
+from rlcm_serve.evaluation.datasets.rows import source_rows
 from rlcm_serve.evaluation.grading import Grader
-from rlcm_serve.evaluation.loading import load, load_rows
-from rlcm_serve.evaluation.questions import plain_question
-from rlcm_serve.evaluation.rows import source_rows
-from rlcm_serve.labelled_problems import LabelledProblem, digest_problems
+from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from training.errors import TrainingRefused
 from training.rl.settings import DataSettings
 from training.tasks.problems import FAMILIES, Split, sample_problems

@@ -18,17 +18,17 @@ from rlcm_serve.terminal import output_to
 from training.errors import TrainingRefused
 from training.provenance import commit
 from training.rl.arguments import CHECKPOINTS, trl_arguments
-from training.rl.colocated import cpu_arguments, engine_arguments, set_environment
-from training.rl.forced_answers import Thinking
 from training.rl.problems import TrainingProblems, load_problems
-from training.rl.recipe import Recipe
-from training.rl.requirements import check_versions
 from training.rl.settings import LoraSettings, RunSettings
+from training.rl.trainer.colocated import cpu_arguments, engine_arguments, set_environment
+from training.rl.trainer.forced_answers import Thinking
+from training.rl.trainer.recipe import Recipe
+from training.rl.trainer.requirements import check_versions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from training.rl.trainer import RLCMTrainer
+    from training.rl.trainer.trainer import RLCMTrainer
 
 SETTINGS = "settings.json"
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
@@ -140,7 +140,7 @@ def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
     from trl import GRPOConfig
 
     from training.rl.progress import ShowProgress
-    from training.rl.trainer import RLCMTrainer
+    from training.rl.trainer.trainer import RLCMTrainer
 
     logging.disable_progress_bar()  # one for every checkpoint, across our own
     settings = prepared.settings

@@ -13,8 +13,8 @@ from types import NoneType, UnionType
 from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from training.errors import TrainingRefused
-from training.rl.joint_probe import ProbeSettings
-from training.rl.methods import Method, method_named
+from training.rl.rewards.methods import Method, method_named
+from training.rl.trainer.joint_probe import ProbeSettings
 
 Table = TypeVar("Table")
 

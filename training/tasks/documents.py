@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from rlcm_serve.prompts import FORCED_SUFFIX
+from rlcm_serve.engine.prompts import FORCED_SUFFIX
 from training.tasks.problems import FAMILIES, LETTERS, Problem
 from training.tasks.reasoning import Reasoning, write_reasoning
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from rlcm_serve.prompts import FORCED_SUFFIX
+from rlcm_serve.engine.prompts import FORCED_SUFFIX
 from training.tasks.documents import answered_text, forced_text, prompt_text
 from training.tasks.problems import Split, problem_stream
 from training.tasks.reasoning import write_reasoning

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request, Response, Security
 
 from rlcm_serve.api.access import require_solve
-from rlcm_serve.api.aggregating import JSON, NDJSON, vote_on_array, vote_on_lines
-from rlcm_serve.api.problems import documented
+from rlcm_serve.api.aggregate import JSON, NDJSON, vote_on_array, vote_on_lines
+from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.wire.aggregate import (
     RESULT_EXAMPLE,
     ROLLOUTS_EXAMPLE,

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Path, Query, Request, Response, Security
 
 from rlcm_serve.api.access import require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.event_stream import event_response, frame
-from rlcm_serve.api.problems import documented
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.uploads import LINES, uploaded_problems
 from rlcm_serve.api.wire.calibrations import CalibrationBody, CalibrationList, CalibrationQuery
 from rlcm_serve.api.wire.certificates import LevelBody
-from rlcm_serve.calibration_job import Calibration
+from rlcm_serve.store.job import Calibration
 
 router = APIRouter(tags=["calibrations"])
 JobId = Annotated[

@@ -10,15 +10,15 @@ from fastapi.responses import JSONResponse
 
 from rlcm_serve.api.access import require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.problems import documented
+from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.uploads import uploaded_certificate
 from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
-from rlcm_serve.api.wire.exhibit import ExhibitBody
-from rlcm_serve.certified import fingerprint_of, require_fit
-from rlcm_serve.engine.base import EngineIdentity
+from rlcm_serve.api.wire.report_data import ExhibitBody
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
-from rlcm_serve.in_force import activate, deactivate
 from rlcm_serve.jobs.fitting import require_verified
+from rlcm_serve.solving.fingerprints import fingerprint_of, require_fit
+from rlcm_serve.store.activation import activate, deactivate
 
 router = APIRouter(tags=["certificates"])
 CertificateId = Annotated[

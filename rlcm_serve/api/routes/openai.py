@@ -14,16 +14,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from rlcm_serve.api.access import MaySolve, require_solve
-from rlcm_serve.api.asking import LiveSolution, ask, while_connected
+from rlcm_serve.api.ask import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.error_responses import problem_of, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.media import json_only
-from rlcm_serve.api.problems import problem_of, report_unexpected
 from rlcm_serve.api.streams import data_stream
-from rlcm_serve.api.wire.openai_chunks import ChatChunk, ChunkWriter
-from rlcm_serve.api.wire.openai_models import ErrorResponse, ModelCard, ModelList
-from rlcm_serve.api.wire.openai_request import ChatRequest
-from rlcm_serve.api.wire.openai_response import ChatCompletion
+from rlcm_serve.api.wire.openai.chunks import ChatChunk, ChunkWriter
+from rlcm_serve.api.wire.openai.models import ErrorResponse, ModelCard, ModelList
+from rlcm_serve.api.wire.openai.request import ChatRequest
+from rlcm_serve.api.wire.openai.response import ChatCompletion
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import ModelNotFound, RequestRefused
 from rlcm_serve.events import TokenEvent

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Security
 
 from rlcm_serve.api.access import require_solve
 from rlcm_serve.api.context import ContextOfApp
-from rlcm_serve.api.overviewing import overview
-from rlcm_serve.api.problems import documented
+from rlcm_serve.api.error_responses import documented
+from rlcm_serve.api.overview import overview
 from rlcm_serve.api.wire.overview import OverviewBody
 
 router = APIRouter(tags=["status"])

@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator
 from fastapi import APIRouter, Depends, Request, Response
 
 from rlcm_serve.api.access import MaySolve
-from rlcm_serve.api.asking import LiveSolution, ask, while_connected
+from rlcm_serve.api.ask import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import ContextOfApp
+from rlcm_serve.api.error_responses import documented, problem_of, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.media import json_only
-from rlcm_serve.api.problems import documented, problem_of, report_unexpected
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.events import EVENTS, StartBody, body_of

@@ -7,8 +7,8 @@ from typing import Any, get_args
 from fastapi import APIRouter, Response
 
 from rlcm_serve.api.context import ContextOfApp
-from rlcm_serve.api.problems import documented
-from rlcm_serve.api.standing import standing_of
+from rlcm_serve.api.error_responses import documented
+from rlcm_serve.api.status import standing_of
 from rlcm_serve.api.wire.overview import State
 from rlcm_serve.errors import NotReady
 

@@ -7,13 +7,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from calibration.defaults import Method
-from calibration.fwer import Promise
+from calibration.testing.fwer import Promise
+from calibration.testing.methods import Method
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso
 from rlcm_serve.api.wire.terms import BoundedRisk, Delta, Samples, Vote
-from rlcm_serve.calibration_job import Calibration, CalibrationRequest
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
+from rlcm_serve.store.job import Calibration, CalibrationRequest
 
 MAX_ROLLOUTS = 1024
 LOG_EXAMPLE = {"time": "2026-01-12T09:31:40.120+00:00", "text": "320 of 1600 rollouts recorded"}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from calibration.certificate import Certificate, CertifiedLevel, Level
+from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.terms import (
     BoundedRisk,

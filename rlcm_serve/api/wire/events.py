@@ -16,7 +16,7 @@ from rlcm_serve.events import (
     TokenEvent,
     VoteEvent,
 )
-from rlcm_serve.solver import Prepared
+from rlcm_serve.solving.solver import Prepared
 
 SampleNumber = Annotated[int, Field(ge=0, description="Number of the sample.", examples=[0])]
 

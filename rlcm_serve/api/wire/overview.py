@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from calibration.exhibit import EXIT_EDGES
+from calibration.certificate.report_data import EXIT_EDGES
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.calibrations import LOG_EXAMPLE, LogLineBody
 from rlcm_serve.api.wire.certificates import iso
@@ -24,7 +24,7 @@ from rlcm_serve.api.wire.terms import (
     ThinkingBudget,
     Vote,
 )
-from rlcm_serve.calibration_job import Calibration
+from rlcm_serve.store.job import Calibration
 
 _JOB_EXAMPLE = {"id": "cal_5f3a9c21d07e", "state": "recording", "done": 320, "total": 1600}
 _LEVEL_EXAMPLE = {"alpha": 0.1, "certified": True, "questions": 41, "expected_tokens": 133.2}

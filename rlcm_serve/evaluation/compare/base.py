@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from calibration.estimates import Estimate
-from calibration.scores import Scored
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.scores import Scored
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
 
 COLUMNS = ("accuracy", "pce", "ece")
 """Metrics of the main table (RLCM Table 1), in its order."""

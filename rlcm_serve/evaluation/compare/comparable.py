@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rlcm_serve.evaluation.compare.base import Run, benchmark_of
-from rlcm_serve.evaluation.measures import BenchmarkMeasures
-from rlcm_serve.evaluation.report.looks import is_probability, title_of
-from rlcm_serve.evaluation.report.words import listed
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.report.style import is_probability, title_of
+from rlcm_serve.evaluation.report.wording import listed
 from rlcm_serve.evaluation.run_folder import flat
 
 _OF_THE_MODEL = frozenset({"model", "engine model", "engine probe", "engine tokenizer", "source"})

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibration.bootstrap import estimate_difference
 from calibration.errors import CalibrationError
-from calibration.estimates import Estimate
-from calibration.scores import Scored
+from calibration.metrics.bootstrap import estimate_difference
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.scores import Scored
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare.base import (
     COLUMNS,

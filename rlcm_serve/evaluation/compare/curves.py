@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from calibration.estimates import Estimate
-from calibration.report.captions import Caption
+from calibration.metrics.estimates import Estimate
+from calibration.report.labels import Caption
 from rlcm_serve.evaluation.compare import figures
 from rlcm_serve.evaluation.compare.base import Comparison, benchmark_of, source_of
-from rlcm_serve.evaluation.markers import CATEGORY_OF, INDICATORS, Category
-from rlcm_serve.evaluation.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.measuring.markers import CATEGORY_OF, INDICATORS, Category
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.html import Cell, Row
 from rlcm_serve.evaluation.report.section import Plate, Section
-from rlcm_serve.evaluation.report.voiced import TITLES as CATEGORIES
-from rlcm_serve.evaluation.report.words import (
+from rlcm_serve.evaluation.report.verbalized import TITLES as CATEGORIES
+from rlcm_serve.evaluation.report.wording import (
     number,
     number_in_full,
     number_interval,

@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibration.estimates import Estimate
-from calibration.report.ink import INK
+from calibration.metrics.estimates import Estimate
+from calibration.report_kit.palette import INK
 from rlcm_serve.evaluation.compare.base import Comparison, benchmark_of, source_of
-from rlcm_serve.evaluation.markers import Category
-from rlcm_serve.evaluation.measures import BenchmarkMeasures
-from rlcm_serve.evaluation.report.looks import RUNS, Look
+from rlcm_serve.evaluation.measuring.markers import Category
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.report.panels import (
     draw_curve,
     legend,
@@ -22,7 +21,8 @@ from rlcm_serve.evaluation.report.panels import (
     rows_of_panels,
     tokens_axis,
 )
-from rlcm_serve.evaluation.report.voiced import TITLES as CATEGORIES
+from rlcm_serve.evaluation.report.style import RUNS, Look
+from rlcm_serve.evaluation.report.verbalized import TITLES as CATEGORIES
 
 _SHOWN = (("accuracy", "accuracy, points"), ("ece", "ECE"), ("auroc", "AUROC"))
 """Differences that are drawn; the table has all."""

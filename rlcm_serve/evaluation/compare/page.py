@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from calibration.estimates import Estimate
-from calibration.report.captions import Caption
-from calibration.report.words import NB
+from calibration.metrics.estimates import Estimate
+from calibration.report.labels import Caption
+from calibration.report.wording import NB
 from rlcm_serve.evaluation.compare import figures
 from rlcm_serve.evaluation.compare.base import (
     COLUMNS,
@@ -26,9 +26,9 @@ from rlcm_serve.evaluation.compare.curves import curves
 from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.confidence import TITLES
 from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.looks import title_of
 from rlcm_serve.evaluation.report.section import Plate, Section
-from rlcm_serve.evaluation.report.words import (
+from rlcm_serve.evaluation.report.style import title_of
+from rlcm_serve.evaluation.report.wording import (
     UNDEFINED,
     listed,
     number,

@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from calibration.estimates import Estimate
+from calibration.metrics.estimates import Estimate
 from rlcm_serve.evaluation.compare.base import COLUMNS, Comparison, Place
 from rlcm_serve.evaluation.compare.page import excludes_zero, in_points
-from rlcm_serve.evaluation.report.looks import title_of
-from rlcm_serve.evaluation.report.words import (
+from rlcm_serve.evaluation.report.style import title_of
+from rlcm_serve.evaluation.report.wording import (
     UNDEFINED,
     number,
     number_interval,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from calibration.voting import NO_ANSWER
-from rlcm_serve.answers import close_boxed, own_answer
-from rlcm_serve.prompts import FORCED_ANSWER
-from rlcm_serve.recording import OnProgress, tell_nobody
+from calibration.policy.voting import NO_ANSWER
+from rlcm_serve.answers.grader import close_boxed, own_answer
+from rlcm_serve.engine.prompts import FORCED_ANSWER
+from rlcm_serve.recording.recorder import OnProgress, tell_nobody
 
 Pair = tuple[str, str]
 """An answer, and the reference it is held against."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from rlcm_serve.evaluation.grading.base import Grader, Pair
-from rlcm_serve.recording import OnProgress, tell_nobody
+from rlcm_serve.recording.recorder import OnProgress, tell_nobody
 
 CHUNK = 64
 """Pairs that are graded before they are written: what a kill can lose."""

@@ -13,7 +13,7 @@ from typing import Self
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
 from rlcm_serve.evaluation.grading.exact import folded
-from rlcm_serve.recording import OnProgress, tell_nobody
+from rlcm_serve.recording.recorder import OnProgress, tell_nobody
 
 _WRAPPED = re.compile(r"\\(?:boxed|text|textbf|textit|textrm|mathrm|mathbf|bf|rm)\s*\{([^{}]*)\}")
 _LETTER = r"(?:\(\s*(?P<a>[A-Z])\s*\)|\[\s*(?P<b>[A-Z])\s*\]|(?P<c>[A-Z]))"

@@ -11,7 +11,7 @@ from contextlib import closing
 from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
 from rlcm_serve.evaluation.grading.code_tests import CodeTests
 from rlcm_serve.evaluation.grading.sandbox import Limits, Sandbox
-from rlcm_serve.recording import OnProgress, tell_nobody
+from rlcm_serve.recording.recorder import OnProgress, tell_nobody
 
 WORKERS = 2
 FENCE = "```"

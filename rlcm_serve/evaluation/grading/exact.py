@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
-from rlcm_serve.recording import OnProgress, tell_nobody
+from rlcm_serve.recording.recorder import OnProgress, tell_nobody
 
 
 class ExactGrader(Grader):

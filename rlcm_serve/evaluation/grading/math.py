@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from calibration.voting import NO_ANSWER
+from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.aggregation.graders import Comparison, Graders
-from rlcm_serve.answers import GRADER
+from rlcm_serve.answers.grader import GRADER
+from rlcm_serve.answers.plain import equal_at_sight
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair
-from rlcm_serve.plain_answers import equal_at_sight
-from rlcm_serve.recording import OnProgress, tell_nobody
+from rlcm_serve.recording.recorder import OnProgress, tell_nobody
 
 _GROUPING_LIMIT = 3600.0
 """Seconds for the classes of one problem: long, for they must not depend on what else runs."""

@@ -8,12 +8,11 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibration.report.captions import Caption
-from calibration.report.ink import BLUE, GRID, INK
-from calibration.report.words import percent, target
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures
+from calibration.report.labels import Caption
+from calibration.report.wording import percent, target
+from calibration.report_kit.palette import BLUE, GRID, INK
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
 from rlcm_serve.evaluation.report import html
-from rlcm_serve.evaluation.report.looks import LOOKS, Look, title_of
 from rlcm_serve.evaluation.report.panels import (
     draw_curve,
     drawable,
@@ -23,7 +22,8 @@ from rlcm_serve.evaluation.report.panels import (
     tokens_axis,
 )
 from rlcm_serve.evaluation.report.section import Plate, Section
-from rlcm_serve.evaluation.report.words import number, share
+from rlcm_serve.evaluation.report.style import LOOKS, Look, title_of
+from rlcm_serve.evaluation.report.wording import number, share
 
 _ALPHA_DASHES = ((0, ()), (0, (4.0, 2.0)), (0, (1.2, 1.6)), (0, (5.0, 1.6, 1.2, 1.6)))
 _ALPHA_MARKERS = "osD^vP"

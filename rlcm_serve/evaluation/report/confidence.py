@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from calibration.report.captions import Caption
-from calibration.report.words import NB, count, percent
-from rlcm_serve.evaluation.measures import (
+from calibration.report.labels import Caption
+from calibration.report.wording import NB, count, percent
+from rlcm_serve.evaluation.measuring.measures import (
     METRICS,
     BenchmarkMeasures,
     RunMeasures,
@@ -15,7 +15,6 @@ from rlcm_serve.evaluation.measures import (
 )
 from rlcm_serve.evaluation.report import confidence_figures, html
 from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.looks import is_probability, title_of
 from rlcm_serve.evaluation.report.section import (
     Plate,
     Section,
@@ -23,7 +22,8 @@ from rlcm_serve.evaluation.report.section import (
     own_source,
     per_benchmark,
 )
-from rlcm_serve.evaluation.report.words import (
+from rlcm_serve.evaluation.report.style import is_probability, title_of
+from rlcm_serve.evaluation.report.wording import (
     listed,
     number,
     number_in_full,

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibration.report.ink import BLUE, GRID, INK, MUTED, ORANGE, PAPER
-from calibration.report.words import rate
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, SourceMeasures
-from rlcm_serve.evaluation.report.looks import DASHES, DOTS, LOOKS, title_of
+from calibration.report.wording import rate
+from calibration.report_kit.palette import BLUE, GRID, INK, MUTED, ORANGE, PAPER
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
 from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
-from rlcm_serve.evaluation.report.words import number, number_in_full
+from rlcm_serve.evaluation.report.style import DASHES, DOTS, LOOKS, title_of
+from rlcm_serve.evaluation.report.wording import number, number_in_full
 
 FOOT = 0.22
 """Height of the highest bar of a reliability diagram, of its panel's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, Frontier
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Frontier
 
 ALLOWED = (0.0, 0.005, 0.01, 0.02, 0.05)
 """Error above that of the full budget, as shares of all questions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcm_serve.evaluation.measures import RunMeasures
+from rlcm_serve.evaluation.measuring.measures import RunMeasures
 from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.html import Cell, Row
 from rlcm_serve.evaluation.report.section import Section

@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from calibration.report.captions import Caption
-from calibration.report.ink import css_variables
+from calibration.report.labels import Caption
+from calibration.report_kit.palette import css_variables
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from calibration.estimates import Estimate
-from calibration.report.ink import WIDTH
-from calibration.report.words import rate
-from rlcm_serve.evaluation.report.looks import Look
+from calibration.metrics.estimates import Estimate
+from calibration.report.wording import rate
+from calibration.report_kit.palette import WIDTH
+from rlcm_serve.evaluation.report.style import Look
 
 _TITLE_CHARACTERS = 0.06
 """Width of a letter of a legend, inches."""

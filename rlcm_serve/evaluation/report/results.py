@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from calibration.estimates import Estimate
-from calibration.report.words import count, percent
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures
+from calibration.metrics.estimates import Estimate
+from calibration.report.wording import count, percent
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
 from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.html import Card, Cell, Row
-from rlcm_serve.evaluation.report.looks import is_probability, title_of
 from rlcm_serve.evaluation.report.section import Section, own_source
-from rlcm_serve.evaluation.report.words import (
+from rlcm_serve.evaluation.report.style import is_probability, title_of
+from rlcm_serve.evaluation.report.wording import (
     UNDEFINED,
     listed,
     number,

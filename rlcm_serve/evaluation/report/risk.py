@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from calibration.report.captions import Caption
-from calibration.report.words import count, percent, target
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures
+from calibration.report.labels import Caption
+from calibration.report.wording import count, percent, target
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
 from rlcm_serve.evaluation.report import html, risk_figures, risk_tables
 from rlcm_serve.evaluation.report.equal_error import full_error
-from rlcm_serve.evaluation.report.looks import title_of
 from rlcm_serve.evaluation.report.risk_figures import tokens_share
 from rlcm_serve.evaluation.report.risk_tables import kind_of
 from rlcm_serve.evaluation.report.section import Plate, Section, of_benchmark, per_benchmark
-from rlcm_serve.evaluation.report.words import listed, share_in_full
+from rlcm_serve.evaluation.report.style import title_of
+from rlcm_serve.evaluation.report.wording import listed, share_in_full
 
 BOUNDED = {
     "selective": "the share of the answers given that are wrong",

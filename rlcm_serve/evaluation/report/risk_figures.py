@@ -9,9 +9,16 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibration.report.ink import BLUE, INK, MUTED, PAPER, TINT
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled
-from rlcm_serve.evaluation.report.looks import (
+from calibration.report_kit.palette import BLUE, INK, MUTED, PAPER, TINT
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
+from rlcm_serve.evaluation.report.panels import (
+    drawable,
+    legend,
+    panels,
+    percent_axis,
+    rows_of_panels,
+)
+from rlcm_serve.evaluation.report.style import (
     DASH_DOT,
     DASHES,
     DOTS,
@@ -19,13 +26,6 @@ from rlcm_serve.evaluation.report.looks import (
     SOLID,
     Look,
     title_of,
-)
-from rlcm_serve.evaluation.report.panels import (
-    drawable,
-    legend,
-    panels,
-    percent_axis,
-    rows_of_panels,
 )
 
 MOST_ADDED = 0.15

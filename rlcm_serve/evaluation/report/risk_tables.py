@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibration.estimates import Estimate
-from calibration.report.words import percent, target
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, Controlled, Origin
+from calibration.metrics.estimates import Estimate
+from calibration.report.wording import percent, target
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled, Origin
 from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.equal_error import ALLOWED, error_levels, full_error, tokens_at
 from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.looks import title_of
 from rlcm_serve.evaluation.report.risk_figures import certified_sources, tokens_share
-from rlcm_serve.evaluation.report.words import UNDEFINED, listed, share, share_in_full, tokens
+from rlcm_serve.evaluation.report.style import title_of
+from rlcm_serve.evaluation.report.wording import UNDEFINED, listed, share, share_in_full, tokens
 
 
 def by_target(benchmark: BenchmarkMeasures, risk: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from calibration.report.captions import Caption
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
+from calibration.report.labels import Caption
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
 
 
 @dataclass(frozen=True, slots=True)

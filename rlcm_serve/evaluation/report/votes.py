@@ -9,18 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibration.report.captions import Caption
-from calibration.report.ink import INK
-from rlcm_serve.evaluation.measures import BenchmarkMeasures, RunMeasures, Votes
+from calibration.report.labels import Caption
+from calibration.report_kit.palette import INK
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, Votes
 from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.looks import (
-    LOOKS,
-    MAJORITY,
-    ORACLE,
-    PASS_AT_1,
-    title_of,
-)
 from rlcm_serve.evaluation.report.panels import (
     draw_curve,
     drawable,
@@ -31,7 +24,14 @@ from rlcm_serve.evaluation.report.panels import (
     tokens_axis,
 )
 from rlcm_serve.evaluation.report.section import Plate, Section, own_source
-from rlcm_serve.evaluation.report.words import points, share, share_in_full, share_interval
+from rlcm_serve.evaluation.report.style import (
+    LOOKS,
+    MAJORITY,
+    ORACLE,
+    PASS_AT_1,
+    title_of,
+)
+from rlcm_serve.evaluation.report.wording import points, share, share_in_full, share_interval
 
 PLAIN = (
     ("oracle", "oracle", ORACLE),

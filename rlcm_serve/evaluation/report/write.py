@@ -6,20 +6,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from calibration.report.files import replace_files
-from calibration.report.ink import inline_svg, png, settings
+from calibration.report_kit.files import replace_files
+from calibration.report_kit.palette import inline_svg, png, settings
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.measures import RunMeasures
-from rlcm_serve.evaluation.report import (
-    budgets,
-    confidence,
-    glossary,
-    html,
-    results,
-    risk,
-    voiced,
-    votes,
-)
+from rlcm_serve.evaluation.measuring.measures import RunMeasures
+from rlcm_serve.evaluation.report import budgets, confidence, glossary, html, results, risk, votes
+from rlcm_serve.evaluation.report import verbalized as voiced
 from rlcm_serve.evaluation.report.section import Plate, Section
 
 PAGE = "report.html"

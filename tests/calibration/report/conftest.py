@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibration import Certificate, Chain, Traces, certify, family_of_chains
-from calibration.report.findings import Findings, find
+from calibration.report.summary import Findings, find
 from tests.calibration.report.two_chains import ALPHAS, POLICIES
 
 

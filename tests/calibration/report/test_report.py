@@ -32,13 +32,14 @@ from calibration import (
     evaluate,
     family_of_chains,
 )
-from calibration.exit_rule import INITIAL_STATE, step
-from calibration.report import figures, words, write_report
-from calibration.report.findings import Findings, find
-from calibration.report.ink import THEME
+from calibration.policy.exit_rule import INITIAL_STATE, step
+from calibration.report import figures, write_report
+from calibration.report import wording as words
 from calibration.report.page import promise
 from calibration.report.pvalue_map import NEVER_LOW
 from calibration.report.samples import NOT_ANSWERED, RIGHT, WRONG
+from calibration.report.summary import Findings, find
+from calibration.report_kit.palette import THEME
 from tests.calibration.report.two_chains import POLICIES
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from calibration.voting import NO_ANSWER, confidence_vote, majority_vote
+from calibration.policy.voting import NO_ANSWER, confidence_vote, majority_vote
 from rlcm_serve.aggregation import Rule, VoteOptions
 from rlcm_serve.aggregation.rules import kept
 from rlcm_serve.aggregation.votes import draw

@@ -10,17 +10,17 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from rlcm_serve.access.keys import Keys
 from rlcm_serve.admission import Admission
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
-from rlcm_serve.api.draining import Draining
+from rlcm_serve.api.server.draining import Draining
+from rlcm_serve.engine.restart import Supervision
 from rlcm_serve.jobs import CalibrationJobs
-from rlcm_serve.service import Service
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.supervision import Supervision
+from rlcm_serve.store.keys import Keys
 from rlcm_serve.telemetry.metrics import Metrics
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 

@@ -9,20 +9,20 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rlcm_serve.access.caller import ANYONE, Caller, Limits
-from rlcm_serve.access.caller import Scope as AccessScope
-from rlcm_serve.access.keys import Keys
 from rlcm_serve.api.access import (
     AccessMiddleware,
     cap_question,
     require_admin,
     require_solve,
 )
-from rlcm_serve.api.problems import add_handlers
+from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.core import Question
 from rlcm_serve.errors import BodyTooLarge, RequestRefused
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.caller import ANYONE, Caller, Limits
+from rlcm_serve.store.caller import Scope as AccessScope
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.keys import Keys
 
 OPEN = Settings()
 CLOSED = Settings(auth="on", max_body_bytes=1000, max_upload_bytes=5000)

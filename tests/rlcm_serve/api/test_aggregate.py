@@ -14,11 +14,12 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from rlcm_serve.access.caller import ANYONE
-from rlcm_serve.api import aggregating, threaded
-from rlcm_serve.api.problems import add_handlers
+from rlcm_serve.api import aggregate as aggregating
+from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.api.routes.aggregate import router
+from rlcm_serve.api.server import threaded
 from rlcm_serve.api.wire.aggregate import RESULT_EXAMPLE, ROLLOUTS_EXAMPLE, SUMMARY_EXAMPLE
+from rlcm_serve.store.caller import ANYONE
 
 LINES = {"Content-Type": "application/x-ndjson"}
 ROWS = [

@@ -13,9 +13,9 @@ import pytest
 import uvicorn
 
 from calibration import ExitPolicy
-from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.errors import EngineDead
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
 from tests.rlcm_serve.scripted_engine import (
     IDENTITY,

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from calibration import Certificate, read_traces, verify
-from rlcm_serve.access.caller import Scope
-from rlcm_serve.calibration_job import JobState
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.caller import Scope
+from rlcm_serve.store.job import JobState
 from tests.rlcm_serve.api.serving import Running, serving
 from tests.rlcm_serve.jobs.problem_engine import SCRIPTS
 

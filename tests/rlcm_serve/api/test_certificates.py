@@ -19,8 +19,8 @@ from calibration import (
     verify,
     write_traces,
 )
-from calibration.trace_table import Reading, Rollout
-from rlcm_serve.certified import fingerprint_of
+from calibration.traces.table import Reading, Rollout
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 

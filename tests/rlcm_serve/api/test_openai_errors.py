@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from calibration import ExitPolicy
-from rlcm_serve.access.caller import Limits, Scope
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.caller import Limits, Scope
 from tests.rlcm_serve.api.openai_client import ASKED, client_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
 from tests.rlcm_serve.scripted_engine import Script, certificate

@@ -10,14 +10,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from calibration import ExitPolicy
-from calibration.exhibit import Exhibit
-from rlcm_serve.access.caller import Scope as AccessScope
-from rlcm_serve.calibration_job import CalibrationRequest
+from calibration.certificate.report_data import Exhibit
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.calibrations import CalibrationStore
+from rlcm_serve.store.caller import Scope as AccessScope
+from rlcm_serve.store.job import CalibrationRequest
 from tests.rlcm_serve.api.serving import Running, serving, starting
-from tests.rlcm_serve.api.test_exhibit import Fitted
+from tests.rlcm_serve.api.test_report_data import Fitted
 from tests.rlcm_serve.jobs.problem_engine import problems
 from tests.rlcm_serve.scripted_engine import Script, certificate
 

@@ -5,8 +5,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from rlcm_serve.engine.restart import Supervision
 from rlcm_serve.settings import Settings
-from rlcm_serve.supervision import Supervision
 from tests.rlcm_serve.api.serving import Running, serving, starting
 
 pytestmark = pytest.mark.anyio

@@ -36,8 +36,8 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.events import CheckpointEvent, ExitEvent, SampleEvent, TokenEvent, VoteEvent
-from rlcm_serve.guarantees import Terms
-from rlcm_serve.solver import Prepared
+from rlcm_serve.solving.guarantees import Terms
+from rlcm_serve.solving.solver import Prepared
 
 SEEDED = settings(derandomize=True, deadline=None)
 

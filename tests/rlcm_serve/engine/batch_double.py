@@ -16,11 +16,11 @@ from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext
 
 from calibration import ExitPolicy
-from rlcm_serve.engine.control import ControlSpec
-from rlcm_serve.engine.probed_model import LATEST
-from rlcm_serve.engine.processor_v1 import ExitProcessor
-from rlcm_serve.engine.processor_v2 import ExitProcessorV2
-from rlcm_serve.engine.readings import ReadingsTable, Slot
+from rlcm_serve.engine.worker.exit_control import ControlSpec
+from rlcm_serve.engine.worker.probed_model import LATEST
+from rlcm_serve.engine.worker.processor_v1 import ExitProcessor
+from rlcm_serve.engine.worker.processor_v2 import ExitProcessorV2
+from rlcm_serve.engine.worker.readings import ReadingsTable, Slot
 
 VOCABULARY, HIGH, LOW, THINK_END, WORD = 24, 22, 23, 4, 9
 GARBAGE = 0.99

@@ -19,7 +19,7 @@ from rlcm_serve.core import Budget, Checkpoint, Thought, TokenIds
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.probe import PROBE_FOLDER, Probe
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from tests.rlcm_serve.engine.asking import drawing, user
 from training.tasks.problems import Split, sample_problems
 

@@ -24,10 +24,10 @@ import pytest
 from calibration import FULL_BUDGET
 from rlcm_serve.core import Budget, Delta, Question
 from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.restart import Supervision
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import EngineDead, NotReady
-from rlcm_serve.service import Service
-from rlcm_serve.supervision import Supervision
+from rlcm_serve.solving.service import Service
 from tests.rlcm_serve.engine.asking import drawing, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,

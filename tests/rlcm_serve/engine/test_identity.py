@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from transformers import AutoTokenizer
 
-from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.core import Signal
-from rlcm_serve.engine.base import EngineIdentity
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.identity import identify
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.model_text import ModelText
+from rlcm_serve.solving.fingerprints import fingerprint_of
 
 FILES = ModelFiles.read(EMBEDDED_MODEL)
 

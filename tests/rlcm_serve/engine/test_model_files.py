@@ -17,8 +17,8 @@ from rlcm_serve.engine.model_files import (
     spare_ids,
     think_end_id,
 )
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.errors import ModelRefused
-from rlcm_serve.probe import PROBE_FOLDER, Probe
 
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "hidden_size": 4}
 

@@ -10,11 +10,11 @@ import torch
 from transformers import AutoModel
 
 from calibration import ExitReason
-from rlcm_serve.answers import close_boxed, last_boxed
+from rlcm_serve.answers.grader import close_boxed, last_boxed
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.probe import PROBE_FOLDER, Probe
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from tests.rlcm_serve.engine.asking import drawing, think, user
 from tests.rlcm_serve.engine.crowd import Forward
 from training.tasks.problems import Split, sample_problems

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from calibration import FULL_BUDGET, evaluate, read_traces, write_traces
-from rlcm_serve.answers import AnswerGrader
-from rlcm_serve.certified import fingerprint_of
+from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.guarantees import Guarantees, find_certificates
-from rlcm_serve.journal import RecordingJournal, record_all
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.recording import Recorder, to_rollouts
+from rlcm_serve.recording.journal import RecordingJournal, record_all
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.recorder import Recorder, to_rollouts
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from training.tasks.problems import Split, sample_problems
 
 

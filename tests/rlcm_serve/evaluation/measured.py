@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.estimates import Estimate
 from calibration.metrics import (
     auroc,
     brier_score,
@@ -17,9 +16,10 @@ from calibration.metrics import (
     reliability_bins,
     risk_coverage,
 )
-from calibration.scores import Scored
-from rlcm_serve.evaluation.markers import INDICATORS, PHRASES, Category
-from rlcm_serve.evaluation.measures import (
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.scores import Scored
+from rlcm_serve.evaluation.measuring.markers import INDICATORS, PHRASES, Category
+from rlcm_serve.evaluation.measuring.measures import (
     AtBudget,
     BenchmarkMeasures,
     Controlled,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibration.bootstrap import estimate_difference
-from calibration.estimates import Estimate
-from calibration.scores import Scored
+from calibration.metrics.bootstrap import estimate_difference
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.scores import Scored
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare import Comparison, compare, to_text, write_comparison
 from rlcm_serve.evaluation.compare.base import DIFFERENCES

@@ -10,20 +10,20 @@ import pytest
 from rich.console import Console
 
 from calibration import certify, read_traces
-from calibration.bootstrap import estimate_metrics
-from rlcm_serve.certified import fingerprint_of
+from calibration.metrics.bootstrap import estimate_metrics
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import EngineDead, RequestRefused
-from rlcm_serve.evaluation.control import fit_sources
+from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
 from rlcm_serve.evaluation.evaluate import Asked, fitting, grade, measure, record
 from rlcm_serve.evaluation.grading.exact import ExactGrader
-from rlcm_serve.evaluation.loading import LoadedBenchmark
-from rlcm_serve.evaluation.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.measuring.risk_control import fit_sources
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import RunFolder
 from rlcm_serve.evaluation.sources import Source
-from rlcm_serve.labelled_problems import LabelledProblem, digest_problems
+from rlcm_serve.recording.problems import LabelledProblem, digest_problems
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
 PROBLEMS = tuple(LabelledProblem(f"p{i:02}", f"Dial {i}. A up 5.", "8") for i in range(20))

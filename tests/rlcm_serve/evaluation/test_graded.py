@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from calibration import FULL_BUDGET, ExitPolicy
-from calibration.replay import replay
-from calibration.risks import ERROR
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import ERROR
 from rlcm_serve.evaluation.graded import answers_given, graded_table
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.recorded import Recorded

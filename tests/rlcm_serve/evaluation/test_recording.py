@@ -10,7 +10,7 @@ from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.rollouts import RolloutRecord
 from rlcm_serve.evaluation.sources import Source
-from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
 PROBLEM = LabelledProblem("p1", "A dial shows 3. A up 5.", "8")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from calibration.estimates import Estimate
-from calibration.report.ink import THEME, settings
+from calibration.metrics.estimates import Estimate
+from calibration.report_kit.palette import THEME, settings
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.measures import (
+from rlcm_serve.evaluation.measuring.measures import (
     BenchmarkMeasures,
     Controlled,
     Frontier,
@@ -18,11 +18,13 @@ from rlcm_serve.evaluation.measures import (
     RunMeasures,
     SourceMeasures,
 )
-from rlcm_serve.evaluation.report import confidence, risk_tables, voiced, words, write_report
+from rlcm_serve.evaluation.report import confidence, risk_tables, write_report
+from rlcm_serve.evaluation.report import verbalized as voiced
+from rlcm_serve.evaluation.report import wording as words
 from rlcm_serve.evaluation.report.equal_error import error_levels, tokens_at
-from rlcm_serve.evaluation.report.looks import LOOKS, title_of
 from rlcm_serve.evaluation.report.results import headline, mean
 from rlcm_serve.evaluation.report.risk_figures import draw_target_risk
+from rlcm_serve.evaluation.report.style import LOOKS, title_of
 from rlcm_serve.evaluation.sources import Source
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
 from tests.rlcm_serve.evaluation.measured import measured_run

@@ -4,7 +4,7 @@ import pytest
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.run_folder import BenchmarkFolder, RolloutJournal, RunFolder
-from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.evaluation.records import CUT_OFF, NATURAL
 
 

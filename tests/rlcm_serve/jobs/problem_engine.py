@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calibration import ExitPolicy
 from rlcm_serve.core import Checkpoint, Delta, Drawing, Message, Thought, TokenIds
-from rlcm_serve.labelled_problems import LabelledProblem
+from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
 RIGHT = Script(confidences=(0.6, 0.97), c_end=0.98, ends_at=64, own=r"It is \boxed{7}.")

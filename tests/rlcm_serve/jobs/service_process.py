@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from rlcm_serve.jobs import CalibrationJobs
-from rlcm_serve.service import Service
+from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.jobs.problem_engine import ProblemEngine

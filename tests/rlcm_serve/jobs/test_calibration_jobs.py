@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
-from rlcm_serve.calibration_job import Calibration, CalibrationRequest, JobState
-from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.core import Question, VoteRule
+from rlcm_serve.engine.restart import Supervision
 from rlcm_serve.errors import Conflict, NoExhibit, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.service import Service
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.solving.service import Service
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.supervision import Supervision
+from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY
 

@@ -7,14 +7,14 @@ import pytest
 
 from calibration import CertifiedLevel, read_traces, verify
 from calibration.errors import CalibrationError
-from calibration.report.exhibiting import make_exhibit
-from rlcm_serve import fit_worker as files
-from rlcm_serve.answers import AnswerGrader
-from rlcm_serve.calibration_job import CalibrationRequest
-from rlcm_serve.certified import fingerprint_of
+from calibration.report.build_data import make_exhibit
+from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.jobs import fit_worker as files
 from rlcm_serve.jobs.fitting import Fitted, WorkerFailed, fit, require_verified
-from rlcm_serve.recording import Recorder, Recording
+from rlcm_serve.recording.recorder import Recorder, Recording
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.store.job import CalibrationRequest
 from tests.rlcm_serve.jobs.problem_engine import ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from tests.served import set_traps
@@ -126,7 +126,7 @@ def test_a_certificate_stands_where_no_exhibit_can_be_made(
     assert result.certificate is not None
     result.certificate.save(tmp_path / files.CERTIFICATE)
     (tmp_path / files.TRACES).write_bytes(result.traces)
-    monkeypatch.setattr("calibration.report.exhibiting.make_exhibit", refuse)
+    monkeypatch.setattr("calibration.report.build_data.make_exhibit", refuse)
     files.recompute(tmp_path)
     assert (tmp_path / files.DIFFERENCES).read_text() == "[]"
     assert not (tmp_path / files.EXHIBIT).exists()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from calibration import Certificate, read_traces, verify
-from rlcm_serve.calibration_job import CalibrationRequest, JobState
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.job import CalibrationRequest, JobState
 from tests.rlcm_serve.jobs.problem_engine import problems
 
 ROOT = Path(__file__).parents[3]

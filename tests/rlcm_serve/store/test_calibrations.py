@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 
 from calibration import Method, Promise
-from rlcm_serve.calibration_job import Calibration, CalibrationRequest, JobState
-from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.core import RiskName, VoteRule
 from rlcm_serve.errors import Conflict, NotFound
-from rlcm_serve.labelled_problems import LabelledProblem
-from rlcm_serve.recording import ForcedReading, Recording
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.recorder import ForcedReading, Recording
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from rlcm_serve.store.recording_rows import RecordingRows
 from tests.rlcm_serve.scripted_engine import IDENTITY
 

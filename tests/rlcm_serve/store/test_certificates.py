@@ -6,8 +6,8 @@ import pytest
 
 from calibration import FULL_BUDGET, Certificate, ExitPolicy, Procedure
 from calibration.errors import CertificateError
-from rlcm_serve.certified import fingerprint_of
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate

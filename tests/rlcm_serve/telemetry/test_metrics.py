@@ -8,9 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from calibration import ExitPolicy, ExitReason
 from rlcm_serve.admission import Admission
-from rlcm_serve.calibration_job import JobState
 from rlcm_serve.core import Question
-from rlcm_serve.service import Service
+from rlcm_serve.solving.service import Service
+from rlcm_serve.store.job import JobState
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.question_metrics import TOKEN_KINDS, tokens_by_kind
 from rlcm_serve.telemetry.request_metrics import ServedRequest

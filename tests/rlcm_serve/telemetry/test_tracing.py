@@ -13,12 +13,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from calibration import ExitReason
-from rlcm_serve.answers import AnswerGrader
+from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import CancelledSample, Checkpoint, Question
 from rlcm_serve.errors import Infeasible, NotReady, Overloaded, SettingsRefused, TooManyAtOnce
 from rlcm_serve.events import CheckpointEvent, ExitEvent, SampleEvent, TokenEvent, VoteEvent
-from rlcm_serve.guarantees import Guarantees
-from rlcm_serve.solver import Solver
+from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.solving.solver import Solver
 from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.logs import Exchange
 from rlcm_serve.telemetry.metrics import Metrics

@@ -23,7 +23,7 @@ from training.rl.settings import (
     RolloutSettings,
     RunSettings,
 )
-from training.rl.trainer import RLCMTrainer
+from training.rl.trainer.trainer import RLCMTrainer
 from training.tasks.problems import Split, problem_stream
 
 SMALL = RunSettings(

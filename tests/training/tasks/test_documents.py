@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from rlcm_serve.prompts import FORCED_SUFFIX
+from rlcm_serve.engine.prompts import FORCED_SUFFIX
 from tests.training.tasks.told import worked_sums
 from training.tasks.documents import (
     CONFIDENCE_REQUEST,

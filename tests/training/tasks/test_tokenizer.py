@@ -5,7 +5,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcm_serve.engine.model_files import spare_ids, think_end_id
-from rlcm_serve.prompts import FORCED_SUFFIX
+from rlcm_serve.engine.prompts import FORCED_SUFFIX
 from training.sft import VOCABULARY
 from training.tasks.documents import prompt_text
 from training.tasks.problems import FAMILIES, LEVELS, make_problem

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from rlcm_serve.evaluation.questions import code_question
+from rlcm_serve.evaluation.datasets.questions import code_question
 
 Test = tuple[str, str]
 

@@ -10,7 +10,7 @@ import pytest
 from rlcm_serve.evaluation.grading.base import Pair
 from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
 from rlcm_serve.evaluation.grading.exact import ExactGrader
-from rlcm_serve.recording import OnProgress, tell_nobody
+from rlcm_serve.recording.recorder import OnProgress, tell_nobody
 
 
 class CountingGrader(ExactGrader):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from calibration.voting import NO_ANSWER
+from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.choice import ChoiceGrader
 

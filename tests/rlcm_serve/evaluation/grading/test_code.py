@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from calibration.voting import NO_ANSWER
+from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.code import CodeGrader
 from rlcm_serve.evaluation.grading.sandbox import Limits

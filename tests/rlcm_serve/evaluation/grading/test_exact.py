@@ -1,6 +1,6 @@
 import pytest
 
-from calibration.voting import NO_ANSWER
+from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 

@@ -3,8 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from calibration.voting import NO_ANSWER
-from rlcm_serve.answers import GRADER
+from calibration.policy.voting import NO_ANSWER
+from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.math import MathGrader
 

@@ -1,0 +1,1 @@
+"""Certificates: fitted, worded, verified, forecast, and evaluated on other traces."""

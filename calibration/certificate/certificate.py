@@ -1,0 +1,333 @@
+"""A certificate: which policy keeps which risk, for exactly what, and how sure that is."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from calibration.errors import CertificateError, InfeasibleAlpha
+from calibration.files import write_text
+from calibration.policy.exit_rule import ExitPolicy
+from calibration.simulation.procedure import Procedure
+from calibration.testing.families import Family
+from calibration.testing.fwer import Promise
+from calibration.testing.p_values import PValue, require_rate
+from calibration.traces.fingerprint import Fingerprint
+
+FORMAT = "rlcm-certificate"
+VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedLevel:
+    """A risk level and the policy that keeps it.
+
+    Certified is one thing: with the probability and promise of the certificate, the risk of
+    `policy` is at most `alpha`. `risk_upper` is a second statement: with probability 1 - delta the
+    risks of all policies tested lie below their bounds at once, so it holds for this one however
+    it was chosen; it may exceed `alpha`. Every other figure is measured on the problems on which
+    the policy was chosen, and so tends to be optimistic.
+
+    Attributes:
+        alpha: the risk that is kept.
+        policy: the exit policy to serve with.
+        p_value: of H: risk > alpha, on the calibration problems.
+        risk: empirical: total_loss / total_weight.
+        risk_upper: upper bound at delta / policies tested.
+        total_weight: for `selective`, units answered, each by its share of draws; else all units.
+        total_loss: summed losses of the units; with one draw per unit the number of wrong answers.
+        share_answered: of all questions.
+        share_right: answered and right, of all questions.
+        expected_tokens: mean reasoning and answer tokens per question, all samples together.
+        full_budget_tokens: the same without early exits.
+    """
+
+    alpha: float
+    policy: ExitPolicy
+    p_value: float
+    risk: float
+    risk_upper: float
+    total_weight: float
+    total_loss: float
+    share_answered: float
+    share_right: float
+    expected_tokens: float
+    full_budget_tokens: float
+
+    @property
+    def certified(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class InfeasibleLevel:
+    """A risk level at which nothing was certified.
+
+    Attributes:
+        alpha: the risk asked for.
+        n_too_small: more problems could change this; otherwise the risk itself is too high.
+        reason: the same in words, with the numbers.
+        p_value: of the policy that this level was tested at first, and that failed; where policies
+            are tested in no order, of the one that came closest.
+        total_weight: of that policy; see `CertifiedLevel`.
+        total_loss: of that policy.
+    """
+
+    alpha: float
+    n_too_small: bool
+    reason: str
+    p_value: float
+    total_weight: float
+    total_loss: float
+
+    @property
+    def certified(self) -> bool:
+        return False
+
+
+Level = CertifiedLevel | InfeasibleLevel
+
+
+@dataclass(frozen=True)  # with slots it could not keep its digest, which every answer names
+class Certificate:
+    """Levels of risk, the promise they share, and what they were measured on.
+
+    Attributes:
+        risk: name of the risk: "selective", "error", "regret", or that of a user's loss.
+        delta: the probability with which the promise may fail.
+        promise: whether all levels hold at once or each alone.
+        procedure: how one question is answered.
+        method: the tests and where the policies come from, in words.
+        p_value: name of the test.
+        tested: the policies tested, and how the error was spent on them.
+        levels: by rising alpha.
+        n_problems: calibration problems, the ones that were tested.
+        n_units: exchangeable units among them: groups, and problems without a group.
+        n_rollouts: rollouts of these problems.
+        n_order_problems: other problems, on which the policies were put in order; 0 if on none.
+        smallest_certifiable_alpha: the least alpha that is certified, or, where lower, at which the
+            policy that a level tests first, which no outcome chose, would have passed: the upper
+            bound of its risk, at its share of delta. It says where to refit, and promises nothing.
+        covers: what the promise covers.
+        does_not_cover: what it does not.
+        fingerprint: what was calibrated; None if the traces do not say, and then no engine can be
+            held to it.
+        calibration_digest: digest of the traces that were tested.
+        order_digest: digest of the traces that gave the order; None if there are none.
+        created: ISO date, None if the maker did not say.
+    """
+
+    risk: str
+    delta: float
+    promise: Promise
+    procedure: Procedure
+    method: str
+    p_value: PValue
+    tested: Family
+    levels: tuple[Level, ...]
+    n_problems: int
+    n_units: int
+    n_rollouts: int
+    n_order_problems: int
+    smallest_certifiable_alpha: float
+    covers: str
+    does_not_cover: tuple[str, ...]
+    fingerprint: Fingerprint | None
+    calibration_digest: str
+    order_digest: str | None = None
+    created: str | None = None
+
+    @property
+    def servable(self) -> bool:
+        """Whether an engine can be held to it: what was calibrated is known."""
+        return self.fingerprint is not None
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content. It reveals an edit; it is no signature, and proves no author."""
+        return _digest(self._content())
+
+    @property
+    def id(self) -> str:
+        """The first 12 characters of the digest."""
+        return self.digest[:12]
+
+    def level_for(self, alpha: float) -> CertifiedLevel:
+        """The level that serves a request for risk `alpha`.
+
+        - Simultaneous: the largest certified level <= alpha. All levels hold at once, so alpha may
+          be chosen after looking.
+        - Pointwise: the largest listed level <= alpha, and none if that one failed. To fall through
+          to another would spend delta twice.
+
+        Raises:
+            CalibrationError: alpha is not in (0, 1).
+            InfeasibleAlpha: nothing is certified there.
+        """
+        require_rate("alpha", alpha)
+        listed = sorted(
+            (level for level in self.levels if level.alpha <= alpha), key=lambda level: -level.alpha
+        )
+        if self.promise is Promise.POINTWISE:
+            listed = listed[:1]
+        for level in listed:
+            if isinstance(level, CertifiedLevel):
+                return level
+        served = [level.alpha for level in self.levels if level.certified]
+        raise InfeasibleAlpha(
+            alpha,
+            reason=_why_none(listed),
+            smallest_served=min(served, default=None),
+            smallest_certifiable=self.smallest_certifiable_alpha,
+        )
+
+    def require(self, engine: Fingerprint) -> None:
+        """Refuse an engine other than the calibrated one.
+
+        Raises:
+            CertificateError: it is not servable, or the fingerprints differ; the message lists
+                each difference.
+        """
+        if self.fingerprint is None:
+            raise CertificateError(
+                f"certificate {self.id} is not servable: its traces carry no fingerprint, so "
+                "nothing says which engine it holds for; record with `rlcm collect` and fit again"
+            )
+        if differences := self.fingerprint.differences(engine):
+            raise CertificateError(
+                f"certificate {self.id} was not fitted on this engine (certificate here, engine "
+                f"there): {'; '.join(differences)}. Serve the engine it was fitted on, or collect "
+                "and fit again"
+            )
+
+    def require_traces(self, recorded: Fingerprint | None) -> None:
+        """Refuse traces that were not recorded as those it was fitted on.
+
+        Samples and vote may differ: they are re-enacted, not recorded.
+
+        Raises:
+            CertificateError: the fingerprints differ; the message lists each difference.
+        """
+        if (recorded is None) != (self.fingerprint is None):
+            carrying = "certificate" if recorded is None else "traces"
+            raise CertificateError(
+                f"only the {carrying} carries a fingerprint, so nothing says that certificate "
+                f"{self.id} and these traces are of one recording: use traces recorded alike"
+            )
+        if recorded is None or self.fingerprint is None:
+            return
+        alike = replace(recorded, samples=self.procedure.samples, vote=self.procedure.vote)
+        if differences := self.fingerprint.differences(alike):
+            raise CertificateError(
+                f"the traces were not recorded as those of certificate {self.id} (certificate "
+                f"here, traces there): {'; '.join(differences)}. Record them with the calibrated "
+                "model and settings"
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write the certificate as JSON, whole or not at all; makes its folder if need be."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a certificate that `save` wrote.
+
+        Raises:
+            CertificateError: no certificate, another version, or edited since it was written.
+        """
+        try:
+            return cls.from_json(json.loads(Path(path).read_text("utf-8")))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise CertificateError(f"{path} is not JSON ({error}): fit again") from error
+        except CertificateError as error:
+            raise CertificateError(f"{path}: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """The certificate as plain JSON values, its id and digest included."""
+        content = self._content()
+        digest = _digest(content)
+        return {**content, "id": digest[:12], "digest": digest}
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        """The certificate of `to_json`.
+
+        Raises:
+            CertificateError: no certificate, another version, or edited since it was made.
+        """
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise CertificateError(f"not a certificate: its format is not {FORMAT!r}")
+        if values.get("version") != VERSION:
+            raise CertificateError(
+                f"certificate version {values.get('version')!r} is unknown, this release reads "
+                f"{VERSION}: fit again, or use the release that wrote it"
+            )
+        content = {name: value for name, value in values.items() if name not in ("id", "digest")}
+        try:
+            digest = _digest(content)
+        except ValueError as error:  # NaN, which the reader lets pass and the writer never writes
+            raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
+        if values.get("digest") != digest or values.get("id") != digest[:12]:
+            raise CertificateError(
+                f"the content does not match its digest {values.get('digest')!r}: the certificate "
+                "was edited or damaged; restore it, or fit again"
+            )
+        for name in ("format", "version", "servable"):
+            content.pop(name, None)
+        try:
+            fingerprint = content["fingerprint"]
+            return cls(
+                **{
+                    **content,
+                    "promise": Promise(content["promise"]),
+                    "procedure": Procedure(**content["procedure"]),
+                    "p_value": PValue(content["p_value"]),
+                    "tested": Family.from_json(content["tested"]),
+                    "levels": tuple(_level_from_json(level) for level in content["levels"]),
+                    "does_not_cover": tuple(content["does_not_cover"]),
+                    "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
+                }
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
+
+    def _content(self) -> dict[str, Any]:
+        levels = [{"certified": level.certified, **asdict(level)} for level in self.levels]
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "servable": self.servable,
+            **plain,
+            "promise": str(self.promise),
+            "procedure": asdict(self.procedure),
+            "p_value": str(self.p_value),
+            "tested": self.tested.to_json(),
+            "levels": levels,
+            "does_not_cover": list(self.does_not_cover),
+            "fingerprint": self.fingerprint and self.fingerprint.to_json(),
+        }
+
+
+def _level_from_json(values: Mapping[str, Any]) -> Level:
+    figures = dict(values)
+    if not figures.pop("certified"):
+        return InfeasibleLevel(**figures)
+    return CertifiedLevel(**{**figures, "policy": ExitPolicy.from_scalars(figures["policy"])})
+
+
+def _why_none(listed: list[Level]) -> str:
+    for level in listed:
+        if isinstance(level, InfeasibleLevel):
+            return level.reason
+    return "below every level of the certificate"
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,412 @@
+"""Learn-then-Test (arXiv 2110.01052), start to finish: from recorded reasoning to a certificate."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel, Level
+from calibration.certificate.wording import covers, does_not_cover
+from calibration.errors import CalibrationError
+from calibration.simulation.losses import Losses
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.replay import Replay, replay
+from calibration.simulation.risks import SELECTIVE, Risk, risk_named
+from calibration.testing.families import Correction, Family, Grid
+from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
+from calibration.testing.learned_path import SLACK, choose
+from calibration.testing.methods import Method, family_for, split_for
+from calibration.testing.p_values import (
+    PValue,
+    fewest_problems,
+    p_value_table,
+    p_values,
+    require_rate,
+    upper_bounds,
+)
+from calibration.traces.traces import Traces
+
+Name = TypeVar("Name", bound=StrEnum)
+
+
+def certify(
+    traces: Traces,
+    *,
+    risk: str | Risk = SELECTIVE,
+    alphas: Sequence[float] = (0.05, 0.1, 0.2),
+    delta: float = 0.1,
+    promise: Promise | str = Promise.SIMULTANEOUS,
+    samples: int = 1,
+    vote: str = "confidence",
+    draws: int | None = None,
+    p_value: PValue | str = "auto",
+    method: Method | str = Method.AUTO,
+    family: Family | None = None,
+    grid: Grid | None = None,
+    order: Traces | None = None,
+    slack: float = SLACK,
+    created: str | None = None,
+) -> Certificate:
+    """Certify, for each alpha, an exit policy whose risk is at most alpha.
+
+    With probability at least 1 - delta over the draw of the problems that test, every certified
+    policy keeps its alpha on new problems drawn like them: at all levels at once (simultaneous), or
+    at each level alone (pointwise). It needs exchangeable units: problems, or groups where problems
+    share one. It covers the whole procedure of several samples, vote and abstention included. It
+    does not cover other problems, prompts or engines, nor any single question; with the p-value
+    "clt" it holds only in the limit of many problems.
+
+    Args:
+        traces: recorded full-budget rollouts of labelled problems.
+        risk: "selective", "error", "regret", or a `Risk` of your own.
+        alphas: risk levels, each in (0, 1).
+        delta: probability with which the promise may fail.
+        promise: what holds with probability 1 - delta.
+        samples: samples per question; several are re-enacted from each problem's rollouts.
+        vote: how several samples are merged, "confidence" or "majority".
+        draws: how often several samples are re-enacted per problem; by default as often as its
+            rollouts allow without using one twice.
+        p_value: the test; "auto" is exact binomial for losses of 0 or 1, else betting.
+        method: which policies are tested and in what structure (`Method`).
+        family: policies and structure of your own, fixed before looking at the labels of `traces`;
+            `method` and `grid` then do not matter, and `order` is noted as what it was learned on.
+        grid: the policies that a learned or unordered method chooses from.
+        order: labelled problems on which the policies are put in order; they test nothing. Without
+            them the method "split" puts a part of `traces` aside.
+        slack: for a risk that may abstain, tokens are saved as long as the share answered and right
+            stays within this of the best.
+        created: ISO date to note in the certificate.
+
+    Raises:
+        CalibrationError: fewer problems than any level needs, a problem with fewer rollouts than
+            samples, splits that share problems or differ in fingerprint, or an argument out of
+            range.
+    """
+    risk = risk_named(risk) if isinstance(risk, str) else risk
+    promise, method = named("promise", Promise, promise), named("method", Method, method)
+    alphas = check_alphas(alphas)
+    require_rate("delta", delta)
+    if not 0 <= slack <= 1:
+        raise CalibrationError(f"slack is {slack}: give a share of the questions, 0 to 1")
+    procedure = Procedure(samples, vote, draws)
+    level_delta = delta_per_level(delta, alphas, promise)
+    if family is None and order is None:
+        order, traces = split_for(method, traces)
+    if order is not None:
+        _check_splits(order, traces)
+    _check_size(traces, alphas, level_delta)
+    if family is None:
+        family = family_for(
+            method, risk, procedure, alphas, level_delta, slack,
+            grid=grid, order=order, like=traces,
+        )  # fmt: skip
+
+    measured = replay(traces, family.policies, risk, procedure)
+    kind = default_p_value(measured, risk)
+    if p_value != "auto":
+        kind = _chosen(named("p_value", PValue, p_value, "auto"), default=kind)
+    seed = int(traces.digest[:8], 16)
+    tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
+    fit = _Fit(
+        family, measured, tested, kind, seed, delta, level_delta,
+        slack=None if risk.answers_always else slack,
+    )  # fmt: skip
+    levels = tuple(_level(fit, level, alpha) for level, alpha in enumerate(alphas))
+    return Certificate(
+        risk=risk.name,
+        delta=delta,
+        promise=promise,
+        procedure=procedure,
+        method=_method(family, kind),
+        p_value=kind,
+        tested=family,
+        levels=levels,
+        n_problems=traces.n_problems,
+        n_units=measured.losses.n_units,
+        n_rollouts=traces.n_rollouts,
+        n_order_problems=order.n_problems if order else 0,
+        smallest_certifiable_alpha=_smallest_certifiable(fit, levels),
+        covers=covers(
+            risk, delta, promise, kind, grouped=measured.losses.n_units < traces.n_problems
+        ),
+        does_not_cover=does_not_cover(risk),
+        fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
+        calibration_digest=traces.digest,
+        order_digest=order.digest if order else None,
+        created=created,
+    )
+
+
+def default_p_value(measured: Replay, risk: Risk) -> PValue:
+    """The exact binomial where a unit is one draw of a loss of 0 or 1, else betting.
+
+    It looks at how the losses came about, not at their values: averages that happen to be 0 or 1
+    in one sample do not make a binomial.
+    """
+    one_draw = measured.n_draws == measured.losses.n_units
+    return PValue.BINOMIAL if one_draw and risk.binary else PValue.BETTING
+
+
+def _chosen(kind: PValue, default: PValue) -> PValue:
+    if kind is PValue.BINOMIAL and default is not PValue.BINOMIAL:
+        raise CalibrationError(
+            "the p-value is 'binomial', and losses are averages (several rollouts, draws or "
+            "problems per unit) or not 0 or 1: use 'betting', or record one rollout per problem"
+        )
+    return kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tested:
+    """P-values and verdicts: risk levels (L, by rising alpha) x policies (T)."""
+
+    p_LT: NDArray[np.float64]
+    certified_LT: NDArray[np.bool_]
+
+
+def certify_policies(
+    losses: Losses,
+    family: Family,
+    alphas: Sequence[float],
+    delta: float,
+    promise: Promise,
+    kind: PValue,
+    seed: int = 0,
+) -> Tested:
+    """Which policies of a family are certified at which alpha.
+
+    The probability that any certified policy has a risk above its alpha is at most delta: over all
+    levels (simultaneous), or at each level (pointwise). It holds for any dependence between the
+    policies; it does not cover a family that was chosen by the labels behind `losses`.
+
+    Args:
+        losses: of the family's policies, in its order.
+        alphas: risk levels, rising.
+        seed: shuffles the units for the betting test; take it from the data's digest.
+    """
+    _check_weights(family, len(alphas))
+    aim_LT = np.empty((len(alphas), losses.n_policies))
+    aim_LT.T[:] = [aim(family, level, alphas, delta, promise) for level in range(len(alphas))]
+    p_LT = p_value_table(losses, alphas, kind, seed, aim_LT)
+    if family.correction is Correction.GRAPH:
+        if family.weights_LT is None or family.graph is None:
+            raise CalibrationError("a family tested by a graph needs weights and edges: give both")
+        certified_LT = certify_levels(
+            p_LT, np.array(alphas), np.array(family.weights_LT), family.graph, delta, promise
+        )
+        return Tested(p_LT, certified_LT)
+    correct = bonferroni if family.correction is Correction.BONFERRONI else holm
+    if promise is Promise.SIMULTANEOUS:
+        certified_LT = correct(p_LT.ravel(), delta).reshape(p_LT.shape)
+        # A risk of at most alpha is at most every larger alpha.
+        return Tested(p_LT, np.logical_or.accumulate(certified_LT, axis=0))
+    return Tested(p_LT, np.stack([correct(p_T, delta) for p_T in p_LT]))
+
+
+def aim(
+    family: Family, level: int, alphas: Sequence[float], delta: float, promise: Promise
+) -> float:
+    """What a level's first test has of delta: the p-value at which its tests aim their power."""
+    _, share = family.first(level)
+    return share * delta_per_level(delta, alphas, promise)
+
+
+def failed_at(family: Family, tested: Tested, level: int) -> int:
+    """The policy that explains an infeasible level: the first, without an order the closest."""
+    if family.correction is Correction.GRAPH:
+        first, _ = family.first(level)
+        return first
+    return int(tested.p_LT[level].argmin())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """What the levels are written from."""
+
+    family: Family
+    measured: Replay
+    tested: Tested
+    kind: PValue
+    seed: int
+    delta: float
+    level_delta: float
+    slack: float | None
+
+
+def _level(fit: _Fit, level: int, alpha: float) -> Level:
+    losses, p_T = fit.measured.losses, fit.tested.p_LT[level]
+    certified_T = np.flatnonzero(fit.tested.certified_LT[level])
+    if not certified_T.size:
+        return _infeasible(fit, level, alpha)
+    chosen = certified_T[
+        choose(
+            fit.measured.right_T[certified_T],
+            fit.measured.tokens_T[certified_T],
+            losses.risk_T[certified_T],
+            fit.slack,
+        )
+    ]
+    # Bonferroni over the policies tested, which were fixed before: the bounds hold for all at once.
+    (upper,) = upper_bounds(
+        losses.select(np.array([chosen])), fit.delta / losses.n_policies, fit.kind, fit.seed
+    )
+    return CertifiedLevel(
+        alpha=alpha,
+        policy=fit.family.policies[chosen],
+        p_value=float(p_T[chosen]),
+        risk=float(losses.risk_T[chosen]),
+        risk_upper=float(upper),
+        total_weight=float(losses.total_weight_T[chosen]),
+        total_loss=float(losses.total_loss_T[chosen]),
+        share_answered=float(fit.measured.answered_T[chosen]),
+        share_right=float(fit.measured.right_T[chosen]),
+        expected_tokens=float(fit.measured.tokens_T[chosen]),
+        full_budget_tokens=fit.measured.full_tokens,
+    )
+
+
+def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
+    shown = failed_at(fit.family, fit.tested, level)
+    losses = fit.measured.losses.select(np.array([shown]))
+    _, share = fit.family.first(level)
+    level_delta = share * fit.level_delta
+    p_value = float(fit.tested.p_LT[level, shown])
+    weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
+    spotless = Losses(np.zeros_like(losses.loss_UT), losses.weight_UT)
+    (best,) = p_values(spotless, alpha, fit.kind, fit.seed, level_delta)
+    needed = fewest_problems(alpha, level_delta)
+    ordered = fit.family.correction is Correction.GRAPH
+    policy = "the policy tested first" if ordered else "the policy that came closest"
+    n_too_small = bool(best > level_delta or loss < alpha * weight)
+    if weight == 0:
+        # More problems can only help if answering more of them would keep the risk.
+        n_too_small = 1 - fit.measured.full_right < alpha
+        why = (
+            f"{policy} answers none of {losses.n_units} calibration problems or groups, for no "
+            "confidence reaches its thresholds"
+        )
+    elif best > level_delta and weight < needed:
+        why = (
+            f"{policy} counts {weight:.5g} of {losses.n_units} calibration problems or groups, "
+            f"with a loss of {loss:.5g}, and alpha = {alpha:g} takes at least {needed} even if "
+            "none is wrong"
+        )
+    else:
+        why = (
+            f"{policy} has a loss of {loss:.5g} in {weight:.5g}, p = {p_value:.3g} where "
+            f"{level_delta:.3g} is needed"
+        )
+    if n_too_small:
+        reason = f"n too small: {why}; record more problems"
+    else:
+        reason = f"risk too high: {why}; choose a larger alpha, or a better model or probe"
+    return InfeasibleLevel(
+        alpha=alpha,
+        n_too_small=n_too_small,
+        reason=reason,
+        p_value=p_value,
+        total_weight=weight,
+        total_loss=loss,
+    )
+
+
+def _smallest_certifiable(fit: _Fit, levels: Sequence[Level]) -> float:
+    def bound(level: int) -> float:
+        first, share = fit.family.first(level)
+        losses = fit.measured.losses.select(np.array([first]))
+        (upper,) = upper_bounds(losses, share * fit.level_delta, fit.kind, fit.seed)
+        return float(upper)
+
+    certified = [level.alpha for level in levels if level.certified]
+    return min(certified + [bound(level) for level in range(len(levels))])
+
+
+def _method(family: Family, kind: PValue) -> str:
+    test = {
+        PValue.BINOMIAL: "exact binomial tests, for `selective` given the questions answered",
+        PValue.BETTING: "betting tests (arXiv 2010.09686)",
+        PValue.HOEFFDING_BENTKUS: "Hoeffding-Bentkus tests (arXiv 2110.01052)",
+        PValue.CLT: "normal approximations (asymptotic: valid only in the limit of many problems)",
+    }[kind]
+    return f"Learn-then-Test: {test}; {family.source}"
+
+
+def named(name: str, kind: type[Name], value: str, *others: str) -> Name:
+    """The member of that name.
+
+    Args:
+        name: what to call the argument in the message.
+        others: values that are known besides.
+
+    Raises:
+        CalibrationError: there is none; the message lists those there are.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join((*others, *kind))
+        raise CalibrationError(f"{name} {value!r} is unknown: give one of {known}") from None
+
+
+def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
+    """Risk levels by rising alpha.
+
+    Raises:
+        CalibrationError: none, one twice, or one outside (0, 1).
+    """
+    levels = sorted(float(alpha) for alpha in alphas)
+    if not levels or len(set(levels)) < len(levels):
+        raise CalibrationError(f"alphas are {levels}: give at least one, none twice")
+    for alpha in levels:
+        require_rate("alpha", alpha)
+    return tuple(levels)
+
+
+def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> None:
+    needed = fewest_problems(max(alphas), level_delta)
+    if traces.n_units < needed:
+        raise CalibrationError(
+            f"{traces.n_units} problems or groups to test on, and alpha = {max(alphas):g}, tested "
+            f"at {level_delta:.3g}, takes at least {needed} even if no answer is wrong (alpha = "
+            f"{min(alphas):g}: {fewest_problems(min(alphas), level_delta)}): record more problems"
+        )
+
+
+def _check_weights(family: Family, n_levels: int) -> None:
+    """Only their numbers; what they are is checked where they are used."""
+    if family.weights_LT is None:
+        return
+    lengths = [len(weights_T) for weights_T in family.weights_LT]
+    if lengths != [len(family.policies)] * n_levels:
+        raise CalibrationError(
+            f"the family has rows of {lengths} weights for {n_levels} alphas and "
+            f"{len(family.policies)} policies: give a row per alpha, by rising alpha, and in it a "
+            "weight per policy"
+        )
+
+
+def _check_splits(order: Traces, calibration: Traces) -> None:
+    here, there = calibration.fingerprint, order.fingerprint
+    if (here is None) != (there is None):
+        raise CalibrationError(
+            "one split carries a fingerprint and the other does not, so nothing says that they "
+            "were recorded alike: record both with `rlcm collect`"
+        )
+    if here and there and (differences := here.differences(there)):
+        raise CalibrationError(
+            "the splits were recorded under different fingerprints (calibration here, order "
+            f"there): {'; '.join(differences)}. Record both with the same model and settings"
+        )
+    if shared := sorted(_names(order) & _names(calibration)):
+        raise CalibrationError(
+            f"{len(shared)} problems or groups are in both splits, {shared[0]!r} among them: the "
+            "problems that put the policies in order must not test them; split with Traces.split"
+        )
+
+
+def _names(traces: Traces) -> set[str]:
+    """Of units, and of problems even where they are in a group: the other split may not say so."""
+    return {*traces.units, *(f"problem {problem_id}" for problem_id in traces.problem_ids)}

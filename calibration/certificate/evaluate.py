@@ -1,0 +1,218 @@
+"""What a certificate's policies do on recorded problems, with error bars."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel
+from calibration.errors import CalibrationError
+from calibration.policy.exit_rule import ExitPolicy, ExitReason
+from calibration.policy.exit_search import find_exits
+from calibration.simulation.losses import Losses
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import RISKS, SELECTIVE, Risk, risk_named
+from calibration.testing.p_values import clopper_pearson_upper
+from calibration.traces.traces import Traces
+
+CONFIDENCE = 0.95
+"""Coverage of the intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One policy on recorded problems, in plain numbers.
+
+    On problems used nowhere before these are honest estimates; on those that chose the policy they
+    are optimistic. Shares and means weigh each unit (problem or group) the same.
+
+    Attributes:
+        n_units: exchangeable units.
+        n_draws: questions re-enacted, all draws of all problems.
+        realised_risk: None if nothing was answered.
+        risk_interval: 95 % interval of it: Clopper-Pearson for losses of 0 or 1; else normal, which
+            is approximate, and too narrow for few units.
+        answered_share: questions answered.
+        right_share: questions answered and right.
+        tokens: reasoning and answer tokens per question, all samples together.
+        full_budget_tokens: the same without early exits.
+        exits: rollouts by the reason they stopped.
+    """
+
+    n_units: int
+    n_draws: int
+    realised_risk: float | None
+    risk_interval: tuple[float, float] | None
+    answered_share: float
+    right_share: float
+    tokens: float
+    full_budget_tokens: float
+    exits: dict[ExitReason, int]
+
+    @property
+    def tokens_share(self) -> float:
+        """Tokens, as a share of the full budget's."""
+        return self.tokens / self.full_budget_tokens
+
+
+def evaluate(
+    policies: Sequence[ExitPolicy],
+    traces: Traces,
+    risk: Risk = SELECTIVE,
+    procedure: Procedure | None = None,
+) -> list[Evaluation]:
+    """What each policy does on recorded problems.
+
+    Raises:
+        CalibrationError: a policy does not fit the risk, or a problem has too few rollouts.
+    """
+    procedure = procedure or Procedure()
+    measured = replay(traces, policies, risk, procedure)
+    exits_T = _exits(traces, policies)
+    intervals_T = _intervals(measured.losses)
+    return [
+        Evaluation(
+            n_units=measured.losses.n_units,
+            n_draws=measured.n_draws,
+            realised_risk=float(measured.losses.risk_T[t]) if interval else None,
+            risk_interval=interval,
+            answered_share=float(measured.answered_T[t]),
+            right_share=float(measured.right_T[t]),
+            tokens=float(measured.tokens_T[t]),
+            full_budget_tokens=measured.full_tokens,
+            exits=exits,
+        )
+        for t, (interval, exits) in enumerate(zip(intervals_T, exits_T, strict=True))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelReplay:
+    """A level of a certificate on other traces; without figures where nothing is certified."""
+
+    alpha: float
+    evaluation: Evaluation | None
+    reason: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Flat, with null for what an infeasible level has not."""
+        names = [
+            *("realised_risk", "risk_interval", "tokens_share", "answered_share", "right_share"),
+            *("tokens", "full_budget_tokens", "exits", "n_units", "n_draws"),
+        ]
+        figures = asdict(self.evaluation) if self.evaluation else {}
+        if self.evaluation:
+            figures["tokens_share"] = self.evaluation.tokens_share
+        return {
+            "alpha": self.alpha,
+            "certified": self.evaluation is not None,
+            "reason": self.reason,
+            **{name: figures.get(name) for name in names},
+        }
+
+    def in_words(self) -> str:
+        """One line."""
+        if self.evaluation is None:
+            return f"alpha {self.alpha:g}: not certified. {self.reason}"
+        found = self.evaluation
+        if found.realised_risk is None or found.risk_interval is None:
+            risk = "nothing was answered"
+        else:
+            low, high = found.risk_interval
+            risk = f"realised risk {found.realised_risk:.3f} (95 %: {low:.3f} to {high:.3f})"
+        exits = ", ".join(f"{count} {reason}" for reason, count in found.exits.items())
+        return (
+            f"alpha {self.alpha:g}: {risk}; {found.answered_share:.0%} answered, "
+            f"{found.right_share:.0%} answered and right; {found.tokens:.0f} tokens, "
+            f"{1 - found.tokens_share:.0%} saved; exits: {exits}"
+        )
+
+
+def replay_certificate(
+    certificate: Certificate, traces: Traces, risk: str | Risk | None = None
+) -> list[LevelReplay]:
+    """What each level's policy does on traces of the same recording.
+
+    Args:
+        certificate: its policies and its procedure.
+        traces: other problems, for honest figures.
+        risk: needed if the certificate bounds a loss of your own.
+
+    Raises:
+        CertificateError: the traces were recorded under another fingerprint.
+        CalibrationError: a problem has too few rollouts, or the risk is unknown.
+    """
+    certificate.require_traces(traces.fingerprint)
+    risk = resolve_risk(certificate, risk)
+    certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    policies = [level.policy for level in certified]
+    found = iter(evaluate(policies, traces, risk, certificate.procedure) if policies else ())
+    return [
+        LevelReplay(level.alpha, None, level.reason)
+        if isinstance(level, InfeasibleLevel)
+        else LevelReplay(level.alpha, next(found), None)
+        for level in certificate.levels
+    ]
+
+
+def resolve_risk(certificate: Certificate, risk: str | Risk | None) -> Risk:
+    """The risk that a certificate bounds.
+
+    Raises:
+        CalibrationError: it is a loss of the user's own and not given, or another one is given.
+    """
+    if risk is None and certificate.risk not in RISKS:
+        raise CalibrationError(
+            f"certificate {certificate.id} bounds a loss of its maker's own, "
+            f"{certificate.risk!r}: give that loss (Risk.custom, --loss module:function)"
+        )
+    if not isinstance(risk, Risk):
+        risk = risk_named(risk or certificate.risk)
+    if risk.name != certificate.risk:
+        raise CalibrationError(
+            f"certificate {certificate.id} bounds {certificate.risk!r}, not {risk.name!r}: "
+            "give the loss it was fitted with"
+        )
+    return risk
+
+
+def _exits(traces: Traces, policies: Sequence[ExitPolicy]) -> list[dict[ExitReason, int]]:
+    exits = find_exits(policies, traces.tokens_RC, traces.confidence_RC, traces.final_R)
+    natural_RT = exits.ended_RT & traces.natural_R[:, None]
+    counts_T = zip(
+        exits.high_RT.sum(axis=0),
+        exits.low_RT.sum(axis=0),
+        natural_RT.sum(axis=0),
+        (exits.ended_RT & ~natural_RT).sum(axis=0),
+        strict=True,
+    )
+    return [dict(zip(ExitReason, map(int, counts), strict=True)) for counts in counts_T]
+
+
+def _intervals(losses: Losses) -> list[tuple[float, float] | None]:
+    weight_T, loss_T = losses.total_weight_T, losses.total_loss_T
+    if losses.binary:
+        tail = (1 - CONFIDENCE) / 2
+        upper_T = clopper_pearson_upper(loss_T, weight_T, tail)
+        lower_T = 1 - clopper_pearson_upper(weight_T - loss_T, weight_T, tail)
+    else:
+        half_T = stats.norm.ppf((1 + CONFIDENCE) / 2) * _standard_errors(losses)
+        lower_T = np.maximum(losses.risk_T - half_T, 0.0)
+        upper_T = np.minimum(losses.risk_T + half_T, 1.0)
+    return [
+        (float(lower), float(upper)) if weight > 0 else None
+        for lower, upper, weight in zip(lower_T, upper_T, weight_T, strict=True)
+    ]
+
+
+def _standard_errors(losses: Losses) -> NDArray[np.float64]:
+    """Of the empirical risk, a ratio of means, by the delta method."""
+    residual_UT = losses.loss_UT - losses.risk_T * losses.weight_UT
+    n = losses.n_units
+    spread_T = residual_UT.std(axis=0, ddof=1) if n > 1 else np.ones(losses.n_policies)
+    mean_weight_T = np.maximum(losses.total_weight_T / n, np.finfo(np.float64).tiny)
+    return np.asarray(spread_T / np.sqrt(n) / mean_weight_T, dtype=np.float64)

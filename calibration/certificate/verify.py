@@ -1,0 +1,286 @@
+"""A certificate, recomputed from its traces one question at a time.
+
+The exits are those of `step`, one checkpoint after the other, and the votes those of
+`confidence_vote`, one question after the other, as in serving; nothing of the vectorised replay
+that fitted the certificate is used for a figure. Only the family-wise verdicts, for which all
+policies tested are needed, are repeated by the fitting code.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
+from calibration.certificate.certify import Tested, aim, certify_policies, failed_at
+from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.wording import covers, does_not_cover
+from calibration.policy.exit_rule import (
+    FULL_BUDGET,
+    INITIAL_STATE,
+    ExitPolicy,
+    ExitReason,
+    answers_at_end,
+    step,
+)
+from calibration.policy.voting import NO_ANSWER, confidence_vote, is_answered, majority_vote
+from calibration.simulation.losses import Losses
+from calibration.simulation.procedure import Draws, Procedure, enact
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import Outcomes, Risk
+from calibration.testing.families import Family
+from calibration.testing.methods import parts_of
+from calibration.testing.p_values import PValue, p_values, upper_bounds
+from calibration.traces.traces import Traces
+
+TOLERANCE = 1e-9
+"""By how much a figure may differ, relative to its size, before it is called different."""
+BETTING_TOLERANCE = 1e-2
+"""The same for what betting tests give: their bets come from tables, where the last bit
+of a processor's logarithm can choose the neighbouring entry."""
+
+
+def verify(
+    certificate: Certificate,
+    traces: Traces,
+    order: Traces | None = None,
+    risk: str | Risk | None = None,
+) -> list[str]:
+    """What differs between a certificate and what its traces give; [] if nothing does.
+
+    Args:
+        certificate: as loaded; its digest has been checked by then.
+        traces: those it was fitted on: the ones that tested, or the whole of which a part was put
+            aside for the order.
+        order: those that gave the order, if they were separate.
+        risk: needed if the certificate bounds a loss of your own.
+
+    Raises:
+        CertificateError: the traces are not of the certificate's recording.
+        CalibrationError: the loss is missing, or a problem has too few rollouts.
+    """
+    certificate.require_traces(traces.fingerprint)
+    risk = resolve_risk(certificate, risk)
+    if order is None and certificate.n_order_problems:
+        order, traces = parts_of(traces, certificate.calibration_digest) or (None, traces)
+    return list(_differences(certificate, traces, order, risk))
+
+
+def _differences(
+    certificate: Certificate, traces: Traces, order: Traces | None, risk: Risk
+) -> Iterator[str]:
+    yield from _compare("calibration_digest", certificate.calibration_digest, traces.digest)
+    if order is not None:
+        yield from _compare("order_digest", certificate.order_digest, order.digest)
+        yield from _compare("n_order_problems", certificate.n_order_problems, order.n_problems)
+    yield from _compare("n_problems", certificate.n_problems, traces.n_problems)
+    yield from _compare("n_units", certificate.n_units, traces.n_units)
+    yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
+    seed = int(traces.digest[:8], 16)
+    tested = _tested_again(certificate, traces, risk, seed)
+    recount = _Recount(certificate, traces, risk, tested, seed)
+    yield from _compare("covers", certificate.covers, recount.covers)
+    yield from _compare("does_not_cover", certificate.does_not_cover, does_not_cover(risk))
+    for number, level in enumerate(certificate.levels):
+        here = asdict(level)
+        for name, there in recount.figures(number, level).items():
+            loose = name in ("p_value", "risk_upper")
+            yield from recount.compare(f"alpha {level.alpha:g}: {name}", here[name], there, loose)
+    yield from recount.compare(
+        "smallest_certifiable_alpha",
+        certificate.smallest_certifiable_alpha,
+        recount.smallest_certifiable_alpha,
+        loose=True,
+    )
+    for number, level in enumerate(certificate.levels):
+        if verdict := _verdict(level, certificate.tested, tested.certified_LT[number]):
+            yield f"alpha {level.alpha:g}: {verdict}"
+
+
+class _Recount:
+    """The figures of a certificate, from its traces."""
+
+    def __init__(
+        self, certificate: Certificate, traces: Traces, risk: Risk, tested: Tested, seed: int
+    ) -> None:
+        self._certificate, self._traces, self._risk = certificate, traces, risk
+        self._tested, self._seed = tested, seed
+        self._draws = enact(traces, certificate.procedure)
+        self._walked: dict[ExitPolicy, Outcomes] = {}
+
+    @property
+    def covers(self) -> str:
+        made, traces = self._certificate, self._traces
+        grouped = traces.n_units < traces.n_problems
+        return covers(self._risk, made.delta, made.promise, made.p_value, grouped=grouped)
+
+    def figures(self, number: int, level: Level) -> dict[str, float]:
+        """What a level says in numbers."""
+        policies = self._certificate.tested.policies
+        if isinstance(level, CertifiedLevel):
+            policy = level.policy
+        else:
+            policy = policies[failed_at(self._certificate.tested, self._tested, number)]
+        outcomes = self._outcomes(policy)
+        losses = _losses(self._risk, outcomes, self._traces, self._draws)
+        (p_value,) = p_values(
+            losses, level.alpha, self._certificate.p_value, self._seed, self._aim(number)
+        )
+        figures = {
+            "p_value": float(p_value),
+            "total_weight": float(losses.total_weight_T[0]),
+            "total_loss": float(losses.total_loss_T[0]),
+        }
+        if not isinstance(level, CertifiedLevel):
+            return figures
+        level_delta = self._certificate.delta / len(policies)
+        return figures | {
+            "risk": float(losses.risk_T[0]),
+            "risk_upper": self._bound(losses, level_delta),
+            "share_answered": self._mean(outcomes.answered_DT[:, 0]),
+            "share_right": self._mean(outcomes.correct_DT[:, 0]),
+            "expected_tokens": self._mean(outcomes.tokens_DT[:, 0]),
+            "full_budget_tokens": self._mean(outcomes.full_tokens_D),
+        }
+
+    @property
+    def smallest_certifiable_alpha(self) -> float:
+        levels = self._certificate.levels
+        certified = [level.alpha for level in levels if level.certified]
+        return min(certified + [self._first_bound(number) for number in range(len(levels))])
+
+    def compare(self, name: str, here: object, there: object, loose: bool) -> Iterator[str]:
+        """A loose figure is one that a betting test gives."""
+        betting = loose and self._certificate.p_value is PValue.BETTING
+        yield from _compare(name, here, there, BETTING_TOLERANCE if betting else TOLERANCE)
+
+    def _first_bound(self, number: int) -> float:
+        first, _ = self._certificate.tested.first(number)
+        outcomes = self._outcomes(self._certificate.tested.policies[first])
+        losses = _losses(self._risk, outcomes, self._traces, self._draws)
+        return self._bound(losses, self._aim(number))
+
+    def _aim(self, number: int) -> float:
+        made = self._certificate
+        alphas = [level.alpha for level in made.levels]
+        return aim(made.tested, number, alphas, made.delta, made.promise)
+
+    def _outcomes(self, policy: ExitPolicy) -> Outcomes:
+        """Of a policy that several levels may share: walked once."""
+        if policy not in self._walked:
+            procedure = self._certificate.procedure
+            self._walked[policy] = _walk(self._traces, self._draws, policy, procedure)
+        return self._walked[policy]
+
+    def _bound(self, losses: Losses, level_delta: float) -> float:
+        (bound,) = upper_bounds(losses, level_delta, self._certificate.p_value, self._seed)
+        return float(bound)
+
+    def _mean(self, values_D: NDArray[Any]) -> float:
+        return float(_unit_means(values_D, self._traces, self._draws).mean())
+
+
+def _tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: int) -> Tested:
+    family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
+    losses = replay(traces, family.policies, risk, certificate.procedure).losses
+    return certify_policies(
+        losses, family, alphas, certificate.delta, certificate.promise, certificate.p_value, seed
+    )
+
+
+def _verdict(level: Level, family: Family, certified_T: NDArray[np.bool_]) -> str | None:
+    certified = {family.policies[t] for t in np.flatnonzero(certified_T)}
+    if not isinstance(level, CertifiedLevel):
+        return f"infeasible here, {len(certified)} policies pass" if certified else None
+    return None if level.policy in certified else "its policy does not pass the tests"
+
+
+def _walk(traces: Traces, draws: Draws, policy: ExitPolicy, procedure: Procedure) -> Outcomes:
+    """One draw after the other, one sample after the other, one checkpoint after the other."""
+    under = [_Question(traces, rows.tolist(), policy, procedure) for rows in draws.rollout_DN]
+    unread = replace(traces, confidence_tokens_RC=None)
+    full = [_Question(unread, rows.tolist(), FULL_BUDGET, procedure) for rows in draws.rollout_DN]
+    return Outcomes(
+        answered_DT=np.array([[question.answered] for question in under]),
+        correct_DT=np.array([[question.correct] for question in under]),
+        tokens_DT=np.array([[question.tokens] for question in under]),
+        confidence_DT=np.array([[question.confidence] for question in under]),
+        full_correct_D=np.array([question.correct for question in full]),
+        full_tokens_D=np.array([question.tokens for question in full]),
+    )
+
+
+class _Question:
+    """One question, answered from recorded rollouts under one policy."""
+
+    def __init__(
+        self, traces: Traces, rows: list[int], policy: ExitPolicy, procedure: Procedure
+    ) -> None:
+        samples = [_sample(traces, row, policy) for row in rows]
+        self.tokens = sum(tokens for _, tokens, _, _ in samples)
+        classes = [answer_class for answer_class, _, _, _ in samples]
+        weights = [confidence for _, _, confidence, _ in samples]
+        if procedure.vote == "majority":
+            vote = majority_vote(classes)
+        else:
+            vote = confidence_vote(classes, weights)
+        self.answered = bool(
+            is_answered(len(rows), vote.winner is not None, vote.share, policy.lambda_vote)
+        )
+        self.confidence = weights[0] if len(rows) == 1 else vote.share
+        winners = [right for answer_class, _, _, right in samples if answer_class == vote.winner]
+        self.correct = self.answered and winners[0]
+
+
+def _sample(traces: Traces, row: int, policy: ExitPolicy) -> tuple[int, int, float, bool]:
+    """Answer class, tokens, confidence and verdict of one rollout under one policy."""
+    end, state, exit_ = int(traces.final_R[row]), INITIAL_STATE, None
+    column = end
+    for checkpoint in range(end):
+        tokens = int(traces.tokens_RC[row, checkpoint])
+        confidence = float(traces.confidence_RC[row, checkpoint])
+        state, exit_ = step(policy, state, tokens, confidence)
+        if exit_ is not None:
+            column = checkpoint
+            break
+    confidence = float(traces.confidence_RC[row, column])
+    if exit_ is None:
+        answers = answers_at_end(policy, state, confidence)
+    else:
+        answers = exit_ is ExitReason.HIGH or policy.answer_on_low
+    answer_class = int(traces.answer_class_RC[row, column]) if answers else NO_ANSWER
+    tokens = int(traces.tokens_RC[row, column])
+    if answers or (exit_ is None and traces.natural_R[row]):
+        tokens += int(traces.answer_tokens_RC[row, column])
+    if traces.confidence_tokens_RC is not None:
+        tokens += sum(traces.confidence_tokens_RC[row, : column + 1].tolist())
+    return answer_class, tokens, confidence, bool(traces.correct_RC[row, column])
+
+
+def _losses(risk: Risk, outcomes: Outcomes, traces: Traces, draws: Draws) -> Losses:
+    loss_DT, weight_DT = risk.loss(outcomes)
+    loss_UT = _unit_means(np.asarray(loss_DT, dtype=np.float64)[:, 0], traces, draws)[:, None]
+    if weight_DT is None:
+        return Losses.unweighted(loss_UT)
+    weight_D = np.asarray(weight_DT, dtype=np.float64)[:, 0]
+    return Losses(loss_UT, _unit_means(weight_D, traces, draws)[:, None])
+
+
+def _unit_means(values_D: NDArray[Any], traces: Traces, draws: Draws) -> NDArray[np.float64]:
+    """Draws average into problems, problems into units, units by name."""
+    mean_P = np.bincount(draws.problem_D, values_D) / np.bincount(draws.problem_D)
+    of_unit: dict[str, list[float]] = {}
+    for unit, mean in zip(traces.units, mean_P.tolist(), strict=True):
+        of_unit.setdefault(unit, []).append(mean)
+    return np.array([np.mean(of_unit[unit]) for unit in sorted(of_unit)])
+
+
+def _compare(name: str, here: object, there: object, tolerance: float = TOLERANCE) -> Iterator[str]:
+    if isinstance(here, float) and isinstance(there, float):
+        if abs(here - there) <= tolerance * max(abs(here), abs(there)):
+            return
+    elif here == there:
+        return
+    yield f"{name} is {here!r} in the certificate, {there!r} from the traces"

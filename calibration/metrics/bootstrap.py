@@ -1,0 +1,231 @@
+"""Intervals by resampling problems, and differences of two runs on the same problems.
+
+A resample draws as many exchangeable units as there are, with replacement: a unit is a problem with
+all its rollouts, or a group of problems. The interval lies between the 2.5 % and the 97.5 %
+quantile of the figure over the resamples; of a calibration error, whose resamples are biased, it is
+that of `calibration.metrics.gap_intervals`.
+
+It covers what other problems of the same kind, and other rollouts of them, would have changed. It
+does not cover what all problems have in common: a grader's mistakes, a leaked benchmark, problems
+of another kind. It is an approximation that needs some tens of units; where all of them are alike,
+as where every rollout is right, it has no width, and other problems may still differ.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibration.errors import CalibrationError
+from calibration.metrics import N_BINS
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.gap_intervals import ERRORS, Noise
+from calibration.metrics.resampling import RESAMPLES, TAILS, THREADS, percentile_estimate, resampled
+from calibration.metrics.scores import Scored
+from calibration.metrics.weighted_metrics import METRICS, WeightedMetrics
+
+
+def estimate_metrics(
+    scored: Scored,
+    names: Sequence[str] = METRICS,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    n_bins: int = N_BINS,
+    threads: int = THREADS,
+) -> dict[str, Estimate]:
+    """Metrics with their intervals.
+
+    A metric that is undefined (`auroc` where all rollouts are right) has the value None, and one
+    that is undefined in some resamples an interval over the others. A single unit gives no
+    intervals.
+
+    Args:
+        scored: the rollouts.
+        names: of METRICS, in the order wanted.
+        resamples: number of them; two calls with the same seed and units draw the same ones.
+        seed: of the draws.
+        n_bins: of the calibration errors.
+        threads: to work on; the result does not depend on it.
+
+    Raises:
+        CalibrationError: an unknown name, no bins, or no resamples.
+    """
+    run = _Resampled.of(scored, names, n_bins, resamples, seed, threads)
+    return {name: run.estimate(name) for name in names}
+
+
+def metric_replicates(
+    scored: Scored,
+    names: Sequence[str] = METRICS,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    n_bins: int = N_BINS,
+    threads: int = THREADS,
+) -> dict[str, NDArray[np.float64]]:
+    """The metrics in each resample (T), NaN where one is undefined; as `estimate_metrics`."""
+    run = _Resampled.of(scored, names, n_bins, resamples, seed, threads)
+    return {name: _values(name, run.figures[name])[1:] for name in names}
+
+
+def estimate_difference(
+    one: Scored,
+    other: Scored,
+    names: Sequence[str] = METRICS,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    n_bins: int = N_BINS,
+    threads: int = THREADS,
+) -> dict[str, Estimate]:
+    """Metrics of `other` minus those of `one`, both on the same problems, with paired intervals.
+
+    Every resample draws the same units for both, so that what makes a problem hard for both drops
+    out. Problem p of the one must be problem p of the other; their rollouts may differ in number.
+
+    An interval that excludes 0 says that the two differ on problems like these. Of many
+    comparisons some exclude 0 by chance, one in twenty of those where there is nothing to find.
+
+    Args:
+        one: rollouts of the first run.
+        other: rollouts of the second.
+        names: as for `estimate_metrics`.
+        resamples: as there.
+        seed: as there.
+        n_bins: as there.
+        threads: as there.
+
+    Raises:
+        CalibrationError: other problems or groups; and as `estimate_metrics`.
+    """
+    if one.n_problems != other.n_problems or not np.array_equal(one.units_P, other.units_P):
+        raise CalibrationError(
+            f"{one.n_problems} problems in {one.n_units} units and {other.n_problems} in "
+            f"{other.n_units}: a paired difference is of the same problems, so select those that "
+            "both have, in the same order"
+        )
+    first, second = (
+        _Resampled.of(run, names, n_bins, resamples, seed, threads) for run in (one, other)
+    )
+    return {name: second.minus(first, name) for name in names}
+
+
+def mean_over_problems(
+    value_P: ArrayLike,
+    *,
+    unit_P: NDArray[np.integer[Any]] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Estimate:
+    """A plain mean over problems, with its interval.
+
+    Args:
+        value_P: a figure of each problem, as its tokens per rollout.
+        unit_P: exchangeable unit of each problem, numbered from 0; None if each stands alone.
+        resamples: as for `estimate_metrics`.
+        seed: as there.
+
+    Raises:
+        CalibrationError: no problems, a value that is not finite, or not one unit per problem.
+    """
+    value_P = np.asarray(value_P, dtype=np.float64)
+    (mean,) = ratios_over_problems(
+        value_P[:, None], np.ones(value_P.shape), unit_P=unit_P, resamples=resamples, seed=seed
+    )
+    return mean
+
+
+def ratios_over_problems(
+    above_PC: ArrayLike,
+    below_P: ArrayLike,
+    *,
+    unit_P: NDArray[np.integer[Any]] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    threads: int = THREADS,
+) -> tuple[Estimate, ...]:
+    """Sums over problems divided by another sum over them, with intervals; several at once (C).
+
+    Markers per rollout, for instance: `above_PC` how often each was written in all rollouts of a
+    problem, `below_P` how many rollouts that were. Undefined where the sum below is 0.
+
+    Args:
+        above_PC: figures of each problem.
+        below_P: what all of them are divided by.
+        unit_P: as for `mean_over_problems`.
+        resamples: as there.
+        seed: as there.
+        threads: to work on; the result does not depend on it.
+
+    Raises:
+        CalibrationError: as `mean_over_problems`.
+    """
+    above_PC, below_P = np.asarray(above_PC, np.float64), np.asarray(below_P, np.float64)
+    n_problems = below_P.size
+    unit_P = np.arange(n_problems) if unit_P is None else unit_P
+    if n_problems == 0 or above_PC.shape[:1] != below_P.shape or unit_P.shape != below_P.shape:
+        raise CalibrationError(
+            f"figures {above_PC.shape} over {below_P.shape} in units {unit_P.shape}: give one row, "
+            "one divisor and one unit per problem, and at least one problem"
+        )
+    if not (np.isfinite(above_PC).all() and np.isfinite(below_P).all()):
+        raise CalibrationError("a figure of a problem is nan or infinite: leave that problem out")
+    n_units = int(unit_P.max()) + 1
+    sums_UC = np.zeros((n_units, above_PC.shape[1] + 1))
+    np.add.at(sums_UC, unit_P, np.column_stack([above_PC, below_P]))
+
+    def ratios(weight_TU: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        sums_TC = weight_TU.astype(np.float64) @ sums_UC
+        above_TC, below_T1 = sums_TC[:, :-1], sums_TC[:, -1:]
+        ratio_TC = np.full(above_TC.shape, np.nan)
+        np.divide(above_TC, below_T1, out=ratio_TC, where=below_T1 != 0)
+        return {"ratio": ratio_TC}
+
+    ratio_TC = resampled(ratios, n_units, resamples, seed, threads)["ratio"]
+    return tuple(percentile_estimate(ratio_T, n_units) for ratio_T in ratio_TC.T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Resampled:
+    """Figures of one set of rollouts: as it is, and then in each resample, along the first axis."""
+
+    n_units: int
+    figures: dict[str, NDArray[np.float64]]
+
+    @classmethod
+    def of(
+        cls,
+        scored: Scored,
+        names: Sequence[str],
+        n_bins: int,
+        resamples: int,
+        seed: int,
+        threads: int,
+    ) -> Self:
+        metrics = WeightedMetrics(scored, names, n_bins)
+        return cls(
+            scored.n_units,
+            resampled(metrics.figures, scored.n_units, resamples, seed, threads),
+        )
+
+    def estimate(self, name: str) -> Estimate:
+        if name in ERRORS and self.n_units > 1:
+            return self._noise(name).estimate(TAILS)
+        return percentile_estimate(_values(name, self.figures[name]), self.n_units)
+
+    def minus(self, other: Self, name: str) -> Estimate:
+        if name in ERRORS and self.n_units > 1:
+            return self._noise(name).minus(other._noise(name), TAILS)
+        mine, theirs = (_values(name, run.figures[name]) for run in (self, other))
+        return percentile_estimate(mine - theirs, self.n_units)
+
+    def _noise(self, name: str) -> Noise:
+        return Noise.of(name, self.figures[name][0], self.figures[name][1:])
+
+
+def _values(name: str, figure_T: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A metric from its figures, which `WeightedMetrics` says what they are."""
+    return ERRORS[name](figure_T) if name in ERRORS else figure_T

@@ -1,0 +1,73 @@
+"""Resamples of exchangeable units, and figures of each of them."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.errors import CalibrationError
+from calibration.metrics.estimates import Estimate
+
+RESAMPLES = 1000
+THREADS = 2
+"""Blocks of resamples at the same time; what is computed does not depend on it."""
+
+TAILS = (0.025, 0.975)
+"""Quantiles that an interval of 95 % lies between."""
+
+_BLOCK = 16
+"""Resamples computed at a time."""
+
+
+def draw(n_units: int, seed: int, number: int) -> NDArray[np.int64]:
+    """How often each unit is in the resample of this number, which has a generator of its own."""
+    drawn = np.random.default_rng((seed, number)).integers(0, n_units, n_units)
+    return np.bincount(drawn, minlength=n_units)
+
+
+def resampled(
+    figures_of: Callable[[NDArray[np.int64]], dict[str, NDArray[np.float64]]],
+    n_units: int,
+    resamples: int,
+    seed: int,
+    threads: int,
+) -> dict[str, NDArray[np.float64]]:
+    """Figures with every unit drawn once, and then those of each resample, by name.
+
+    Args:
+        figures_of: from how often each unit was drawn, (T, U), to arrays with T entries.
+        n_units: number of units.
+        resamples: number of resamples.
+        seed: of the draws.
+        threads: to work on.
+
+    Raises:
+        CalibrationError: no resamples.
+    """
+    if resamples < 1:
+        raise CalibrationError(f"resamples is {resamples}: give 1 or more")
+
+    def block(numbers: range) -> dict[str, NDArray[np.float64]]:
+        return figures_of(np.stack([draw(n_units, seed, number) for number in numbers]))
+
+    starts = range(0, resamples, _BLOCK)
+    blocks = [range(start, min(start + _BLOCK, resamples)) for start in starts]
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [figures_of(np.ones((1, n_units), dtype=np.int64)), *pool.map(block, blocks)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def percentile_estimate(value_T: NDArray[np.float64], n_units: int) -> Estimate:
+    """A value, the first, with the interval of those in the resamples behind it.
+
+    It is None where it is undefined (NaN), resamples in which it is undefined are left out, and a
+    single unit gives no interval.
+    """
+    if np.isnan(value_T[0]):
+        return Estimate(None)
+    value, defined_T = float(value_T[0]), value_T[1:][~np.isnan(value_T[1:])]
+    if n_units == 1 or defined_T.size == 0:
+        return Estimate(value)
+    low, high = np.quantile(defined_T, TAILS).tolist()
+    return Estimate(value, low, high)

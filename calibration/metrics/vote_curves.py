@@ -1,0 +1,268 @@
+"""One answer out of n rollouts, for one n after another (RLCM §5.2, App. F)."""
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.errors import CalibrationError
+from calibration.metrics.bootstrap import ratios_over_problems
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.resampling import RESAMPLES, THREADS
+from calibration.metrics.scores import Scored
+from calibration.policy.voting import NO_ANSWER, WEIGHT_UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCurves:
+    """Shares of questions answered right with n rollouts, one entry per n.
+
+    Attributes:
+        n: how many rollouts take part.
+        pass_at_1: the expected accuracy of one of them; the same for every n.
+        majority: the most frequent answer.
+        confidence: the answer with the highest total confidence.
+        oracle: whether any of them is right (pass@n): what no vote can exceed.
+    """
+
+    n: tuple[int, ...]
+    pass_at_1: tuple[Estimate, ...]
+    majority: tuple[Estimate, ...]
+    confidence: tuple[Estimate, ...]
+    oracle: tuple[Estimate, ...]
+
+
+_SETS = 1 << 17
+"""Sets of n rollouts that are voted on if nothing else is said, of all problems together."""
+
+_CELLS = 1 << 18
+"""Tallies kept at a time, for a processor's cache."""
+
+
+def vote_curves(
+    scored: Scored,
+    n: Sequence[int],
+    *,
+    draws: int | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    threads: int = THREADS,
+) -> VoteCurves:
+    """What votes of n rollouts get right, averaged over problems and over sets of n, by n.
+
+    A tie is broken at random among the answers that lead: what counts is the expected credit, so
+    that no dice are thrown. Nobody's vote goes to a rollout without an answer; if no rollout has
+    one, the question counts as wrong. An answer class that holds right and wrong rollouts, where a
+    grader contradicts itself, is right to the degree of its share. Confidences are rounded to
+    multiples of 2**-40, as in `calibration.policy.voting`.
+
+    `pass_at_1` and `oracle` are exact averages over all sets of n. The votes are averaged over
+    some: a problem's rollouts are shuffled into a ring, of which each n neighbours are a set, so
+    that every rollout takes part equally often. With n = 1 and with all rollouts that is exact too.
+    The intervals are of the problems, as in `calibration.metrics.bootstrap`, and do not cover what
+    other sets would have changed.
+
+    Args:
+        scored: the rollouts.
+        n: how many take part, each from 1 to the fewest rollouts of any problem.
+        draws: sets of each problem for each n, rounded up to whole rings; None for one ring, or as
+            many as make some 100,000 sets of all problems together.
+        seed: of rings and resamples.
+        resamples: number of them.
+        threads: to work on; the result does not depend on it.
+
+    Raises:
+        CalibrationError: n is empty or out of range, or no draws or resamples.
+    """
+    n_rollouts_P, n_right_P = scored.rollouts_P, scored.right_P
+    fewest, n = int(n_rollouts_P.min()), tuple(n)
+    if not n or not 1 <= min(n) <= max(n) <= fewest:
+        raise CalibrationError(
+            f"n is {list(n)} and a problem has {fewest} rollouts: give numbers from 1 to that"
+        )
+    if draws is not None and draws < 1:
+        raise CalibrationError(f"draws is {draws}: give 1 or more")
+    draws = _SETS // scored.n_problems if draws is None else draws
+    ballots = _Ballots.of(scored)
+    curves = [
+        np.repeat((n_right_P / n_rollouts_P)[:, None], len(n), axis=1),
+        *_vote_credits(ballots, n, draws, seed, threads),
+        np.column_stack([pass_at_k(n_rollouts_P, n_right_P, k) for k in n]),
+    ]
+    found = ratios_over_problems(
+        np.hstack(curves),
+        np.ones(scored.n_problems),
+        unit_P=scored.unit_P,
+        resamples=resamples,
+        seed=seed,
+        threads=threads,
+    )
+    return VoteCurves(n, *(found[i * len(n) : (i + 1) * len(n)] for i in range(len(curves))))
+
+
+def pass_at_k(
+    n_rollouts_P: NDArray[np.integer[Any]], n_right_P: NDArray[np.integer[Any]], k: int
+) -> NDArray[np.float64]:
+    """The probability that one of k rollouts is right, of each problem (Chen et al. 2021).
+
+    It is the share of all sets of k of a problem's rollouts that hold a right one, 1 - C(n - c, k)
+    / C(n, k): unbiased, where 1 - (1 - c/n)^k is too low.
+
+    Args:
+        n_rollouts_P: recorded rollouts of each problem.
+        n_right_P: how many of them are right.
+        k: size of the sets.
+
+    Raises:
+        CalibrationError: k is below 1, or a problem has fewer rollouts.
+    """
+    if not 1 <= k <= int(n_rollouts_P.min()):
+        raise CalibrationError(
+            f"k is {k} and a problem has {int(n_rollouts_P.min())} rollouts: give 1 up to that many"
+        )
+    none_right_P = np.ones(n_rollouts_P.shape)
+    for taken in range(k):
+        none_right_P *= np.maximum(n_rollouts_P - n_right_P - taken, 0) / (n_rollouts_P - taken)
+    return 1 - none_right_P
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ballots:
+    """Rollouts sorted by problem, answer and confidence, so that their first order is forgotten.
+
+    Attributes:
+        first_P: where each problem's rollouts begin.
+        rollouts_P: how many they are.
+        class_R: answer, numbered 0, 1, ... within the problem; NO_ANSWER for none.
+        right_R: share right of the problem's rollouts with that answer.
+        weight_R: confidence in units of 2**-40.
+    """
+
+    first_P: NDArray[np.intp]
+    rollouts_P: NDArray[np.intp]
+    class_R: NDArray[np.int64]
+    right_R: NDArray[np.float64]
+    weight_R: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, scored: Scored) -> Self:
+        order_R = np.lexsort((scored.confidence_R, scored.answer_class_R, scored.problem_R))
+        problem_R, class_R = scored.problem_R[order_R], scored.answer_class_R[order_R]
+        first_R = np.append(True, problem_R[1:] != problem_R[:-1])
+        new_R = first_R | np.append(True, class_R[1:] != class_R[:-1])
+        answer_R = np.cumsum(new_R) - 1  # numbered over all problems
+        right_A = np.bincount(answer_R, scored.correct_R[order_R]) / np.bincount(answer_R)
+        first_P = np.flatnonzero(first_R)
+        rollouts_P = np.diff(first_P, append=len(order_R))
+        code_R = answer_R - np.repeat(answer_R[first_P], rollouts_P)
+        return cls(
+            first_P=first_P,
+            rollouts_P=rollouts_P,
+            class_R=np.where(class_R == NO_ANSWER, NO_ANSWER, code_R),
+            right_R=right_A[answer_R],
+            weight_R=np.rint(scored.confidence_R[order_R] * WEIGHT_UNITS).astype(np.int64),
+        )
+
+
+def _vote_credits(
+    ballots: _Ballots, n: tuple[int, ...], draws: int, seed: int, threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Credit of majority and of confidence-weighted votes, by problem and n."""
+    shape = (len(ballots.first_P), len(n))
+    majority_PN, confidence_PN = np.zeros(shape), np.zeros(shape)
+
+    def work(problem_B: NDArray[np.intp]) -> None:
+        rows_VS = _rings(ballots, problem_B, n, draws, seed)
+        class_VS, right_VS = ballots.class_R[rows_VS], ballots.right_R[rows_VS]
+        heads_VS = np.ones_like(class_VS)
+        _, starts = _ring_shape(rows_VS.shape[1], n, draws)
+        for weight_VS, credit_PN in (
+            (heads_VS, majority_PN),
+            (ballots.weight_R[rows_VS], confidence_PN),
+        ):
+            credit_VN = _ring_credits(class_VS, weight_VS, right_VS, n, starts)
+            credit_PN[problem_B] = credit_VN.reshape(len(problem_B), -1, len(n)).mean(axis=1)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, _blocks(ballots, n, draws)))
+    return majority_PN, confidence_PN
+
+
+def _blocks(ballots: _Ballots, n: tuple[int, ...], draws: int) -> Iterator[NDArray[np.intp]]:
+    """Problems with the same number of rollouts, as many at a time as fit a processor's cache."""
+    for rollouts in np.unique(ballots.rollouts_P).tolist():
+        problem_G = np.flatnonzero(ballots.rollouts_P == rollouts)
+        rings, starts = _ring_shape(rollouts, n, draws)
+        size = max(1, _CELLS // (rings * starts * (rollouts + 1)))
+        yield from np.split(problem_G, range(size, len(problem_G), size))
+
+
+def _ring_shape(rollouts: int, n: tuple[int, ...], draws: int) -> tuple[int, int]:
+    """Rings of each problem, and places of a ring that sets begin at."""
+    if min(n) == rollouts:
+        return 1, 1  # there is one set
+    return max(1, math.ceil(draws / rollouts)), rollouts
+
+
+def _rings(
+    ballots: _Ballots, problem_B: NDArray[np.intp], n: tuple[int, ...], draws: int, seed: int
+) -> NDArray[np.intp]:
+    """Each problem's rollouts (S) in several random orders (V, those of a problem together)."""
+    rollouts = int(ballots.rollouts_P[problem_B[0]])
+    rings, _ = _ring_shape(rollouts, n, draws)
+    rng = np.random.default_rng((seed, int(problem_B[0])))
+    order_VS = rng.random((len(problem_B) * rings, rollouts)).argsort(axis=1)
+    return np.asarray(np.repeat(ballots.first_P[problem_B], rings)[:, None] + order_VS)
+
+
+def _ring_credits(
+    class_VS: NDArray[np.int64],
+    weight_VS: NDArray[np.int64],
+    right_VS: NDArray[np.float64],
+    n: tuple[int, ...],
+    starts: int,
+) -> NDArray[np.float64]:
+    """Expected credit of a vote of n neighbours, averaged over where in a ring they begin.
+
+    All sets grow together, one rollout at a time: only the answer that it gives can come to lead.
+
+    Args:
+        class_VS: answer at each place (S) of a ring (V), below the number of places.
+        weight_VS: its weight, a whole number.
+        right_VS: to which degree it is right.
+        n: sizes of sets (N).
+        starts: places that sets begin at.
+
+    Returns:
+        Credit by ring and size, (V, N).
+    """
+    n_rings, places = class_VS.shape
+    # A rollout without an answer adds to a tally of its own, and with this weight it never leads.
+    weight_VS = np.where(class_VS == NO_ANSWER, -2, weight_VS)
+    class_VS = np.where(class_VS == NO_ANSWER, places, class_VS)
+    shape, tallies = (n_rings, starts), places + 1
+    first_VS = np.arange(n_rings * starts).reshape(shape) * tallies
+    tally = np.full(n_rings * starts * tallies, -1, dtype=np.int64)  # -1: not yet given
+    most_VS = np.full(shape, -1, dtype=np.int64)
+    leaders_VS, right_leaders_VS = np.ones(shape), np.zeros(shape)
+    credit_VN = np.empty((n_rings, len(n)))
+    for size in range(1, max(n) + 1):
+        place_S = (np.arange(starts) + size - 1) % places
+        given_VS = right_VS[:, place_S]
+        cell_VS = first_VS + class_VS[:, place_S]
+        before_VS = tally[cell_VS]
+        after_VS = np.maximum(before_VS, 0) + weight_VS[:, place_S]
+        tally[cell_VS] = after_VS
+        leads_VS = after_VS > most_VS
+        # One that adds nothing to a tally which leads already is no further leader.
+        joins_VS = (after_VS == most_VS) & (before_VS < most_VS)
+        leaders_VS = np.where(leads_VS, 1.0, leaders_VS + joins_VS)
+        right_leaders_VS = np.where(leads_VS, given_VS, right_leaders_VS + joins_VS * given_VS)
+        np.maximum(most_VS, after_VS, out=most_VS)
+        for i in [i for i, wanted in enumerate(n) if wanted == size]:
+            credit_VN[:, i] = (right_leaders_VS / leaders_VS).mean(axis=1)
+    return credit_VN

@@ -1,0 +1,205 @@
+"""The dual-threshold exit rule: when to stop a model that is still thinking (RLCM §5.1).
+
+At a checkpoint t (after t reasoning tokens) the probe reads a confidence c_t in (0, 1):
+
+- high exit when c_t >= λ2;
+- low exit when c_t <= λ1, every checkpoint in (t - patience, t] was low as well, and t >= patience.
+
+High is looked at first. Nothing else stops a rollout but its own end, natural or by budget; there
+one last reading c_end decides whether an answer is given (c_end >= λa).
+
+The rule has two forms, `step` for the engine and `find_exits` (calibration.policy.exit_search) for
+replay. A property test holds them to the same exits; change them together.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, NamedTuple, Self
+
+from calibration.errors import CalibrationError
+
+
+class ExitReason(StrEnum):
+    """Why a rollout stopped thinking."""
+
+    HIGH = "high"
+    LOW = "low"
+    NATURAL = "natural"
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True, slots=True)
+class ExitPolicy:
+    """One setting of the exit rule; the defaults never exit early and always answer.
+
+    The low threshold is constant, or grows with the reasoning tokens t as a sigmoid (arXiv
+    2602.03814): λ1(t) = lambda_low + low_rise · σ(low_slope · (t - low_shift)). A checkpoint is
+    low by the threshold of its own t.
+
+    Smoothing is causal: s_t = smoothing · s_(t-1) + (1 - smoothing) · c_t, where s at the first
+    reading is the reading itself. Every comparison, that of c_end included, uses s.
+
+    Attributes:
+        lambda_low: λ1, or where the sigmoid starts from; below 0 it never fires.
+        patience: tokens for which the confidence must have stayed low before a low exit.
+        lambda_high: λ2; above 1 it never fires.
+        lambda_answer: λa, the least c_end that is answered at a natural end or at the budget;
+            0 = always.
+        low_rise: how far the sigmoid rises above `lambda_low`; 0 = constant threshold.
+        low_slope: steepness of the sigmoid, per token.
+        low_shift: tokens at which the sigmoid is half-way up.
+        smoothing: weight of the past in the moving average, in [0, 1); 0 = none.
+        answer_on_low: a low exit answers, by force; otherwise it gives up.
+        lambda_vote: of several samples, the least share of the vote that the winner must hold to be
+            answered, in [0, 1]; 0 = always.
+
+    Raises:
+        CalibrationError: a value is out of range, or λ1 could reach λ2.
+    """
+
+    lambda_low: float = -1.0
+    patience: int = 0
+    lambda_high: float = 1.01
+    lambda_answer: float = 0.0
+    low_rise: float = 0.0
+    low_slope: float = 0.0
+    low_shift: float = 0.0
+    smoothing: float = 0.0
+    answer_on_low: bool = False
+    lambda_vote: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in self.to_scalars().items():
+            if not math.isfinite(value):
+                raise CalibrationError(
+                    f"{name} is {value}: every number of a policy must be finite"
+                )
+        if not isinstance(self.patience, int) or self.patience < 0:
+            raise CalibrationError(
+                f"patience is {self.patience!r}: give a whole number of tokens, 0 or more"
+            )
+        if self.lambda_answer < 0:
+            raise CalibrationError(
+                f"lambda_answer is {self.lambda_answer}: give 0 (always answer) or more"
+            )
+        if not 0 <= self.smoothing < 1:
+            raise CalibrationError(
+                f"smoothing is {self.smoothing}: give 0 (none) up to, not including, 1"
+            )
+        if not isinstance(self.answer_on_low, bool):
+            raise CalibrationError(f"answer_on_low is {self.answer_on_low!r}: give True or False")
+        if not 0 <= self.lambda_vote <= 1:
+            raise CalibrationError(
+                f"lambda_vote is {self.lambda_vote}: give a share of the vote, 0 to 1"
+            )
+        if self.low_rise < 0 or (self.low_rise > 0) != (self.low_slope > 0):
+            raise CalibrationError(
+                f"low_rise is {self.low_rise} and low_slope {self.low_slope}: "
+                "both must be above 0 (sigmoid λ1) or both 0 (constant λ1)"
+            )
+        if self.low_rise == 0 and self.low_shift != 0:
+            raise CalibrationError(
+                f"low_shift is {self.low_shift} without a sigmoid: set low_rise or drop it"
+            )
+        if self.lambda_low + self.low_rise >= self.lambda_high:
+            raise CalibrationError(
+                f"the low threshold reaches {self.lambda_low + self.low_rise} and lambda_high is "
+                f"{self.lambda_high}: λ1 must stay below λ2"
+            )
+
+    def low_threshold(self, tokens: int) -> float:
+        """λ1 at `tokens` reasoning tokens."""
+        if self.low_rise == 0:
+            return self.lambda_low
+        return self.lambda_low + self.low_rise * _sigmoid(
+            self.low_slope * (tokens - self.low_shift)
+        )
+
+    def to_scalars(self) -> dict[str, int | float]:
+        """The policy flat, fit for JSON and for vLLM's `SamplingParams.extra_args`."""
+        return asdict(self)
+
+    @classmethod
+    def from_scalars(cls, scalars: Mapping[str, int | float]) -> Self:
+        """The policy of `to_scalars`; what is left out keeps its default.
+
+        Raises:
+            CalibrationError: an unknown name, or a value the policy refuses.
+        """
+        known = [field.name for field in fields(cls)]
+        if unknown := sorted(set(scalars) - set(known)):
+            raise CalibrationError(f"unknown policy fields {unknown}: known are {known}")
+        values: dict[str, Any] = {name: float(value) for name, value in scalars.items()}
+        patience = scalars.get("patience", 0)
+        values["patience"] = int(patience) if math.isfinite(patience) else 0
+        if values["patience"] != patience:
+            raise CalibrationError(
+                f"patience is {patience!r}: give a whole number of tokens, 0 or more"
+            )
+        answers = scalars.get("answer_on_low", False)
+        if answers not in (False, True):
+            raise CalibrationError(f"answer_on_low is {answers!r}: give true or false")
+        return cls(**values | {"answer_on_low": bool(answers)})
+
+
+FULL_BUDGET = ExitPolicy()
+"""Never exits early, always answers."""
+
+
+class ExitState(NamedTuple):
+    """What the rule remembers of one rollout between two readings."""
+
+    smoothed: float | None
+    """The smoothed confidence of the last reading; None before the first."""
+    low_since: int
+    """Tokens at the last checkpoint that was not low; 0 if there was none."""
+
+
+INITIAL_STATE = ExitState(smoothed=None, low_since=0)
+
+
+def step(
+    policy: ExitPolicy, state: ExitState, tokens: int, confidence: float
+) -> tuple[ExitState, ExitReason | None]:
+    """Take in the checkpoint at `tokens`; the exit it fires, or None to think on.
+
+    Checkpoints come in order, the final reading never (see `answers_at_end`). A confidence of NaN
+    fires nothing, so a broken probe costs tokens, not correctness.
+
+    Args:
+        tokens: reasoning tokens so far, above 0.
+        confidence: the raw reading c_t.
+    """
+    smoothed = _smooth(policy, state, confidence)
+    low = smoothed <= policy.low_threshold(tokens)
+    state = ExitState(smoothed, low_since=state.low_since if low else tokens)
+    if smoothed >= policy.lambda_high:
+        return state, ExitReason.HIGH
+    if low and tokens - state.low_since >= policy.patience:
+        return state, ExitReason.LOW
+    return state, None
+
+
+def answers_at_end(policy: ExitPolicy, state: ExitState, confidence: float) -> bool:
+    """Whether a rollout that reached its natural end or its budget is answered: c_end >= λa.
+
+    Args:
+        state: the state after the last checkpoint, `INITIAL_STATE` if the trace was shorter than N.
+        confidence: the raw reading c_end.
+    """
+    return _smooth(policy, state, confidence) >= policy.lambda_answer
+
+
+def _sigmoid(x: float) -> float:
+    # Two branches, so that exp never overflows.
+    if x >= 0:
+        return 1 / (1 + math.exp(-x))
+    return math.exp(x) / (1 + math.exp(x))
+
+
+def _smooth(policy: ExitPolicy, state: ExitState, confidence: float) -> float:
+    if state.smoothed is None or policy.smoothing == 0:
+        return confidence
+    return policy.smoothing * state.smoothed + (1 - policy.smoothing) * confidence

@@ -1,0 +1,305 @@
+"""What policies would have done with recorded reasoning."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.errors import CalibrationError
+from calibration.policy.exit_rule import ExitPolicy
+from calibration.simulation.losses import Losses
+from calibration.simulation.procedure import ONE_SAMPLE, Draws, Procedure, enact
+from calibration.simulation.risks import SELECTIVE, Outcomes, Risk
+from calibration.simulation.simulator import Enactor
+from calibration.traces.traces import Traces
+
+THREADS = 2
+"""Blocks replayed at the same time; what is computed does not depend on it."""
+
+BLOCK = 1 << 20
+"""Samples x policies whose stops are found at a time."""
+
+PARTS = 4
+"""Parts of a block whose outcomes are worked out one by one, for a processor's cache."""
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """A procedure under policies (T) on recorded problems.
+
+    The means are over exchangeable units, of the mean over a unit's problems, of the mean over a
+    problem's draws; they are estimates without error bars, and optimistic of a policy chosen by
+    them.
+
+    Attributes:
+        losses: losses of the units, in the order of sorted(set(traces.units)).
+        answered_T: mean share answered.
+        right_T: mean share answered and right.
+        tokens_T: mean tokens of a draw, all its samples together, with what their readings cost.
+        full_tokens: the same at the full budget, without any reading.
+        full_right: mean share right at the full budget.
+        n_problems: problems.
+        n_draws: draws of the procedure, of all problems together.
+    """
+
+    losses: Losses
+    answered_T: NDArray[np.float64]
+    right_T: NDArray[np.float64]
+    tokens_T: NDArray[np.float64]
+    full_tokens: float
+    full_right: float
+    n_problems: int
+    n_draws: int
+
+
+def outcomes(
+    traces: Traces, policies: Sequence[ExitPolicy], procedure: Procedure = ONE_SAMPLE
+) -> Outcomes:
+    """What became of each draw of `enact` under each policy, all in memory at once.
+
+    Takes some 50 bytes per sample and policy; `replay` works through the same in blocks.
+
+    Raises:
+        CalibrationError: a problem has fewer rollouts than the procedure has samples.
+    """
+    draws = enact(traces, procedure)
+    enactor = Enactor(traces, policies, procedure.vote)
+    return enactor.stopped(np.arange(traces.n_rollouts)).outcomes(draws.rollout_DN)
+
+
+def replay(
+    traces: Traces,
+    policies: Sequence[ExitPolicy],
+    risk: Risk = SELECTIVE,
+    procedure: Procedure = ONE_SAMPLE,
+    *,
+    block: int = BLOCK,
+) -> Replay:
+    """Replay a procedure under each policy, and average its losses into exchangeable units.
+
+    Works in blocks of problems and of policies: memory is that of the result, 8 bytes per unit and
+    policy (16 for `selective`), and some 100 MB.
+
+    Args:
+        block: samples x policies worked on at a time. The result does not depend on it, nor does a
+            policy's on the other policies.
+
+    Raises:
+        CalibrationError: no policies; one that may abstain where the risk counts every question; a
+            problem with fewer rollouts than samples; a loss of one's own out of range.
+    """
+    if not policies:
+        raise CalibrationError("policies is empty: give at least one")
+    risk.check_policies(policies)
+    plan = _Plan(traces, enact(traces, procedure))
+    sums = _Sums(plan, len(policies))
+    per_problem = int(max(plan.rollouts_P.max(), (plan.draws_P * procedure.samples).max()))
+    width = max(1, min(len(policies), block // per_problem))
+    # With few policies the readings take the room.
+    problems = max(1, block // (per_problem * max(width, traces.tokens_RC.shape[1])))
+    for start in range(0, len(policies), width):
+        columns = slice(start, start + width)
+        enactor = Enactor(traces, policies[columns], procedure.vote)
+
+        def run(problem_B: NDArray[np.intp], enactor: Enactor = enactor) -> list[_Part]:
+            return _replay_block(plan, enactor, risk, problem_B)
+
+        for parts in _in_order(run, plan.blocks(problems)):
+            for part in parts:
+                sums.add(part, columns)
+    return sums.replay()
+
+
+class _Plan:
+    """Which rows and draws belong to each problem (P), and which problems to each unit (U)."""
+
+    def __init__(self, traces: Traces, draws: Draws) -> None:
+        self.draws = draws
+        self.rollouts_P = traces.rollouts_P
+        self.first_row_P = np.cumsum(self.rollouts_P) - self.rollouts_P
+        self.draws_P = np.bincount(draws.problem_D, minlength=traces.n_problems)
+        self.first_draw_P = np.cumsum(self.draws_P) - self.draws_P
+        names = traces.units
+        number = {name: unit for unit, name in enumerate(sorted(set(names)))}
+        self.unit_P = np.array([number[name] for name in names])
+        self.problems_U = np.bincount(self.unit_P)
+        # What a draw's share of its unit is divided by; few different ones.
+        self.divisors, self.divisor_P = np.unique(
+            self.draws_P * self.problems_U[self.unit_P], return_inverse=True
+        )
+
+    def blocks(self, size: int) -> Iterator[NDArray[np.intp]]:
+        """All problems, those of a unit together, a block at a time."""
+        order_P = np.argsort(self.unit_P, kind="stable")
+        for start in range(0, len(order_P), size):
+            yield order_P[start : start + size]
+
+    def rows_and_draws(
+        self, problem_B: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows of the traces that belong to a block, and which of them each of its draws takes."""
+        rollouts_B, draws_B = self.rollouts_P[problem_B], self.draws_P[problem_B]
+        rows_R = _ranges(self.first_row_P[problem_B], rollouts_B)
+        draws_D = _ranges(self.first_draw_P[problem_B], draws_B)
+        moved_B = np.cumsum(rollouts_B) - rollouts_B - self.first_row_P[problem_B]
+        return rows_R, self.draws.rollout_DN[draws_D] + np.repeat(moved_B, draws_B)[:, None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Of some problems (B): mean losses, and counts summed over draws."""
+
+    problem_B: NDArray[np.intp]
+    loss_BT: NDArray[np.float64]
+    weight_BT: NDArray[np.float64] | None
+    answered_BT: NDArray[Any]
+    right_BT: NDArray[Any]
+    tokens_BT: NDArray[np.int64]
+    full_right_B: NDArray[Any]
+    full_tokens_B: NDArray[np.int64]
+
+
+def _replay_block(
+    plan: _Plan, enactor: Enactor, risk: Risk, problem_B: NDArray[np.intp]
+) -> list[_Part]:
+    rows_R, rollout_DN = plan.rows_and_draws(problem_B)
+    stopped = enactor.stopped(rows_R)
+    parts = np.array_split(problem_B, min(PARTS, len(problem_B)))
+    ends = np.cumsum([plan.draws_P[part].sum() for part in parts])
+    return [
+        _replay_part(plan, risk, part, stopped.outcomes(drawn_DN))
+        for part, drawn_DN in zip(parts, np.split(rollout_DN, ends[:-1]), strict=True)
+    ]
+
+
+def _replay_part(plan: _Plan, risk: Risk, problem_B: NDArray[np.intp], outcomes: Outcomes) -> _Part:
+    loss_DT, weight_DT = risk.loss(outcomes)
+    draws_B = plan.draws_P[problem_B]
+
+    def mean(values_DT: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(_sum_by_problem(values_DT, draws_B) / draws_B[:, None])
+
+    return _Part(
+        problem_B=problem_B,
+        loss_BT=mean(loss_DT),
+        weight_BT=None if weight_DT is None else mean(weight_DT),
+        answered_BT=_sum_by_problem(outcomes.answered_DT, draws_B),
+        right_BT=_sum_by_problem(outcomes.correct_DT, draws_B),
+        tokens_BT=_sum_by_problem(outcomes.tokens_DT, draws_B),
+        full_right_B=_sum_by_problem(outcomes.full_correct_D, draws_B),
+        full_tokens_B=_sum_by_problem(outcomes.full_tokens_D, draws_B),
+    )
+
+
+class _Sums:
+    """Adds up parts, so that no figure depends on how the problems were divided.
+
+    Losses are added problem by problem; counts and tokens as whole numbers, apart by what they
+    are to be divided by.
+    """
+
+    def __init__(self, plan: _Plan, n_policies: int) -> None:
+        self._plan = plan
+        self._loss_UT = np.zeros((len(plan.problems_U), n_policies))
+        self._weight_UT: NDArray[np.float64] | None = None
+        n_divisors = len(plan.divisors)
+        self._count_QT3 = [np.zeros((n_divisors, n_policies), dtype=np.int64) for _ in range(3)]
+        self._full_Q2 = [np.zeros(n_divisors, dtype=np.int64) for _ in range(2)]
+
+    def add(self, part: _Part, columns: slice) -> None:
+        """Add a part, replayed under the policies of these columns."""
+        unit_B = self._plan.unit_P[part.problem_B]
+        _add_rows(self._loss_UT[:, columns], unit_B, part.loss_BT)
+        if part.weight_BT is not None:
+            if self._weight_UT is None:
+                self._weight_UT = np.zeros(self._loss_UT.shape)
+            _add_rows(self._weight_UT[:, columns], unit_B, part.weight_BT)
+        divisor_B = self._plan.divisor_P[part.problem_B]
+        counts = part.answered_BT, part.right_BT, part.tokens_BT
+        full = part.full_right_B, part.full_tokens_B
+        for q in np.unique(divisor_B):
+            for count_QT, count_BT in zip(self._count_QT3, counts, strict=True):
+                count_QT[q, columns] += count_BT[divisor_B == q].sum(axis=0, dtype=np.int64)
+            if columns.start == 0:
+                for full_Q, full_B in zip(self._full_Q2, full, strict=True):
+                    full_Q[q] += full_B[divisor_B == q].sum(dtype=np.int64)
+
+    def replay(self) -> Replay:
+        """The sums as means."""
+        plan = self._plan
+        if plan.problems_U.max() > 1:
+            self._loss_UT /= plan.problems_U[:, None]
+            if self._weight_UT is not None:
+                self._weight_UT /= plan.problems_U[:, None]
+        n_units = len(plan.problems_U)
+
+        def mean(count_Q: NDArray[np.int64]) -> NDArray[np.float64]:
+            share_Q = count_Q.T / plan.divisors
+            # One after the other: `sum` goes by how they lie in memory, so by how many policies.
+            return np.asarray(share_Q.cumsum(axis=-1)[..., -1] / n_units)
+
+        answered_T, right_T, tokens_T = (mean(count_QT) for count_QT in self._count_QT3)
+        full_right, full_tokens = (float(mean(full_Q)) for full_Q in self._full_Q2)
+        return Replay(
+            losses=Losses.unweighted(self._loss_UT)
+            if self._weight_UT is None
+            else Losses(self._loss_UT, self._weight_UT),
+            answered_T=answered_T,
+            right_T=right_T,
+            tokens_T=tokens_T,
+            full_tokens=full_tokens,
+            full_right=full_right,
+            n_problems=len(plan.unit_P),
+            n_draws=plan.draws.n_draws,
+        )
+
+
+def _sum_by_problem(values_D: NDArray[Any], draws_B: NDArray[np.intp]) -> NDArray[Any]:
+    """Sums over the draws of each problem, which lie together; along the first axis."""
+    if values_D.dtype == np.bool_:
+        values_D = values_D.view(np.uint8)
+        if draws_B.max() > 255:
+            values_D = values_D.astype(np.int64)
+    first_B = np.cumsum(draws_B) - draws_B
+    total_B: NDArray[Any] = values_D[first_B]
+    for k in range(1, int(draws_B.max())):
+        more_B = np.flatnonzero(draws_B > k)
+        total_B[more_B] += values_D[first_B[more_B] + k]
+    return total_B
+
+
+def _add_rows(
+    total_UT: NDArray[np.float64], unit_B: NDArray[np.intp], values_BT: NDArray[np.float64]
+) -> None:
+    """Add each row to the row of its unit, one after the other; units in ascending order."""
+    starts_B = np.flatnonzero(np.diff(unit_B, prepend=-1))
+    if len(starts_B) == len(unit_B):
+        total_UT[unit_B[0] : unit_B[-1] + 1] += values_BT
+        return
+    for unit, value_T in zip(unit_B, values_BT, strict=True):
+        total_UT[unit] += value_T
+
+
+def _ranges(first_B: NDArray[np.intp], count_B: NDArray[np.intp]) -> NDArray[np.intp]:
+    """first .. first + count - 1 of each, one after the other."""
+    before_B = np.cumsum(count_B) - count_B
+    return np.asarray(np.repeat(first_B - before_B, count_B) + np.arange(count_B.sum()))
+
+
+def _in_order(run: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
+    """Results in the order of their tasks, on some threads; few wait to be looked at."""
+    pending: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(THREADS) as pool:
+        for task in tasks:
+            pending.append(pool.submit(run, task))
+            if len(pending) > THREADS:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

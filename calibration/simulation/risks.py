@@ -1,0 +1,173 @@
+"""What may be bounded: the risks of a procedure, each a loss of one draw (design: risk, precisely).
+
+- `selective`: of the questions answered, the share answered wrong;
+- `error`: of all questions, the share whose answer is wrong;
+- `regret`: of all questions, the share that the full budget answers right and the early exit not.
+
+The last two make every exit answer, a low one by force. None speaks of a single question.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.errors import CalibrationError
+from calibration.policy.exit_rule import ExitPolicy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """What became of each draw (D) of a procedure under each policy (T).
+
+    Attributes:
+        answered_DT: an answer is given: the rule answers, it can be read, and of several samples it
+            holds its least share of the vote.
+        correct_DT: an answer is given and is right.
+        tokens_DT: reasoning and answer tokens of all samples, and those that readings of the
+            confidence cost until the stop; nothing is forced where the rule abstains, what the
+            model wrote by itself counts.
+        confidence_DT: the raw confidence at the stop; of several samples the winner's share of the
+            vote, 0 if none holds an answer.
+        full_correct_D: the same draw at the full budget, however small the winner's share, is
+            answered right.
+        full_tokens_D: tokens of the same draw at the full budget, without any reading.
+    """
+
+    answered_DT: NDArray[np.bool_]
+    correct_DT: NDArray[np.bool_]
+    tokens_DT: NDArray[np.int64]
+    confidence_DT: NDArray[np.float64]
+    full_correct_D: NDArray[np.bool_]
+    full_tokens_D: NDArray[np.int64]
+
+
+Loss: TypeAlias = NDArray[np.bool_] | NDArray[np.float64]
+"""Draws x policies; where it is not boolean, values in [0, 1]."""
+
+UserLoss: TypeAlias = Callable[[Outcomes], NDArray[Any]]
+"""A loss of one's own: values in [0, 1], draws x policies, each from that draw and policy alone.
+
+It is called on blocks of draws and policies, on several threads.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """A risk: the mean loss, or for a ratio the mean loss over the mean weight.
+
+    Attributes:
+        name: how it is asked for.
+        answers_always: it counts every question, so that no exit may abstain.
+        loss: the loss of every draw and policy, and its weight if the risk is a ratio; else None.
+        binary: the loss of a draw can be nothing but 0 or 1.
+    """
+
+    name: str
+    answers_always: bool
+    loss: Callable[[Outcomes], tuple[Loss, Loss | None]]
+    binary: bool = True
+
+    @classmethod
+    def custom(
+        cls, name: str, loss: UserLoss, *, answers_always: bool = False, binary: bool = False
+    ) -> Self:
+        """The mean of a loss of one's own over all questions.
+
+        Args:
+            name: any but those of the built-in risks.
+            loss: see `UserLoss`.
+            answers_always: every exit answers, a low one by force.
+            binary: the loss can be nothing but 0 or 1, so that one draw per unit may be tested by
+                the exact binomial.
+
+        Raises:
+            CalibrationError: the name is taken. When it is computed: the loss has another shape
+                than draws x policies, or a value that is not a number in [0, 1].
+        """
+        if name in RISKS:
+            raise CalibrationError(f"risk {name!r} is built in: give your loss another name")
+
+        def checked(outcomes: Outcomes) -> tuple[Loss, None]:
+            return _check_loss(name, loss(outcomes), outcomes.answered_DT.shape), None
+
+        return cls(name, answers_always, checked, binary)
+
+    def check_policies(self, policies: Sequence[ExitPolicy]) -> None:
+        """Refuse a policy that may abstain if this risk counts every question.
+
+        A policy that never exits low (lambda_low below 0, and constant) fits either way.
+
+        Raises:
+            CalibrationError: which policy does not fit, by which field, and what it has to be.
+        """
+        if not self.answers_always:
+            return
+        for number, policy in enumerate(policies):
+            exits_low = policy.lambda_low >= 0 or policy.low_rise > 0
+            wanted = {"answer_on_low": policy.answer_on_low or not exits_low}
+            wanted |= {"lambda_answer": policy.lambda_answer == 0}
+            wanted |= {"lambda_vote": policy.lambda_vote == 0}
+            for field, fits in wanted.items():
+                if not fits:
+                    raise CalibrationError(
+                        f"policy {number} has {field} = {getattr(policy, field)}, so it may "
+                        f"abstain, and risk {self.name!r} counts every question: set answer_on_low "
+                        "= True, lambda_answer = 0 and lambda_vote = 0"
+                    )
+
+
+def _selective(outcomes: Outcomes) -> tuple[Loss, Loss]:
+    return outcomes.answered_DT & ~outcomes.correct_DT, outcomes.answered_DT
+
+
+def _error(outcomes: Outcomes) -> tuple[Loss, None]:
+    return ~outcomes.correct_DT, None
+
+
+def _regret(outcomes: Outcomes) -> tuple[Loss, None]:
+    return outcomes.full_correct_D[:, None] & ~outcomes.correct_DT, None
+
+
+SELECTIVE = Risk("selective", answers_always=False, loss=_selective)
+"""Of the questions answered, the share answered wrong; nothing is said of the others."""
+
+ERROR = Risk("error", answers_always=True, loss=_error)
+"""Of all questions, the share answered wrong; without a readable answer it is wrong."""
+
+REGRET = Risk("regret", answers_always=True, loss=_regret)
+"""Of all questions, the share which the full budget gets right and the early exit does not."""
+
+RISKS = {risk.name: risk for risk in (SELECTIVE, ERROR, REGRET)}
+"""The built-in risks by name."""
+
+
+def risk_named(name: str) -> Risk:
+    """The built-in risk of that name.
+
+    Raises:
+        CalibrationError: there is none; the message lists those there are.
+    """
+    if name not in RISKS:
+        raise CalibrationError(f"risk {name!r} is unknown: give one of {', '.join(RISKS)}")
+    return RISKS[name]
+
+
+def _check_loss(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    loss_DT = np.asarray(values)
+    if loss_DT.shape != shape:
+        raise CalibrationError(
+            f"loss {name!r} has the shape {loss_DT.shape}: give draws x policies, {shape}"
+        )
+    if loss_DT.dtype.kind not in "buif":
+        raise CalibrationError(f"loss {name!r} is of type {loss_DT.dtype}: give numbers in [0, 1]")
+    loss_DT = loss_DT.astype(np.float64)
+    bad_DT = ~((loss_DT >= 0) & (loss_DT <= 1))
+    if bad_DT.any():
+        raise CalibrationError(
+            f"loss {name!r} has the value {loss_DT[bad_DT][0]}: give numbers in [0, 1], "
+            "scaled by the largest loss there can be"
+        )
+    return loss_DT

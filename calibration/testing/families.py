@@ -1,0 +1,314 @@
+"""Which policies are tested, and in what structure; fixed before any label that tests them is seen.
+
+A grid says which policies there are, a family which of them are tested and how the error is spent
+on them. Thresholds come from no data, from an unlabelled pool or from problems put aside for it;
+the order of a learned family comes from labelled problems that test nothing (`order.py`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+
+from calibration.errors import CalibrationError
+from calibration.policy.exit_rule import FULL_BUDGET, ExitPolicy
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.risks import Risk
+from calibration.testing.graphs import Graph
+from calibration.traces.traces import Traces
+
+NEVER = 1.01
+"""A λ2 that no confidence reaches."""
+
+LADDER = (
+    NEVER, 0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98, 0.97, 0.96, 0.95, 0.94, 0.92,
+    *(round(0.9 - 0.025 * step, 3) for step in range(35)),
+)  # fmt: skip
+"""λ2 from never to almost always: finer where confident models live."""
+
+VOTE_LADDER = tuple(round(0.95 - 0.05 * step, 2) for step in range(20))
+"""Least share of the vote, from almost all to none."""
+
+LAMBDA_HIGH = (
+    0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995,
+    0.999, 0.9999, NEVER,
+)  # fmt: skip
+LAMBDA_ANSWER = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.99)
+LAMBDA_VOTE = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+LAMBDA_LOW = (0.05, 0.1, 0.2, 0.3)
+PATIENCE_CHECKPOINTS = (4, 8, 16)
+INTERVAL = 500
+"""N where the traces do not say: that of RLCM App. B, tokens."""
+
+
+class Correction(StrEnum):
+    """How many tests at once are kept from fooling us (`fwer.py`)."""
+
+    BONFERRONI = "bonferroni"
+    HOLM = "holm"
+    GRAPH = "graph"
+    """One chain (fixed sequence), several, or any graph that hands δ on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowExit:
+    """When to give up: constant λ1, or a sigmoid in tokens (see `ExitPolicy`)."""
+
+    threshold: float = FULL_BUDGET.lambda_low
+    patience: int = 0
+    rise: float = 0.0
+    slope: float = 0.0
+    shift: float = 0.0
+
+
+NO_LOW_EXIT = LowExit()
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All combinations of thresholds; those that no policy may have (λ1 >= λ2, λa > λ2) left out.
+
+    The full-budget policy is always among `policies`, whatever the thresholds are.
+
+    Attributes:
+        lambda_high: λ2.
+        low_exits: when to give up.
+        lambda_answer: λa, for risks that may abstain.
+        lambda_vote: least share of the vote, for several samples and risks that may abstain.
+        smoothing: weight of the past in the moving average of the confidence.
+        source: where the thresholds come from, in words.
+    """
+
+    lambda_high: tuple[float, ...] = LAMBDA_HIGH
+    low_exits: tuple[LowExit, ...] = (NO_LOW_EXIT,)
+    lambda_answer: tuple[float, ...] = LAMBDA_ANSWER
+    lambda_vote: tuple[float, ...] = LAMBDA_VOTE
+    smoothing: tuple[float, ...] = (0.0,)
+    source: str = "fixed thresholds"
+
+    @classmethod
+    def absolute(
+        cls,
+        interval: int,
+        max_tokens: int | None = None,
+        smoothing: Iterable[float] = (0.0,),
+        *,
+        sigmoid: bool = False,
+    ) -> Self:
+        """Fixed thresholds; no data is looked at.
+
+        Args:
+            interval: N, tokens; patience is a multiple of it.
+            max_tokens: the reasoning budget; a patience that reaches it could never run out.
+            smoothing: see the class.
+            sigmoid: λ1 grows with the tokens (arXiv 2602.03814), from 0 to the same heights, half
+                of it after a quarter or half of the budget; else it is constant.
+
+        Raises:
+            CalibrationError: a sigmoid without a budget to grow over.
+        """
+        if sigmoid:
+            if max_tokens is None:
+                raise CalibrationError("a sigmoid λ1 grows over the budget: give max_tokens")
+            lows = tuple(
+                LowExit(0.0, PATIENCE_CHECKPOINTS[0] * interval, rise, 16 / max_tokens, shift)
+                for rise, shift in product(LAMBDA_LOW, (max_tokens / 4, max_tokens / 2))
+            )
+        else:
+            lows = tuple(
+                LowExit(threshold, n * interval)
+                for threshold, n in product(LAMBDA_LOW, PATIENCE_CHECKPOINTS)
+                if max_tokens is None or n * interval < max_tokens
+            )
+        return cls(low_exits=(NO_LOW_EXIT, *lows), smoothing=tuple(smoothing))
+
+    @classmethod
+    def quantiles(cls, pool: Traces, count: int = 12, smoothing: Iterable[float] = (0.0,)) -> Self:
+        """Thresholds at the quantiles of a pool's confidences; its labels are not looked at.
+
+        The pool must hold other problems than those that will test the policies: thresholds that
+        follow the very confidences they are tested on would depend on the draw of the problems.
+
+        Args:
+            pool: recorded problems, labelled or not.
+            count: thresholds of λ2 and of λa; a third as many of λ1.
+            smoothing: see the class.
+
+        Raises:
+            CalibrationError: `count` is below 3.
+        """
+        if count < 3:
+            raise CalibrationError(f"count is {count}: give 3 quantiles or more")
+        recorded = pool.confidence_RC[~np.isnan(pool.confidence_RC)]
+        upper = np.quantile(recorded, np.linspace(0.4, 0.99, count))
+        lower = np.quantile(recorded, np.linspace(0.02, 0.3, count // 3))
+        highs = tuple(sorted({*upper.tolist(), NEVER}))
+        interval = interval_of(pool)
+        lows = tuple(
+            LowExit(threshold, n * interval)
+            for threshold, n in product(sorted(set(lower.tolist())), PATIENCE_CHECKPOINTS)
+        )
+        return cls(
+            lambda_high=highs,
+            low_exits=(NO_LOW_EXIT, *lows),
+            lambda_answer=(0.0, *highs[:-1]),
+            smoothing=tuple(smoothing),
+            source=f"quantiles of the confidences of {pool.n_problems} other problems",
+        )
+
+    def policies(self, risk: Risk, procedure: Procedure) -> tuple[ExitPolicy, ...]:
+        """The policies of this grid that fit a risk and a procedure, the full-budget one first."""
+        answers, votes = self.lambda_answer, self.lambda_vote
+        if risk.answers_always:
+            answers = votes = (0.0,)
+        if procedure.samples == 1:
+            votes = (0.0,)
+        full = full_budget(risk)
+        grid = (
+            with_low_exit(
+                replace(
+                    full,
+                    lambda_high=high,
+                    lambda_answer=answer,
+                    lambda_vote=vote,
+                    smoothing=smoothing,
+                ),
+                low,
+            )
+            for smoothing in self.smoothing
+            for low in self.low_exits
+            for high in self.lambda_high
+            for answer in answers
+            for vote in votes
+            # The end has seen more than the checkpoint that would have fired: it is not asked for
+            # more.
+            if answer <= high and low.threshold + low.rise < high
+        )
+        return tuple(dict.fromkeys((full, *grid)))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The policies (T) to test, and how the error is spent on them.
+
+    Attributes:
+        policies: candidates.
+        correction: how the family-wise error is kept.
+        source: where policies and structure come from, in words.
+        weights_LT: for a graph, each policy's first share of δ; a row per alpha, by rising alpha.
+        graph: for a graph, to whom a rejected policy's share is handed on.
+    """
+
+    policies: tuple[ExitPolicy, ...]
+    correction: Correction
+    source: str
+    weights_LT: tuple[tuple[float, ...], ...] | None = None
+    graph: Graph | None = None
+
+    def first(self, level: int) -> tuple[int, float]:
+        """The policy that a level (by rising alpha) is tested at first, and its share of δ."""
+        if self.weights_LT is None:
+            return 0, 1 / len(self.policies)
+        weights_T = self.weights_LT[level]
+        largest = int(np.argmax(weights_T))
+        return largest, weights_T[largest]
+
+    def to_json(self) -> dict[str, Any]:
+        """The family as plain JSON values; policies as rows under one list of field names."""
+        return {
+            "source": self.source,
+            "correction": str(self.correction),
+            "fields": list(FULL_BUDGET.to_scalars()),
+            "policies": [list(policy.to_scalars().values()) for policy in self.policies],
+            "weights": self.weights_LT,
+            "edges": self.graph and self.graph.edges,
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """The family of `to_json`.
+
+        Raises:
+            CalibrationError: a policy or an edge that none can be.
+        """
+        rows = (dict(zip(values["fields"], row, strict=True)) for row in values["policies"])
+        weights, edges = values["weights"], values["edges"]
+        return cls(
+            policies=tuple(ExitPolicy.from_scalars(row) for row in rows),
+            correction=Correction(values["correction"]),
+            source=values["source"],
+            weights_LT=weights and tuple(tuple(weights_T) for weights_T in weights),
+            graph=edges and Graph(tuple(tuple((t, w) for t, w in edge) for edge in edges)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Policies from safe to bold, tested in this order until the first that fails.
+
+    Attributes:
+        policies: the chain; one chain with all of δ is the fixed sequence of LTT.
+        share: of a level's δ, with which it is entered.
+    """
+
+    policies: tuple[ExitPolicy, ...]
+    share: float
+
+
+def family_of_chains(chains_L: Sequence[Sequence[Chain]], source: str) -> Family:
+    """A family of chains for each level; what a chain has left at its end goes to its siblings.
+
+    Args:
+        chains_L: for each alpha, by rising alpha, its chains, whose shares sum to at most 1. A
+            chain that several levels have is tested for each of them.
+        source: where all this comes from; never from labels that will test it.
+    """
+    nodes: dict[tuple[ExitPolicy, ...], range] = {}
+    policies: list[ExitPolicy] = []
+    for chain in (chain for chains in chains_L for chain in chains):
+        if chain.policies not in nodes:
+            nodes[chain.policies] = range(len(policies), len(policies) + len(chain.policies))
+            policies.extend(chain.policies)
+    edges: list[dict[int, float]] = [{} for _ in policies]
+    weights_LT = []
+    for chains in chains_L:
+        weights_T = [0.0] * len(policies)
+        starts = [nodes[chain.policies][0] for chain in chains]
+        for chain, start in zip(chains, starts, strict=True):
+            weights_T[start] += chain.share
+            *inner, end = nodes[chain.policies]
+            edges[end] |= dict.fromkeys((other for other in starts if other != start), 0.0)
+            for node in inner:
+                edges[node] = {node + 1: 1.0}
+        weights_LT.append(tuple(weights_T))
+    handed_on = (
+        tuple((successor, 1 / len(successors)) for successor in successors) for successors in edges
+    )
+    return Family(
+        tuple(policies), Correction.GRAPH, source, tuple(weights_LT), Graph(tuple(handed_on))
+    )
+
+
+def full_budget(risk: Risk) -> ExitPolicy:
+    """The full-budget policy, as a risk wants it."""
+    return replace(FULL_BUDGET, answer_on_low=risk.answers_always)
+
+
+def with_low_exit(policy: ExitPolicy, low: LowExit) -> ExitPolicy:
+    """The same policy, giving up as `low` says."""
+    return replace(
+        policy,
+        lambda_low=low.threshold,
+        patience=low.patience,
+        low_rise=low.rise,
+        low_slope=low.slope,
+        low_shift=low.shift,
+    )
+
+
+def interval_of(traces: Traces) -> int:
+    """N of recorded traces, tokens; `INTERVAL` where nothing says it."""
+    return traces.fingerprint.checkpoint_interval if traces.fingerprint else INTERVAL

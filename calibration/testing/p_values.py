@@ -1,0 +1,253 @@
+"""Tests of H: risk > alpha on independent losses, and the bounds that invert them.
+
+All test the mean of X = loss - alpha * weight + alpha, which lies in [0, 1] and has mean at most
+alpha if and only if the risk E[loss] / E[weight] is at most alpha.
+"""
+
+import math
+import sys
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from calibration.errors import CalibrationError
+from calibration.simulation.losses import Losses
+from calibration.testing.betting import betting_p_values, betting_p_values_over
+
+AIM = 0.05
+# Steps of 1 %: a bound is above its exact inversion by at most that, or by 0.001.
+_ALPHAS = np.geomspace(1, 1e-3, 695)[1:]
+
+
+class PValue(StrEnum):
+    """How the evidence against risk > alpha is measured."""
+
+    BINOMIAL = "binomial"
+    """Exact, for losses and weights of 0 or 1."""
+    BETTING = "betting"
+    """Finite-sample, for losses in [0, 1] (`calibration.testing.betting`)."""
+    HOEFFDING_BENTKUS = "hoeffding-bentkus"
+    """Finite-sample, for losses in [0, 1]; for comparison, it has little power."""
+    CLT = "clt"
+    """Asymptotic: a guarantee at no finite number of problems."""
+
+
+def p_values(
+    losses: Losses, alpha: float, kind: PValue, seed: int = 0, aim: ArrayLike = AIM
+) -> NDArray[np.float64]:
+    """The p-value of H: risk > alpha for each policy (T); `p_value_table` for one alpha."""
+    return p_value_table(losses, [alpha], kind, seed, np.atleast_2d(aim)).ravel()
+
+
+def p_value_table(
+    losses: Losses,
+    alphas: ArrayLike,
+    kind: PValue,
+    seed: int = 0,
+    aim: ArrayLike = AIM,
+) -> NDArray[np.float64]:
+    """The p-value of H: risk > alpha for each alpha (L) and policy (T), shape (L, T).
+
+    Under H it is super-uniform, P(p <= u) <= u for every u, if the units are independent draws:
+    at every number of them for all kinds but CLT. It does not cover dependent units, nor a policy,
+    alpha, seed or aim chosen by looking at the same losses. Where nothing has a weight (nothing
+    was answered), p = 1.
+
+    The binomial test is conditional on the weights: given who is answered, the answered are
+    independent draws of the answered, so it holds for every n, and hence without conditioning.
+
+    Args:
+        losses: of independent units.
+        alphas: the risks to refute, each in (0, 1).
+        kind: the test.
+        seed: the order in which a betting test meets the units.
+        aim: the level at which a betting test shall be most powerful, for all or in the shape
+            (L, T); set it to what will be asked of the p-value. It is valid at every other level,
+            too, but at a third of its aim it has about three quarters of the power it could have.
+
+    Raises:
+        CalibrationError: an alpha or aim is not in (0, 1), or a binomial test of averaged losses.
+    """
+    alpha_L1 = np.asarray(alphas, dtype=np.float64).reshape(-1, 1)
+    aim_LT = np.asarray(aim, dtype=np.float64)
+    for name, values in (("alpha", alpha_L1), ("aim", aim_LT)):
+        for value in np.unique(values):
+            require_rate(name, float(value))
+    aim_LT = np.broadcast_to(aim_LT, (alpha_L1.size, losses.n_policies))
+    if not losses.n_units:
+        return np.ones(aim_LT.shape)
+    match kind:
+        case PValue.BINOMIAL:
+            _require_binary(losses)
+            return _binomial_cdf(losses.total_loss_T, losses.total_weight_T, alpha_L1)
+        case PValue.BETTING:
+            levels = zip(alpha_L1.ravel(), aim_LT, strict=True)
+            return np.stack([betting_p_values(losses, a, seed, aim_T) for a, aim_T in levels])
+        case PValue.HOEFFDING_BENTKUS:
+            return _hoeffding_bentkus(losses, alpha_L1)
+        case PValue.CLT:
+            return _clt(losses, alpha_L1)
+
+
+def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> NDArray[np.float64]:
+    """For each policy (T) the smallest alpha at which its risk is certified at delta; at most 1.
+
+    It lies above the risk with probability at least 1 - delta, for one policy fixed in advance
+    (with CLT: only asymptotically). It does not cover the policy with the least bound, nor all
+    policies at once; for that, ask for delta / T.
+
+    For the binomial test it is the Clopper-Pearson bound. Else alpha comes down a fixed grid from 1
+    to 0.001 in steps of 1 %, until `p_values` rejects no more: a fixed sequence, so it needs no
+    monotone p-values. Betting takes about a second per policy and 10,000 units: `Losses.select` the
+    policies that matter.
+
+    Raises:
+        CalibrationError: delta is not in (0, 1), or a binomial test of averaged losses.
+    """
+    require_rate("delta", delta)
+    if kind is PValue.BINOMIAL:
+        _require_binary(losses)
+        return clopper_pearson_upper(losses.total_loss_T, losses.total_weight_T, delta)
+    if not losses.n_units:
+        return np.ones(losses.n_policies)
+    match kind:
+        case PValue.BETTING:
+            each = (losses.select(np.array([policy])) for policy in range(losses.n_policies))
+            p_LT = np.stack([betting_p_values_over(one, _ALPHAS, seed, delta) for one in each], 1)
+        case PValue.HOEFFDING_BENTKUS:
+            p_LT = _hoeffding_bentkus(losses, _ALPHAS[:, None])
+        case PValue.CLT:
+            p_LT = _clt(losses, _ALPHAS[:, None])
+    n_rejected_T = np.logical_and.accumulate(p_LT <= delta, axis=0).sum(axis=0)
+    bound_T: NDArray[np.float64] = np.concatenate(([1.0], _ALPHAS))[n_rejected_T]
+    return bound_T
+
+
+def binomial_p_value(losses: ArrayLike, alpha: float) -> float:
+    """The p-value of H: risk > alpha from n losses of 0 or 1: P(Binomial(n, alpha) <= their sum).
+
+    Valid for every n, no approximation, if the losses are independent with a common mean. It does
+    not cover averaged losses (several rollouts of one problem) or problems that share a template:
+    both are dependent or not binary. No losses: p = 1.
+
+    Raises:
+        CalibrationError: a loss is neither 0 nor 1, or alpha is not in (0, 1).
+    """
+    loss_P = np.asarray(losses, dtype=np.float64)
+    odd_P = loss_P[(loss_P != 0) & (loss_P != 1)]
+    if odd_P.size:
+        raise CalibrationError(
+            f"a loss is {odd_P[0]:g}: the binomial test takes 0 or 1, one rollout per problem"
+        )
+    return float(binomial_p_values(np.array(int(loss_P.sum())), np.array(loss_P.size), alpha))
+
+
+def binomial_p_values(
+    wrong_T: NDArray[np.int64], answered_T: NDArray[np.int64], alpha: float
+) -> NDArray[np.float64]:
+    """`binomial_p_value` from counts, for many policies (T) at once; 1 where nothing was answered.
+
+    For the selective risk n is the number answered: given who is answered, the answered are
+    independent draws of the answered, so the test holds conditionally on n, and hence without
+    conditioning.
+
+    Raises:
+        CalibrationError: alpha is not in (0, 1).
+    """
+    require_rate("alpha", alpha)
+    return _binomial_cdf(np.asarray(wrong_T), np.asarray(answered_T), alpha)
+
+
+def clopper_pearson_upper(
+    wrong: ArrayLike, answered: ArrayLike, delta: float
+) -> NDArray[np.float64]:
+    """The smallest alpha at which the binomial test rejects at level delta; 1 if none was answered.
+
+    It lies above the risk with probability at least 1 - delta, for one policy fixed in advance. It
+    does not cover a policy chosen by looking at the same counts. Counts may be fractions (a
+    forecast for another n); then it is no bound, only a guess.
+
+    Raises:
+        CalibrationError: delta is not in (0, 1).
+    """
+    require_rate("delta", delta)
+    wrong_T, answered_T = np.broadcast_arrays(
+        np.asarray(wrong, dtype=np.float64), np.asarray(answered, dtype=np.float64)
+    )
+    right_T = answered_T - wrong_T
+    # All wrong, or none answered: the beta quantile is undefined, its limit is 1.
+    bound_T = special.betaincinv(wrong_T + 1, np.where(right_T > 0, right_T, 1.0), 1 - delta)
+    return np.where(right_T > 0, bound_T, 1.0)
+
+
+def fewest_problems(alpha: float, delta: float) -> int:
+    """The fewest answered problems with which alpha can be certified at delta, all of them right.
+
+    The smallest n with (1 - alpha)^n <= delta: 22 at alpha = delta = 0.1.
+
+    Raises:
+        CalibrationError: alpha or delta is not in (0, 1).
+    """
+    require_rate("alpha", alpha)
+    require_rate("delta", delta)
+    fewest = math.log(delta) / math.log1p(-alpha)  # infinite where alpha is next to nothing
+    return math.ceil(fewest) if fewest < sys.maxsize else sys.maxsize
+
+
+def require_rate(name: str, value: float) -> None:
+    """Refuse a rate outside (0, 1), NaN included, by name."""
+    if not 0 < value < 1:
+        raise CalibrationError(f"{name} is {value}: give a rate between 0 and 1, for example 0.1")
+
+
+def _binomial_cdf(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:
+    """P(Binomial(n, alpha) <= k); 1 if all of none are wrong: no answers, no evidence."""
+    right = np.subtract(n, k)
+    # A hundred times as accurate as special.bdtr.
+    some_right = special.betainc(np.maximum(right, 1), np.add(k, 1), np.subtract(1, alpha))
+    return np.where(right > 0, some_right, 1.0)
+
+
+def _hoeffding_bentkus(losses: Losses, alpha_L1: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shape (L, T): the smaller of Hoeffding's and Bentkus' tail bounds (LTT, Prop. 1)."""
+    n = losses.n_units
+    total_LT = losses.total_loss_T + alpha_L1 * (n - losses.total_weight_T)
+    # Where the mean is alpha or more, both bounds are at least 1.
+    below_LT = total_LT < n * alpha_L1
+    total_B, alpha_B = total_LT[below_LT], np.broadcast_to(alpha_L1, total_LT.shape)[below_LT]
+    mean_B = total_B / n
+    # rel_entr(0, alpha) is 0, the limit of x log(x / alpha).
+    divergence_B = special.rel_entr(mean_B, alpha_B) + special.rel_entr(1 - mean_B, 1 - alpha_B)
+    # Sums of thirds miss a whole number by rounding, and would count as the next one.
+    bentkus_B = np.e * _binomial_cdf(np.ceil(np.round(total_B, 9)), n, alpha_B)
+    p_LT = np.ones(total_LT.shape)
+    p_LT[below_LT] = np.minimum(np.exp(-n * divergence_B), bentkus_B)
+    return p_LT
+
+
+def _clt(losses: Losses, alpha_L1: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shape (L, T): the normal limit of the mean of X over its spread about alpha."""
+    loss_UT, weight_UT = losses.loss_UT, losses.weight_UT
+    square_T = np.einsum("ut,ut->t", loss_UT, loss_UT)
+    product_T = np.einsum("ut,ut->t", loss_UT, weight_UT)
+    weight_square_T = np.einsum("ut,ut->t", weight_UT, weight_UT)
+    variance_LT = square_T - 2 * alpha_L1 * product_T + alpha_L1**2 * weight_square_T
+    surplus_LT = alpha_L1 * losses.total_weight_T - losses.total_loss_T
+    # No variance about alpha, but for rounding: every X is alpha, which is no evidence.
+    some_LT = variance_LT > 1e-12 * losses.n_units
+    score_LT = surplus_LT / np.sqrt(np.where(some_LT, variance_LT, 1))
+    return np.where(some_LT, special.ndtr(-score_LT), 1.0)
+
+
+def _require_binary(losses: Losses) -> None:
+    if losses.binary:
+        return
+    for values_UT in (losses.loss_UT, losses.weight_UT):
+        for value_T in values_UT:
+            if (odd := value_T[(value_T != 0) & (value_T != 1)]).size:
+                raise CalibrationError(
+                    f"a loss or weight is {odd[0]:g}: the binomial test takes 0 or 1, not averaged "
+                    f"losses; use {PValue.BETTING.value!r}, or one rollout per independent problem"
+                )

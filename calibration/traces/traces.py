@@ -1,0 +1,293 @@
+"""Recorded reasoning, ready to be replayed: from Parquet, to Parquet, split by problem."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from calibration.errors import CalibrationError, TraceError
+from calibration.policy.exit_rule import ExitReason
+from calibration.traces.checks import check_tables
+from calibration.traces.columns import Columns
+from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.table import KNOWN, Rollout, fingerprint_of, to_table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traces:
+    """Full rollouts (R) of problems (P), with a reading of the confidence in each column (C).
+
+    Row r holds its checkpoints in columns 0 .. final_R[r] - 1 and its final reading in column
+    final_R[r]; what follows is padding. Rollouts are sorted by problem and number, problems by id.
+
+    Attributes:
+        fingerprint: what was recorded; None if nothing says so: fit for analysis, not for serving.
+        problem_ids: id of each problem.
+        groups: the template or source that a problem shares with others; None if it stands alone.
+        problem_R: index into `problem_ids`.
+        rollout_R: number within the problem.
+        natural_R: ended by itself; otherwise by the budget.
+        final_R: column of the final reading.
+        tokens_RC: reasoning tokens so far.
+        confidence_RC: raw confidence; NaN in the padding.
+        answer_class_RC: class of the answer if stopped here; NO_ANSWER if none could be read.
+        answer_tokens_RC: tokens which that answer costs.
+        correct_RC: whether that answer is right.
+        confidence_tokens_RC: tokens which this reading costs, 0 in the padding; None if none does.
+    """
+
+    fingerprint: Fingerprint | None
+    problem_ids: tuple[str, ...]
+    groups: tuple[str | None, ...]
+    problem_R: NDArray[np.intp]
+    rollout_R: NDArray[np.int64]
+    natural_R: NDArray[np.bool_]
+    final_R: NDArray[np.intp]
+    tokens_RC: NDArray[np.int64]
+    confidence_RC: NDArray[np.float64]
+    answer_class_RC: NDArray[np.int64]
+    answer_tokens_RC: NDArray[np.int64]
+    correct_RC: NDArray[np.bool_]
+    confidence_tokens_RC: NDArray[np.int64] | None = None
+
+    @classmethod
+    def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
+        """Traces that were never in a file.
+
+        Raises:
+            TraceError: as `read_traces`.
+        """
+        table = to_table(rollouts, fingerprint)
+        return cls._from_columns(check_tables([table], ["rollouts"], fingerprint), fingerprint)
+
+    @property
+    def servable(self) -> bool:
+        """Whether a fingerprint says what was recorded, and so what a certificate is good for."""
+        return self.fingerprint is not None
+
+    @property
+    def n_problems(self) -> int:
+        """Number of problems."""
+        return len(self.problem_ids)
+
+    @property
+    def n_rollouts(self) -> int:
+        """Number of rollouts, of all problems together."""
+        return len(self.problem_R)
+
+    @property
+    def rollouts_P(self) -> NDArray[np.intp]:
+        """Number of rollouts of each problem."""
+        return np.bincount(self.problem_R, minlength=self.n_problems)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The exchangeable unit of each problem: its group, or itself if it has none."""
+        return tuple(
+            f"problem {problem_id}" if group is None else f"group {group}"
+            for problem_id, group in zip(self.problem_ids, self.groups, strict=True)
+        )
+
+    @property
+    def unit_P(self) -> NDArray[np.intp]:
+        """Index of each problem's unit into `sorted(set(units))`."""
+        index = {unit: i for i, unit in enumerate(sorted(set(self.units)))}
+        return np.array([index[unit] for unit in self.units], dtype=np.intp)
+
+    @property
+    def n_units(self) -> int:
+        """Number of exchangeable units: groups, and problems that stand alone."""
+        return len(set(self.units))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is replayed; the order of rows and the number of files do not matter."""
+        recorded_RC = np.arange(self.tokens_RC.shape[1]) <= self.final_R[:, None]
+        fingerprint = None if self.fingerprint is None else self.fingerprint.to_json()
+        names = [fingerprint, self.problem_ids, self.groups]
+        digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode())
+        for array in (self.problem_R, self.rollout_R, self.natural_R, self.final_R):
+            digest.update(array.astype("<i8").tobytes())
+        for array in (self.tokens_RC, self.answer_class_RC, self.answer_tokens_RC, self.correct_RC):
+            digest.update(array[recorded_RC].astype("<i8").tobytes())
+        digest.update(self.confidence_RC[recorded_RC].astype("<f8").tobytes())
+        if self.confidence_tokens_RC is not None and self.confidence_tokens_RC.any():
+            digest.update(self.confidence_tokens_RC[recorded_RC].astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def select(self, keep_P: NDArray[np.bool_]) -> Self:
+        """The traces of some of the problems.
+
+        Raises:
+            CalibrationError: no problem is kept.
+        """
+        if not keep_P.any():
+            raise CalibrationError(f"none of {self.n_problems} problems is kept: keep at least one")
+        keep_R = keep_P[self.problem_R]
+        renumbered_P = np.cumsum(keep_P) - 1
+        return replace(
+            self,
+            problem_ids=tuple(np.array(self.problem_ids, dtype=object)[keep_P]),
+            groups=tuple(np.array(self.groups, dtype=object)[keep_P]),
+            problem_R=renumbered_P[self.problem_R[keep_R]],
+            rollout_R=self.rollout_R[keep_R],
+            natural_R=self.natural_R[keep_R],
+            final_R=self.final_R[keep_R],
+            tokens_RC=self.tokens_RC[keep_R],
+            confidence_RC=self.confidence_RC[keep_R],
+            answer_class_RC=self.answer_class_RC[keep_R],
+            answer_tokens_RC=self.answer_tokens_RC[keep_R],
+            correct_RC=self.correct_RC[keep_R],
+            confidence_tokens_RC=None
+            if self.confidence_tokens_RC is None
+            else self.confidence_tokens_RC[keep_R],
+        )
+
+    def split(self, fraction: float, seed: int = 0) -> tuple[Self, Self]:
+        """Two parts without a problem or group in common; the first has `fraction` of the units.
+
+        Units are shuffled by a hash of their names and the seed, so that the split depends neither
+        on labels nor on the order of rows.
+
+        Raises:
+            CalibrationError: a part would be empty.
+        """
+        units = sorted(set(self.units), key=lambda unit: _hash(f"{seed} {unit}"))
+        n_first = round(fraction * len(units))
+        if not 0 < n_first < len(units):
+            raise CalibrationError(
+                f"a fraction of {fraction} of {len(units)} problems or groups leaves a part empty: "
+                "choose another fraction, or record more"
+            )
+        first = set(units[:n_first])
+        first_P = np.array([unit in first for unit in self.units])
+        return self.select(first_P), self.select(~first_P)
+
+    @classmethod
+    def _from_columns(cls, columns: Columns, fingerprint: Fingerprint | None) -> Self:
+        end_R = np.flatnonzero(columns.is_final_L)
+        start_R = np.append(0, end_R[:-1] + 1)
+        final_R = end_R - start_R
+        problem_R = columns.problem.code_L[end_R]
+        shape = (len(end_R), int(final_R.max()) + 1)
+        recorded_RC = np.arange(shape[1]) <= final_R[:, None]
+        first_P = end_R[np.flatnonzero(np.diff(problem_R, prepend=-1))]
+
+        def grid(values_L: NDArray[Any], padding: float) -> NDArray[Any]:
+            values_RC: NDArray[Any] = np.full(shape, padding, dtype=values_L.dtype)
+            values_RC[recorded_RC] = values_L
+            return values_RC
+
+        return cls(
+            fingerprint=fingerprint,
+            problem_ids=tuple(columns.problem.names.to_pylist()),
+            groups=tuple(columns.group[line] for line in first_P),
+            problem_R=problem_R,
+            rollout_R=columns.rollout_L[end_R],
+            natural_R=columns.end_reason.select(end_R).are(ExitReason.NATURAL),
+            final_R=final_R,
+            tokens_RC=grid(columns.tokens_L, 0),
+            confidence_RC=grid(columns.confidence_L, np.nan),
+            answer_class_RC=grid(columns.answer_class_L, -1),
+            answer_tokens_RC=grid(columns.answer_tokens_L, 0),
+            correct_RC=grid(columns.correct_L, False),
+            confidence_tokens_RC=grid(columns.confidence_tokens_L, 0)
+            if columns.confidence_tokens_L.any()
+            else None,
+        )
+
+
+def read_traces(path: str | Path) -> Traces:
+    """Read recorded reasoning from a Parquet file, or from all `*.parquet` files of a directory.
+
+    Every row is checked, so that what is read can be replayed under any policy: confidences are
+    numbers, every checkpoint and the final reading are there, nothing is twice, every answer is
+    graded, and all files were recorded under one fingerprint.
+
+    Files without a fingerprint can be read too, for analysis: `Traces.servable` is then false, no
+    rule about where checkpoints lie applies, and of the columns only `problem_id`, `rollout`,
+    `tokens`, `is_final`, `confidence` and `correct` are needed. What is filled in for the others is
+    said at `calibration.traces.columns.Columns.of`.
+
+    Raises:
+        TraceError: what is wrong, in which file and row, and what to do.
+        FileNotFoundError: there is no such file or directory.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or directory")
+    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not paths:
+        raise TraceError(f"{path}: no *.parquet file in this directory: collect traces first")
+    tables = [_read_table(part) for part in paths]
+    fingerprint = _one_fingerprint(tables, paths)
+    columns = check_tables(tables, [str(part) for part in paths], fingerprint)
+    return Traces._from_columns(columns, fingerprint)
+
+
+def write_traces(
+    path: str | Path, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None
+) -> None:
+    """Write recorded reasoning to a Parquet file, whole or not at all.
+
+    Args:
+        path: the file; an older one is replaced.
+        rollouts: taken one after another, so that they need not all be in memory.
+        fingerprint: what was recorded; with None the file is good for analysis only.
+
+    Raises:
+        TraceError: a rollout could not be replayed; nothing is written.
+    """
+    path = Path(path)
+    table = to_table(rollouts, fingerprint)
+    check_tables([table], ["rollouts"], fingerprint)
+    partial = path.with_name(path.name + ".partial")
+    pq.write_table(table, partial, compression="zstd")
+    partial.replace(path)
+
+
+def _read_table(path: Path) -> pa.Table:
+    """The known columns of a file, texts as dictionaries: ids repeat in row after row."""
+    try:
+        schema = pq.read_schema(path)
+        names = [name for name in KNOWN.names if name in schema.names]
+        texts = [name for name in names if KNOWN.field(name).type == pa.string()]
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            return file.read(columns=names)
+    except (pa.ArrowInvalid, OSError) as error:
+        # Arrow raises OSError for damaged pages, but then without the system's error number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise TraceError(f"{path} is not Parquet ({error}): collect it again") from error
+
+
+def _one_fingerprint(tables: Sequence[pa.Table], paths: Sequence[Path]) -> Fingerprint | None:
+    """The fingerprint that all files have in common; None if none of them has one."""
+    first, *others = (
+        fingerprint_of(table.schema, str(path)) for table, path in zip(tables, paths, strict=True)
+    )
+    for path, other in zip(paths[1:], others, strict=True):
+        if other == first:
+            continue
+        if first is None or other is None:
+            with_one, without = (path, paths[0]) if first is None else (paths[0], path)
+            raise TraceError(
+                f"{without} has no fingerprint, {with_one} has one: keep files for analysis in a "
+                "directory of their own"
+            )
+        raise TraceError(
+            f"{path}: not recorded under the fingerprint of {paths[0].name} (here, there): "
+            f"{'; '.join(other.differences(first))}. Keep one fingerprint per directory"
+        )
+    return first
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

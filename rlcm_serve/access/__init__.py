@@ -1,1 +1,0 @@
-"""Who may use the service, and how much of it."""

@@ -1,0 +1,1 @@
+"""Rollouts and results as JSON lines, arrays and Parquet."""

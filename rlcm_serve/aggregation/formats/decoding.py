@@ -1,0 +1,136 @@
+"""Rollouts from JSON: lines, or one array."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from rlcm_serve.aggregation.formats.explaining import explain_item, explain_text
+from rlcm_serve.aggregation.rollouts import ITEMS, LINES, rollouts_of
+from rlcm_serve.errors import RequestRefused
+
+LONGEST_LINE = 16 * 2**20
+"""Bytes."""
+_PIECE = 2**18
+"""Bytes of an array that are decoded at once; other threads run in between."""
+_BETWEEN_ITEMS = re.compile(rb"\}\s*(,)\s*\{")
+_FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Rollout(msgspec.Struct, gc=False):
+    problem_id: str
+    answer: str | None
+    confidence: float | None = None
+    reference: str | None = None
+
+
+class _ExactRollout(_Rollout, gc=False, forbid_unknown_fields=True):
+    """Without further fields."""
+
+
+class RolloutDecoder:
+    """Reads rollouts.
+
+    Args:
+        ignore_extra: whether fields of other names are passed over. Else they are an error, for one
+            of them may be a misspelt `reference`.
+    """
+
+    def __init__(self, *, ignore_extra: bool = False) -> None:
+        kind = _Rollout if ignore_extra else _ExactRollout
+        self._ignore_extra = ignore_extra
+        self._line = msgspec.json.Decoder(kind)
+        self._array = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+
+    def read_lines(self, blocks: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+        """The rollouts of JSON lines, which may be cut anywhere; blank lines are passed over.
+
+        Raises:
+            RequestRefused: a line that is no rollout, or too long.
+        """
+        first, rest = 1, b""
+        for block in blocks:
+            whole, newline, rest = (rest + block).rpartition(b"\n")
+            if newline:
+                yield self._read_block(whole, first)
+                first += whole.count(b"\n") + 1
+            if len(rest) > LONGEST_LINE:
+                raise LINES.refused(first, None, f"give at most {LONGEST_LINE} bytes")
+        if rest:
+            yield self._read_block(rest, first)
+
+    def read_array(self, text: bytes | msgspec.Raw) -> Iterator[pa.RecordBatch]:
+        """The rollouts of a JSON array, without white space around it.
+
+        Raises:
+            RequestRefused: it is none, or an item is no rollout.
+        """
+        view = memoryview(text)
+        if bytes(view[:1]) != b"[" or bytes(view[-1:]) != b"]":
+            shown = bytes(view[:80]).decode(errors="replace")
+            raise RequestRefused("rollouts", f"rollouts is {shown}: give an array of objects")
+        start, first, size = 1, 0, _PIECE
+        while start < len(view):
+            # Where one item seems to end and another to begin. If that is inside a string, then the
+            # piece ends within it and is no JSON; so a piece that is JSON ends between two items.
+            found = _BETWEEN_ITEMS.search(view, start + size)
+            end = found.start(1) if found else len(view) - 1
+            piece = b"[%b]" % bytes(view[start:end])
+            try:
+                rollouts = self._array.decode(piece)
+            except _FAULTS as error:
+                if found and not isinstance(error, msgspec.ValidationError):
+                    size *= 2
+                    continue
+                raise self._explain_array(piece, first, error) from error
+            yield _batch(rollouts, range(first, first + len(rollouts)))
+            start, first, size = end + 1, first + len(rollouts), _PIECE
+
+    def _read_block(self, block: bytes, first: int) -> pa.RecordBatch:
+        try:
+            rollouts = self._line.decode_lines(block)
+        except _FAULTS:
+            return self._read_slowly(block, first)
+        if len(rollouts) != block.count(b"\n") + 1:
+            return self._read_slowly(block, first)
+        return _batch(rollouts, range(first, first + len(rollouts)))
+
+    def _read_slowly(self, block: bytes, first: int) -> pa.RecordBatch:
+        """Line by line: some are blank, or bad."""
+        rollouts, rows = [], []
+        for row, line in enumerate(block.split(b"\n"), first):
+            if not line.strip():
+                continue
+            try:
+                rollouts.append(self._line.decode(line))
+            except _FAULTS as error:
+                raise explain_text(
+                    line, row, LINES, error, ignore_extra=self._ignore_extra
+                ) from error
+            rows.append(row)
+        return _batch(rollouts, rows)
+
+    def _explain_array(self, piece: bytes, first: int, error: Exception) -> RequestRefused:
+        try:
+            items = json.loads(piece)
+        except (ValueError, RecursionError):
+            items = []
+        for row, item in enumerate(items, first):
+            if found := explain_item(item, row, ITEMS, ignore_extra=self._ignore_extra):
+                return found
+        return ITEMS.refused(first, None, f"here or later it is not JSON ({error})")
+
+
+def _batch(rollouts: Sequence[_Rollout], rows: Sequence[int]) -> pa.RecordBatch:
+    return rollouts_of(
+        [rollout.problem_id for rollout in rollouts],
+        [rollout.answer for rollout in rollouts],
+        [rollout.confidence for rollout in rollouts],
+        [rollout.reference for rollout in rollouts],
+        rows=np.array(rows, dtype=np.int64),
+    )

@@ -1,0 +1,1 @@
+"""Answers: read out of text, forced from unfinished reasoning, and compared."""

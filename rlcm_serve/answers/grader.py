@@ -1,0 +1,285 @@
+"""Final answers: read from a model's text, compared by value, grouped into classes.
+
+This is the one definition of answer equality. Serving, recording and evaluation all use it, and a
+certificate names it (`GRADER`): whoever changes what counts as equal makes another grader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from calibration.policy.voting import NO_ANSWER
+from rlcm_serve.answers.plain import Text, equal_at_sight, open_pairs, tidy
+
+GRADER = f"math-verify {version('math-verify')}"
+"""Name and version of the grader, as in a certificate's fingerprint."""
+
+_BOX = "\\boxed{"
+_BOX_OR_BRACE = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
+_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
+_READY = "ready\n"
+_WORKER = Path(__file__).with_name("worker.py")
+
+_log = logging.getLogger(__name__)
+
+
+def own_answer(text: str) -> str | None:
+    """The answer in what a model wrote by itself; None if there is none.
+
+    The last box; without one, what RLCR's models put between `<answer>` and `</answer>`.
+    """
+    return last_boxed(text) or _last_tagged(text)
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The content of the last balanced `\boxed{...}`; None if there is none, or nothing in it.
+
+    Of nested boxes the inner one counts.
+    """
+    _, content = max(_boxes(text), default=(0, ""))
+    return content.strip() or None
+
+
+def close_boxed(text: str) -> str | None:
+    r"""The answer of a forced continuation, whose text begins inside `\boxed{`.
+
+    None if the box is empty or never closed: an answer that was cut off may read like another one.
+    """
+    for start, content in _boxes(_BOX + text):
+        if start == len(_BOX):
+            return content.strip() or None
+    return None
+
+
+def _last_tagged(text: str) -> str | None:
+    tagged = _TAGGED.findall(text)
+    return tagged[-1].strip() or None if tagged else None
+
+
+def _boxes(text: str) -> Iterator[tuple[int, str]]:
+    """Where each box's content starts, and that content, as the boxes close."""
+    open_braces: list[int | None] = []  # a box's start; None for any other brace
+    for found in _BOX_OR_BRACE.finditer(text):
+        token = found.group()
+        if token.startswith("\\boxed"):
+            open_braces.append(found.end())
+        elif token == "{":
+            open_braces.append(None)
+        elif token == "}" and open_braces:  # an escaped brace is content
+            start = open_braces.pop()
+            if start is not None:
+                yield start, text[start : found.start()]
+
+
+class AnswerGrader:
+    """Compares answers by value with math-verify, in a process of its own.
+
+    math-verify's own time limit needs the main thread, and some answers (`9^{9^{9^9}}`) would keep
+    it busy for ever. So it runs in a worker with its limit off. A comparison that takes too long
+    ends the worker and counts as not equal; the next one gets a new worker. Identical texts and
+    plain answers (`plain_answers`) need no worker at all. Results are remembered.
+
+    May be used from any thread; the `_async` forms never block the event loop.
+
+    Args:
+        time_limit: seconds for one comparison.
+        grouping_limit: seconds for one call of `classes` or `matches`; pairs not compared by then
+            are not equal.
+    """
+
+    def __init__(self, time_limit: float = 5.0, grouping_limit: float = 20.0) -> None:
+        self.time_limit = time_limit
+        self.grouping_limit = grouping_limit
+        self._process: subprocess.Popen[str] | None = None
+        self._ready = False
+        self._abandoned = False
+        self._lock = threading.Lock()
+        self._compared = lru_cache(maxsize=100_000)(self._compare)
+
+    def start(self) -> None:
+        """Starts the worker without waiting for it; otherwise the first comparison starts it."""
+        with self._lock:
+            if self._process is None:
+                self._process = self._spawn()
+
+    def close(self) -> None:
+        """Ends the worker; may be called twice."""
+        if self._process is not None:
+            self._process.kill()  # before the lock: it ends a comparison that holds it
+        with self._lock:
+            self._reap()
+
+    def abandon(self) -> None:
+        """Ends the worker for good: a comparison under way, and any later one, is an error.
+
+        Waits for nothing; `close` still has to follow.
+        """
+        self._abandoned = True
+        if (process := self._process) is not None:
+            process.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def equal(self, answer: str, other: str) -> bool:
+        r"""Whether two answers have the same value, whichever comes first.
+
+        `2/4` equals `\frac12` and `0.5`, and `7\text{ cm}` equals `7`. Not transitive: `50\%`
+        equals `50` and `0.5`.
+        """
+        known = equal_at_sight(answer, other)
+        return self._compared(*sorted((answer, other))) if known is None else known
+
+    def classes(self, answers: Sequence[str | None]) -> list[int]:
+        """The class of each answer, numbered by first appearance; NO_ANSWER where there is none.
+
+        Answers are in one class if a chain of equal ones joins them, so who is together does not
+        depend on the order in which they came.
+        """
+        # Sorted, so that a time limit cuts the same pairs whatever the order.
+        present = sorted({answer for answer in answers if answer is not None})
+        text_of = {answer: Text.read(answer) for answer in present}
+        groups = _Groups(text.key for text in text_of.values())
+        deadline = time.monotonic() + self.grouping_limit
+        for text, other in open_pairs(text_of.values()):
+            if groups.of(text.key) == groups.of(other.key):
+                continue
+            if time.monotonic() > deadline:
+                _log.warning("grouping took over %g s: the rest stay apart", self.grouping_limit)
+                break
+            if self.equal(text.form, other.form):
+                groups.join(text.key, other.key)
+        number: dict[str, int] = {}
+        return [
+            NO_ANSWER
+            if answer is None
+            else number.setdefault(groups.of(text_of[answer].key), len(number))
+            for answer in answers
+        ]
+
+    def matches(self, answers: Sequence[str], reference: str) -> list[bool]:
+        """Whether each answer equals the reference; those not compared in time do not."""
+        deadline = time.monotonic() + self.grouping_limit
+        verdicts = []
+        for answer in answers:
+            known = equal_at_sight(answer, reference)
+            in_time = known is not None or time.monotonic() <= deadline
+            verdicts.append(in_time and self.equal(answer, reference))
+        return verdicts
+
+    async def equal_async(self, answer: str, other: str) -> bool:
+        """As `equal`, off the event loop."""
+        known = equal_at_sight(answer, other)
+        return await asyncio.to_thread(self.equal, answer, other) if known is None else known
+
+    async def classes_async(self, answers: Sequence[str | None]) -> list[int]:
+        """As `classes`, off the event loop."""
+        texts = [Text.read(answer) for answer in {*answers} if answer is not None]
+        if not any(open_pairs(texts)):
+            return self.classes(answers)
+        return await asyncio.to_thread(self.classes, answers)
+
+    def _compare(self, answer: str, other: str) -> bool:
+        """One comparison in the worker.
+
+        Raises:
+            RuntimeError: math-verify does not load, or the grader has been abandoned.
+        """
+        with self._lock:
+            if self._process is None:
+                self._process = self._spawn()
+            self._check()  # only now: before, `abandon` may have found no worker to end
+            stdin, stdout = _pipes(self._process)
+            if not self._ready:
+                self._ready = stdout.readline() == _READY
+                if not self._ready:
+                    status = self._reap()
+                    raise RuntimeError(f"the grader's worker ended ({status}) before it was ready")
+            try:
+                stdin.write(json.dumps([tidy(answer), tidy(other)]) + "\n")
+                stdin.flush()
+                reply = stdout.readline()
+            except BrokenPipeError:
+                reply = ""
+            if not reply:
+                status = self._reap()
+                self._check()
+        if reply:
+            return bool(json.loads(reply))
+        slow = status == -signal.SIGALRM
+        why = f"over {self.time_limit:g} s" if slow else f"its worker ended with status {status}"
+        _log.warning("comparing %.80r with %.80r: %s; taken as not equal", answer, other, why)
+        return False
+
+    def _check(self) -> None:
+        if self._abandoned:
+            raise RuntimeError("the grader has been abandoned: nobody waits for its verdicts")
+
+    def _spawn(self) -> subprocess.Popen[str]:
+        # A script, not a module: what lies in the working directory cannot stand in for it (-P). A
+        # session of its own: Ctrl-C is for the parent, and at its end the worker's input ends too.
+        command = [sys.executable, "-P", "-W", "ignore", str(_WORKER), str(self.time_limit)]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _reap(self) -> int:
+        """Ends the worker for good; its exit status."""
+        process, self._process, self._ready = self._process, None, False
+        if process is None:
+            return 0
+        process.kill()
+        with suppress(BrokenPipeError), process:  # closes the pipes and waits
+            pass
+        return process.wait()
+
+
+def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the grader's worker was started without pipes")
+    return process.stdin, process.stdout
+
+
+class _Groups:
+    """Union-find over keys."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._parent = {key: key for key in keys}
+
+    def of(self, key: str) -> str:
+        """The key that stands for the group."""
+        parent = self._parent
+        while parent[key] != key:
+            parent[key] = key = parent[parent[key]]
+        return key
+
+    def join(self, key: str, other: str) -> None:
+        """Makes one group of two."""
+        self._parent[self.of(other)] = self.of(key)

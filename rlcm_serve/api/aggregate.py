@@ -1,0 +1,112 @@
+"""`POST /aggregate`, from a body to a response."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from mmap import ACCESS_READ, mmap
+
+import msgspec
+import pyarrow as pa
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+
+from rlcm_serve.aggregation import Aggregation
+from rlcm_serve.aggregation.formats.decoding import RolloutDecoder
+from rlcm_serve.aggregation.graders import Graders
+from rlcm_serve.aggregation.results import summary_json, to_json, to_json_lines
+from rlcm_serve.aggregation.rollouts import ITEMS, LINES
+from rlcm_serve.api.server.threaded import ThreadedResponse
+from rlcm_serve.api.wire.aggregate import AggregateOptions
+from rlcm_serve.errors import RequestRefused, TooManyRollouts
+
+MAX_ROLLOUTS = 1_000_000
+"""Of one request."""
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+
+
+def vote_on_lines(asked: AggregateOptions) -> ThreadedResponse:
+    """The response to JSON lines: results as they are ready, then the summary, or an error."""
+    options, graders = asked.to_options(), Graders()
+    decoder = RolloutDecoder(ignore_extra=asked.ignore_extra)
+
+    def work(body: Iterator[bytes], write: Callable[[bytes], None]) -> None:
+        with Aggregation(options, places=LINES, graders=graders) as aggregation:
+            for results in _vote(aggregation, decoder.read_lines(body)):
+                for lines in to_json_lines(results):
+                    write(lines)
+            write(b'{"summary":%b}\n' % summary_json(aggregation.summary))
+
+    return ThreadedResponse(
+        work,
+        graders.abandon,
+        NDJSON,
+        last_words=lambda problem: json.dumps({"error": problem}).encode() + b"\n",
+    )
+
+
+def vote_on_array(asked: AggregateOptions) -> ThreadedResponse:
+    """The response to one JSON object: all results and the summary, once they are there."""
+    graders = Graders()
+
+    def work(body: Iterator[bytes], write: Callable[[bytes], None]) -> None:
+        with tempfile.TemporaryFile(prefix="rlcm-") as file:
+            file.writelines(body)
+            file.flush()
+            fields = _fields(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
+            rollouts = fields.pop("rollouts", None)
+            if rollouts is None:
+                raise RequestRefused("rollouts", "rollouts is missing: give an array of objects")
+            options = _read_options(asked, fields)
+            decoder = RolloutDecoder(ignore_extra=options.ignore_extra)
+            with Aggregation(options.to_options(), places=ITEMS, graders=graders) as aggregation:
+                write(b'{"results":[')
+                comma = b""
+                for results in _vote(aggregation, decoder.read_array(rollouts)):
+                    for block in to_json(results):
+                        write(comma + b",".join(block))
+                        comma = b","
+                write(b'],"summary":%b}' % summary_json(aggregation.summary))
+
+    return ThreadedResponse(work, graders.abandon, JSON, last_words=None)
+
+
+def _vote(aggregation: Aggregation, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    count = 0
+    for rollouts in batches:
+        count += len(rollouts)
+        if count > MAX_ROLLOUTS:
+            raise TooManyRollouts(MAX_ROLLOUTS)
+        yield from aggregation.add(rollouts)
+    yield from aggregation.finish()
+
+
+def _fields(text: mmap | bytes) -> dict[str, msgspec.Raw]:
+    """The fields of the body, not looked into yet."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestRefused(
+            "body", f'the body is no JSON object ({error}): send {{"rollouts": [...]}}'
+        ) from error
+
+
+def _read_options(asked: AggregateOptions, fields: dict[str, msgspec.Raw]) -> AggregateOptions:
+    """The options in the body, and those of the URL that it does not give.
+
+    Raises:
+        RequestValidationError: one is unknown, or has a value that cannot be.
+    """
+    try:
+        given = {name: json.loads(bytes(value)) for name, value in fields.items()}
+    except (ValueError, RecursionError) as error:
+        raise RequestRefused("body", f"an option cannot be read: {error}") from error
+    try:
+        return AggregateOptions.model_validate(
+            asked.model_dump(exclude_unset=True) | given, strict=True
+        )
+    except ValidationError as error:
+        found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+        raise RequestValidationError(found) from error

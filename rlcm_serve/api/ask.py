@@ -1,0 +1,141 @@
+"""From a caller to the solver: what every way of asking a question has in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from rlcm_serve.api.access import cap_question
+from rlcm_serve.api.context import Context
+from rlcm_serve.core import Question, Solution
+from rlcm_serve.events import Event, OnEvent, tell_nobody
+from rlcm_serve.solving.solver import Prepared, in_time
+from rlcm_serve.store.caller import Caller
+from rlcm_serve.telemetry.question import observe
+
+Result = TypeVar("Result")
+OnStart = Callable[[Prepared], None]
+
+
+def begin_quietly(prepared: Prepared) -> None:
+    """For those who only want the outcome."""
+
+
+async def ask(
+    context: Context,
+    caller: Caller,
+    question: Question,
+    on_start: OnStart = begin_quietly,
+    on_event: OnEvent = tell_nobody,
+    *,
+    text: bool = False,
+) -> Solution:
+    """Answers a question within the caller's limits, once there is a place for it.
+
+    Args:
+        context: of the server.
+        caller: who asks.
+        question: what.
+        on_start: told of the question once it is about to be answered; from then on it is not
+            refused any more.
+        on_event: told what happens then.
+        text: whether that includes the text that is drawn.
+
+    Raises:
+        Overloaded, NotReady: there is no place for it.
+        Infeasible, RequestRefused, EngineDead, OutOfTime: as `Solver.solve`.
+    """
+    budget = context.service.solver.engine.identity.budget
+    question = cap_question(caller, context.settings, question, budget.thinking)
+    if not context.settings.cancel_decided:
+        question = replace(question, stop_when_decided=False)
+    log_prompts = context.settings.log_prompts
+    with observe(question, context.metrics, context.tracing, log_prompts=log_prompts) as observed:
+        async with (
+            in_time(question.timeout),
+            context.admission.place(caller.key_id, caller.limits.max_running),
+        ):
+            solver = context.service.solver
+            prepared = solver.prepare(question)
+            on_start(prepared)
+            solution = await solver.run(prepared, observed.and_tell(on_event), text=text)
+        observed.solved(solution)
+    return solution
+
+
+class LiveSolution:
+    """A question that is being answered, for one reader of what happens.
+
+    Args:
+        work: answers it, and tells the two callbacks, as `ask` does.
+    """
+
+    def __init__(self, work: Callable[[OnStart, OnEvent], Coroutine[Any, Any, Solution]]) -> None:
+        self._started: asyncio.Future[Prepared] = asyncio.get_running_loop().create_future()
+        self._told: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._working = asyncio.create_task(work(self._started.set_result, self._told.put_nowait))
+        self._working.add_done_callback(self._ended)
+
+    def _ended(self, working: asyncio.Task[Solution]) -> None:
+        self._told.put_nowait(None)
+        failure = None if working.cancelled() else working.exception()
+        if self._started.done():
+            return
+        if failure is None:
+            self._started.cancel()
+        else:
+            self._started.set_exception(failure)
+            self._started.exception()  # a client that has left will not ask for it
+
+    async def start(self) -> Prepared:
+        """What is about to be answered; raises as `ask` does if it is refused."""
+        return await self._started
+
+    async def events(self) -> AsyncIterator[list[Event]]:
+        """All that happens, up to the end, good or bad: each time as much as has happened since."""
+        told: list[Event | None] = []
+        while None not in told:
+            told = [await self._told.get()]
+            while not self._told.empty():
+                told.append(self._told.get_nowait())
+            if events := [event for event in told if event is not None]:
+                yield events
+
+    async def outcome(self) -> Solution | BaseException:
+        """The solution, or what `ask` raised instead."""
+        await asyncio.wait({self._working})
+        return self._working.exception() or self._working.result()
+
+    def cancel(self) -> None:
+        """Aborts what is still running; nobody listens any more."""
+        self._working.cancel()
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `work`, which is cancelled if the client goes away first.
+
+    Raises:
+        ClientDisconnect: the client is gone; nobody is left to answer.
+    """
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_disconnect(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _disconnect(request: Request) -> None:
+    # The body has been read, so the only message left is the one that ends the connection.
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,213 @@
+"""`GET /overview`: the service as it is now, put together from what its parts know."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+import numpy as np
+import numpy.typing as npt
+
+from calibration import Certificate, CertifiedLevel, Level
+from calibration.certificate.report_data import EXIT_EDGES, Exhibit
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.error_responses import problem_of, report_unexpected
+from rlcm_serve.api.status import standing_of
+from rlcm_serve.api.wire.certificates import iso
+from rlcm_serve.api.wire.overview import (
+    CertificateNow,
+    ConfidenceNow,
+    EngineNow,
+    JobNow,
+    LevelNow,
+    OverviewBody,
+    QuestionsSoFar,
+    QueueNow,
+    RequestsNow,
+    SavedSoFar,
+)
+from rlcm_serve.errors import DatabaseRefused, NoExhibit, NotFound, NotReady
+from rlcm_serve.telemetry.readout import Readout
+
+JOBS, LOG_LINES = 10, 10
+"""The latest jobs that are told of, and the last lines of each one's log."""
+
+
+async def overview(context: Context) -> OverviewBody:
+    """The service at this moment; what cannot be had of it is said to be missing."""
+    certificates = _in_force(context)
+    readout, exhibits = await asyncio.to_thread(_read, context, certificates)
+    jobs, jobs_error = await _jobs(context)
+    return OverviewBody(
+        time=iso(time.time()),
+        uptime_s=round(readout.uptime, 3),
+        version=version("rlcm-serve"),
+        model=context.service.engine.name,
+        engine=await _engine(context),
+        requests=RequestsNow(in_flight=round(readout.total("rlcm_http_requests_in_flight"))),
+        queue=_queue(context),
+        questions=_questions(readout),
+        tokens=readout.by_label("rlcm_tokens_total", "kind"),
+        saved=_saved(readout),
+        exits=readout.by_label("rlcm_exits_total", "reason"),
+        confidence=_confidence(readout, certificates, exhibits),
+        certificates=[_certificate(one, readout, one.id in exhibits) for one in certificates],
+        jobs=jobs,
+        jobs_error=jobs_error,
+    )
+
+
+def _in_force(context: Context) -> tuple[Certificate, ...]:
+    try:
+        return context.service.guarantees.certificates
+    except NotReady:
+        return ()
+
+
+def _read(
+    context: Context, certificates: Sequence[Certificate]
+) -> tuple[Readout, dict[str, Exhibit]]:
+    """The counters, and the exhibits there are; may ask a database."""
+    exhibits = {}
+    for certificate in certificates:
+        try:
+            exhibits[certificate.id] = context.certificates.exhibit(certificate.id)
+        except (NoExhibit, NotFound, DatabaseRefused):
+            continue
+    return context.metrics.readout(), exhibits
+
+
+async def _engine(context: Context) -> EngineNow:
+    standing = await standing_of(context)
+    return EngineNow(
+        state=standing.state,
+        detail=standing.detail,
+        ready=standing.state == "ready",
+        restarts=context.service.restarts,
+        requests=context.service.engine.in_flight,
+    )
+
+
+def _queue(context: Context) -> QueueNow:
+    admission = context.admission
+    return QueueNow(
+        running=admission.running,
+        running_limit=admission.max_running,
+        waiting=admission.waiting,
+        waiting_limit=admission.max_waiting,
+        drain_per_second=admission.drain_rate,
+    )
+
+
+def _questions(readout: Readout) -> QuestionsSoFar:
+    def count(**labels: str) -> int:
+        return round(readout.total("rlcm_questions_total", **labels))
+
+    failures = readout.by_label("rlcm_question_failures_total", "kind")
+    return QuestionsSoFar(
+        answered=count(outcome="answered"),
+        abstained=count(outcome="abstained"),
+        failed=sum(failures.values()),
+        guaranteed=count(guarantee="given"),
+        unguaranteed=count(guarantee="withheld"),
+        failures=failures,
+    )
+
+
+def _saved(readout: Readout) -> SavedSoFar:
+    full = readout.total("rlcm_full_budget_tokens_total")
+    saved, over = readout.total("rlcm_tokens_saved_total"), readout.total("rlcm_tokens_over_total")
+    return SavedSoFar(
+        full_budget_tokens=full,
+        saved_tokens=saved,
+        over_tokens=over,
+        share=(saved - over) / full if full > 0 else None,
+    )
+
+
+def _confidence(
+    readout: Readout, certificates: Sequence[Certificate], exhibits: Mapping[str, Exhibit]
+) -> ConfidenceNow:
+    comparable = np.zeros(len(EXIT_EDGES) - 1, dtype=int)
+    expected = np.zeros(len(EXIT_EDGES) - 1)
+    for certificate in certificates:
+        exhibit = exhibits.get(certificate.id)
+        if exhibit is None:
+            continue
+        comparable += _confidences(readout, certificate=certificate.id)
+        for level in certificate.levels:
+            served = _served(readout, certificate, level)
+            found = exhibit.confidence_at(level.alpha)
+            if served and found:
+                weight = served * certificate.procedure.samples
+                expected += weight * np.array(found) / sum(found)
+    now = _confidences(readout)
+    is_known = bool(comparable.any() and expected.any())
+    return ConfidenceNow(
+        edges=EXIT_EDGES,
+        now=tuple(now.tolist()),
+        comparable=tuple(comparable.tolist()) if is_known else None,
+        calibration=tuple((expected / expected.sum()).tolist()) if is_known else None,
+    )
+
+
+def _confidences(readout: Readout, **labels: str) -> npt.NDArray[np.int_]:
+    *counts, beyond = readout.histogram("rlcm_sample_confidence", **labels)
+    counts[-1] += beyond  # none, of a confidence
+    return np.array(counts)
+
+
+def _certificate(certificate: Certificate, readout: Readout, has_exhibit: bool) -> CertificateNow:
+    fitted = certificate.fingerprint
+    return CertificateNow(
+        id=certificate.id,
+        risk=certificate.risk,
+        promise=certificate.promise.value,
+        delta=certificate.delta,
+        n=certificate.procedure.samples,
+        vote=certificate.procedure.vote,
+        max_tokens=None if fitted is None else fitted.max_tokens,
+        has_exhibit=has_exhibit,
+        levels=[
+            _level(level, _served(readout, certificate, level)) for level in certificate.levels
+        ],
+    )
+
+
+def _level(level: Level, served: int) -> LevelNow:
+    figures = dict.fromkeys(
+        ("risk", "risk_upper", "expected_tokens", "full_budget_tokens", "share_answered")
+    )
+    share_abstained = None
+    if isinstance(level, CertifiedLevel):
+        figures = {name: getattr(level, name) for name in figures}
+        share_abstained = 1 - level.share_answered
+    return LevelNow(
+        alpha=level.alpha,
+        certified=level.certified,
+        questions=served,
+        share_abstained=share_abstained,
+        **figures,
+    )
+
+
+def _served(readout: Readout, certificate: Certificate, level: Level) -> int:
+    return round(
+        readout.total(
+            "rlcm_certified_questions_total",
+            certificate=certificate.id,
+            alpha=f"{level.alpha:g}",
+        )
+    )
+
+
+async def _jobs(context: Context) -> tuple[list[JobNow], str | None]:
+    """The latest jobs, or why there is none to be had."""
+    try:
+        latest = await context.jobs.latest(JOBS, LOG_LINES)
+    except DatabaseRefused as error:
+        report_unexpected(error)
+        return [], problem_of(error).detail
+    return [JobNow.from_job(job, context.jobs.seconds_left(job)) for job in latest], None

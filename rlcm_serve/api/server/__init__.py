@@ -1,0 +1,1 @@
+"""The HTTP server around the routes: start, middleware, draining, uploads in threads."""

@@ -1,0 +1,173 @@
+"""The HTTP server around an application: its sockets, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from rlcm_serve.api.server.http_protocol import LimitedProtocol
+from rlcm_serve.errors import SettingsRefused
+
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+LAST_WORDS = 5
+"""Seconds for connections to close once nothing is being answered any more."""
+
+_log = logging.getLogger(__name__)
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, except that SIGTERM and SIGINT end it in good order, and do not kill it afterwards.
+
+    The first signal begins to drain: the sockets stay open, so that whoever looks at the service
+    sees it stopping. A second signal ends the process at once.
+
+    Args:
+        build: makes the application; it is given `fail`, for what leaves nothing to serve.
+        drain: returns once nothing is being answered any more.
+        close: called when everything has ended.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[Callable[[BaseException], None]], Callable[..., Any]],
+        drain: Callable[[], Awaitable[None]],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                build(self.fail),
+                loop="uvloop",
+                http=LimitedProtocol,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=LAST_WORDS,
+            )
+        )
+        self.failure: BaseException | None = None
+        self._drain = drain
+        self._close = close
+        self._draining: asyncio.Task[None] | None = None
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serves until the end, and leaves a process that ends by itself.
+
+        A thread that is still loading a model, which nothing can interrupt, does not keep it.
+        """
+
+        async def serve() -> None:
+            try:
+                await self.serve(sockets)
+            finally:
+                self._close()
+            if self._draining is not None:
+                last = threading.Timer(LAST_WORDS, os._exit, (0,))
+                last.daemon = True
+                last.start()
+
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            runner.run(serve())
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the server because of an error that leaves nothing to serve."""
+        self.failure = error
+        self.should_exit = True
+
+    def drain(self) -> None:
+        """Ends the server as a signal does."""
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain_and_exit())
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handles signals while it serves; uvicorn's own way would raise them again at the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        handled = (signal.SIGTERM, signal.SIGINT)
+        for number in handled:
+            loop.add_signal_handler(number, self._on_signal, number)
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._draining is not None:
+            _log.warning("%s again: ending at once", number.name)
+            os._exit(128 + number)
+        _log.info("%s: stopping", number.name)
+        self.drain()
+
+    async def _drain_and_exit(self) -> None:
+        try:
+            await self._drain()
+        finally:
+            self.should_exit = True
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets for all addresses of `host`; port 0 takes one that is free.
+
+    Connections wait in them until a server accepts.
+
+    Raises:
+        SettingsRefused: the address is not one of this machine, or the port is taken.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise SettingsRefused(
+            f"host is {host!r}: {error.strerror}; give a name or an address of this machine"
+        ) from error
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+            chosen = port or (sockets[0].getsockname()[1] if sockets else 0)
+            sockets.append(_listen_at(family, (address[0], chosen, *address[2:])))
+    except OSError as error:
+        if error.errno not in _NOT_HERE or not sockets:
+            for opened in sockets:
+                opened.close()
+            raise SettingsRefused(
+                f"cannot listen on {host}:{port}: {error.strerror}; stop what listens there, or "
+                "choose another --port or --host"
+            ) from error
+    return sockets
+
+
+def url_of(sockets: Sequence[socket.socket]) -> str:
+    """Where the first of the sockets can be reached."""
+    host, port = sockets[0].getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _listen_at(family: int, address: tuple[Any, ...]) -> socket.socket:
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind(address)
+        opened.listen(BACKLOG)
+        opened.setblocking(False)
+    except OSError:
+        opened.close()
+        raise
+    return opened

@@ -1,0 +1,201 @@
+"""Puts the pieces together: an engine, what is kept, a server, as `rlcm serve` asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from rlcm_serve.admission import Admission
+from rlcm_serve.api import create_app
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.server.draining import Draining
+from rlcm_serve.api.server.http_server import LAST_WORDS, HttpServer, listen, url_of
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import resolve_model
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.settings import Settings
+from rlcm_serve.settings.reference import shown
+from rlcm_serve.solving.guarantees import Guarantees, find_certificates
+from rlcm_serve.solving.service import LoadGuarantees, Service
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.keys import Keys
+from rlcm_serve.telemetry import logs
+from rlcm_serve.telemetry.metrics import Metrics
+from rlcm_serve.telemetry.tracing import start_tracing
+from rlcm_serve.terminal import StageClock, kept_stderr
+
+_log = logging.getLogger("rlcm_serve")
+
+
+def build_service(
+    settings: EngineSettings,
+    certificates: Sequence[Path] | None,
+    on_stage: Callable[[str], None],
+    load: LoadGuarantees = Guarantees.load,
+) -> Service:
+    """A service that is not started.
+
+    Args:
+        settings: of the engine.
+        certificates: files to serve under; None takes those in the model's folder, an empty
+            sequence serves without a guarantee.
+        on_stage: told of every stage of the start.
+        load: makes guarantees of these files once the engine is known.
+
+    Raises:
+        ModelRefused: there is no such model.
+    """
+    if certificates is None:
+        certificates = find_certificates(resolve_model(settings.model))
+    engine = VllmEngine(settings)
+    service = Service(engine, certificates, on_stage=on_stage, load=load)
+    engine.on_stage = service.enter
+    return service
+
+
+def build_context(
+    settings: Settings, database: Database, on_stage: Callable[[str], None]
+) -> Context:
+    """What the routes work with; nothing in it has started.
+
+    Raises:
+        ModelRefused: there is no such model.
+        SettingsRefused: traces are asked for, and OpenTelemetry is not installed.
+    """
+    store = CertificateStore(database)
+    files = [] if settings.no_certificate else settings.certificates
+    load = Guarantees.load if settings.no_certificate else store.load
+    service = build_service(settings.engine(), files, on_stage, load)
+    admission = Admission(settings.max_running, settings.max_waiting)
+    jobs = CalibrationJobs(database, service, store, settings.job_concurrency)
+    metrics = Metrics()
+    metrics.watch(admission=admission, service=service, jobs=jobs.count)
+    return Context(
+        settings=settings,
+        service=service,
+        database=database,
+        keys=Keys(database),
+        admission=admission,
+        draining=Draining(),
+        metrics=metrics,
+        certificates=store,
+        jobs=jobs,
+        tracing=start_tracing(settings.otlp_endpoint),
+    )
+
+
+def run_server(settings: Settings) -> None:
+    """Serves until a signal; `/health` answers at once, `/readyz` when the engine is up.
+
+    Raises:
+        SettingsRefused: the address is taken, or keys are needed and there is none.
+        DatabaseRefused: the database cannot be used.
+        RlcmError: the engine could not start.
+    """
+    with (
+        _listening(settings) as sockets,
+        kept_stderr() as stderr,
+        _opened(settings) as database,
+    ):
+        form = _log_form(settings, stderr)
+        logs.configure(settings.log_level, form, stderr)
+        if settings.log_level != "debug":
+            logging.getLogger("uvicorn").setLevel(logging.WARNING)  # its steps are told by ours
+            logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        try:
+            failure = _serve(settings, sockets, database, _stages(form, stderr))
+        finally:
+            logs.configure(settings.log_level, form)
+    if failure is not None:
+        raise failure
+
+
+def _serve(
+    settings: Settings,
+    sockets: list[socket.socket],
+    database: Database,
+    on_stage: Callable[[str], None],
+) -> BaseException | None:
+    """Returns what ended it, unless that was a signal."""
+    context = build_context(settings, database, on_stage)
+    _log.info("listening on %s", url_of(sockets))
+    if (log := settings.engine().log) is not None:
+        _log.info("vLLM writes to %s", log)
+    server = HttpServer(
+        lambda fail: create_app(context, fail), lambda: drain(context), context.tracing.close
+    )
+    server.run(sockets)
+    return server.failure
+
+
+async def drain(context: Context) -> None:
+    """Takes no more requests, lets those that run finish for `drain_s`, then ends them."""
+    context.admission.close()
+    context.draining.close()
+    try:
+        async with asyncio.timeout(context.settings.drain_s):
+            await context.admission.idle()
+            await context.draining.idle()
+    except TimeoutError:
+        _log.warning("ending %d requests that are not finished", context.draining.running)
+        context.draining.cut()
+        try:
+            async with asyncio.timeout(LAST_WORDS):
+                await context.draining.idle()
+        except TimeoutError:
+            _log.warning("%d requests do not end", context.draining.running)
+    await context.keys.close()
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
+    """First of all: a port that is taken is noticed before a model is loaded."""
+    sockets = listen(settings.host, settings.port)
+    try:
+        yield sockets
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Database]:
+    database = Database(settings.database_url)
+    try:
+        if settings.keys_needed and not Keys(database).any_in_force():
+            raise SettingsRefused(_no_key(settings))
+        yield database
+    finally:
+        database.close()
+
+
+def _log_form(settings: Settings, stderr: TextIO) -> str:
+    if settings.log_format == "auto":
+        return "console" if stderr.isatty() else "json"
+    return settings.log_format
+
+
+def _stages(form: str, stderr: TextIO) -> Callable[[str], None]:
+    return StageClock(Console(file=stderr)) if form == "console" else _log.info
+
+
+def _no_key(settings: Settings) -> str:
+    where: list[str] = []
+    if settings.database:
+        where = ["--database", shown("database", settings.database)]
+    elif "state" in settings.model_fields_set:
+        where = ["--state", str(settings.state)]
+    command = shlex.join(["rlcm", "keys", "new", "--scope", "solve", "--name", "NAME", *where])
+    why = "auth is on" if settings.auth == "on" else f"others can reach the host {settings.host!r}"
+    return f"{why}, and there is no API key that could open the service: make one with `{command}`"

@@ -1,0 +1,225 @@
+"""Between a connection and a thread: a body in, a response out, and neither waits for the other.
+
+The body is read as fast as the thread takes it. The response waits on disk until it is read: many
+clients send all of their body before they look at an answer, and would wait for ever for a server
+that reads no further because nobody takes what it has to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastapi import HTTPException, Response
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from rlcm_serve.api.error_responses import problem_of, report_unexpected
+
+MOST_AT_ONCE = 4
+"""Threads; the bodies of further requests wait unread."""
+LONGEST_SILENCE = 60.0
+"""Seconds for which a client may send nothing of a body that it has not ended."""
+_PARTS = 16
+"""Of a body, as they come from the connection, that wait for the thread."""
+_CHUNK = 2**16
+"""Bytes of a response that are sent at a time."""
+
+_places: RunVar[anyio.CapacityLimiter] = RunVar("places of threaded responses")
+
+
+class Outbox:
+    """What a thread has written, and a coroutine has not sent yet; on disk."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._file = tempfile.TemporaryFile(prefix="rlcm-", buffering=0)  # noqa: SIM115
+        self._news = asyncio.Event()
+        self._sent = self.size = 0
+        self._is_done = False
+
+    def write(self, data: bytes) -> None:
+        """Appends; called from a thread."""
+        while data:
+            written = self._file.write(data)
+            self.size += written
+            data = data[written:]
+        self._loop.call_soon_threadsafe(self._news.set)
+
+    def end(self) -> None:
+        """Nothing more will be written."""
+        self._is_done = True
+        self._news.set()
+
+    def close(self) -> None:
+        """Removes the file."""
+        self._file.close()
+
+    async def ready(self, *, whole: bool) -> None:
+        """Returns once there is something to send, or, if it is to be whole, all of it."""
+        while not (self._is_done or (self.size and not whole)):
+            await self._news.wait()
+            self._news.clear()
+
+    async def read(self) -> bytes:
+        """The next part; empty at the end."""
+        while True:
+            is_done = self._is_done
+            part = os.pread(self._file.fileno(), _CHUNK, self._sent)
+            self._sent += len(part)
+            if part or is_done:
+                return part
+            await self._news.wait()
+            self._news.clear()
+
+
+Work = Callable[[Iterator[bytes], Callable[[bytes], None]], None]
+"""Reads a body, and writes a response; in a thread, whose reads end with an error if nobody waits
+for the response any more."""
+
+
+class ThreadedResponse(Response):
+    """A response that is written by a thread while it reads the request.
+
+    Args:
+        work: reads and writes.
+        abandon: has `work` fail soon, wherever it is; does not wait for it.
+        media_type: of the response.
+        last_words: what is to follow if `work` fails after the response has begun. With None it
+            does not begin before it is whole.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        abandon: Callable[[], None],
+        media_type: str,
+        last_words: Callable[[Mapping[str, object]], bytes] | None,
+    ) -> None:
+        super().__init__(media_type=media_type)
+        del self.headers["content-length"]
+        self._work = work
+        self._abandon = abandon
+        self._last_words = last_words
+        self._failure: Exception | None = None
+        self._has_whole_body = self._has_begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves the request.
+
+        Raises:
+            Exception: whatever `work` raised before the response began.
+            ClientDisconnect: the client is gone.
+        """
+        outbox = Outbox()
+        feed, body = anyio.create_memory_object_stream[bytes](_PARTS)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._receive, receive, feed, tasks.cancel_scope)
+                tasks.start_soon(self._run, body, outbox)
+                tasks.start_soon(self._watch)
+                await outbox.ready(whole=self._last_words is None)
+                if self._failure is None or (outbox.size and self._last_words):
+                    await self._send(send, outbox)
+                tasks.cancel_scope.cancel()
+        finally:
+            outbox.close()
+        if self._failure is not None and not self._has_begun:
+            raise self._failure
+
+    async def _receive(
+        self, receive: Receive, feed: MemoryObjectSendStream[bytes], scope: anyio.CancelScope
+    ) -> None:
+        """Passes the body on; after that, waits for the client to leave."""
+        try:
+            async with feed:
+                while not self._has_whole_body:
+                    with anyio.fail_after(LONGEST_SILENCE):
+                        message = await receive()
+                    if message["type"] == "http.disconnect":
+                        break
+                    await feed.send(message.get("body", b""))
+                    self._has_whole_body = not message.get("more_body", False)
+            while message["type"] != "http.disconnect":
+                message = await receive()
+            self._fail(ClientDisconnect())
+            scope.cancel()
+        except TimeoutError:
+            self._fail(HTTPException(408, f"nothing came for {LONGEST_SILENCE:g} s: send it anew"))
+        except anyio.BrokenResourceError:
+            pass  # the thread reads no more of it: it has failed
+        except Exception as error:  # noqa: BLE001 - whatever is in the way of the body
+            self._fail(error)
+
+    async def _run(self, body: MemoryObjectReceiveStream[bytes], outbox: Outbox) -> None:
+        def work() -> None:
+            self._work(self._parts(body), outbox.write)
+
+        try:
+            await anyio.to_thread.run_sync(work, limiter=_limiter())
+        except Exception as error:  # noqa: BLE001 - told to the client, and to the log
+            self._fail(error)
+        finally:
+            body.close()
+            outbox.end()
+
+    async def _watch(self) -> None:
+        """A thread cannot be cancelled; it is told."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._abandon()
+
+    async def _send(self, send: Send, outbox: Outbox) -> None:
+        if self._last_words is None:
+            self.headers["content-length"] = str(outbox.size)
+        self._has_begun = True
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        while part := await outbox.read():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        last = b""
+        if self._failure is not None and self._last_words is not None:
+            report_unexpected(self._failure)
+            last = self._last_words(problem_of(self._failure).document())
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+    def _parts(self, body: MemoryObjectReceiveStream[bytes]) -> Iterator[bytes]:
+        """The body, for the thread."""
+        while part := anyio.from_thread.run(_take, body):
+            yield part
+        if not self._has_whole_body:
+            raise RuntimeError("the body broke off")
+
+    def _fail(self, error: Exception) -> None:
+        # The first one is the cause of what follows.
+        self._failure = self._failure or error
+        self._abandon()
+
+
+def _limiter() -> anyio.CapacityLimiter:
+    try:
+        return _places.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(MOST_AT_ONCE)
+        _places.set(limiter)
+        return limiter
+
+
+async def _take(body: MemoryObjectReceiveStream[bytes]) -> bytes:
+    """All that has come, once something has; nothing at the end."""
+    parts: list[bytes] = []
+    try:
+        while not any(parts):
+            parts.append(await body.receive())
+        while len(parts) < _PARTS:
+            parts.append(body.receive_nowait())
+    except (anyio.EndOfStream, anyio.WouldBlock):
+        pass
+    return b"".join(parts)

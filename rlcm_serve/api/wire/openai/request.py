@@ -1,0 +1,237 @@
+"""What is asked of `/v1/chat/completions`: OpenAI's fields, and this service's own beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
+
+from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.openai.unsupported import UnsupportedFields, refused
+from rlcm_serve.api.wire.question import PROBLEM, QuestionSettings
+from rlcm_serve.core import MAX_SAMPLES, Message, Question, Role
+from rlcm_serve.errors import RequestRefused
+
+ROLES = {
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+}
+
+_TEXT_ALONE = (
+    'give a string, or a list of {"type": "text", "text": ...} parts: this service reads no '
+    "images, audio or files"
+)
+_ONE_CHOICE = "give 1: one answer is given, and the samples that vote on it are n_votes"
+_NO_NAME = "not supported: the model is not shown names; put it into the content"
+_NO_TOOLS = "not supported: this service calls no tools"
+_NO_AUDIO = "not supported: this service reads no audio"
+_NO_ANNOTATIONS = "not supported: the model is shown the content alone"
+_PLAIN_DELTAS = "not supported: nothing is added to the deltas; leave it out or give false"
+
+
+# What `ChatMessage.to_message` checks, for those who read the schema.
+_SOMETHING_SAID: JsonDict = {
+    "anyOf": [
+        {"required": ["content"], "properties": {"content": {"type": ["string", "array"]}}},
+        {
+            "required": ["role", "refusal"],
+            "properties": {"role": {"const": "assistant"}, "refusal": {"type": "string"}},
+        },
+    ]
+}
+
+
+class TextPart(Wire):
+    """A part of a message."""
+
+    type: Annotated[Literal["text"], Field(description="Only text.", examples=["text"])]
+    text: Annotated[str, Field(description="What is said.", examples=[PROBLEM])]
+
+
+class ChatMessage(Wire):
+    """One turn of a conversation; an assistant's may be an earlier response as it came."""
+
+    model_config = ConfigDict(json_schema_extra=_SOMETHING_SAID)
+
+    role: Annotated[
+        Literal["system", "developer", "user", "assistant"],
+        Field(description="Who says it; developer is the same as system.", examples=["user"]),
+    ]
+    content: Annotated[
+        str | list[TextPart] | None,
+        refused(_TEXT_ALONE),
+        Field(
+            description="What is said: text, or parts of it, which are put together as they are.",
+            examples=[PROBLEM],
+        ),
+    ] = None
+    refusal: Annotated[
+        str | None,
+        Field(
+            description="Of an assistant that abstained: what it said instead of any content.",
+            examples=[None],
+        ),
+    ] = None
+    reasoning: Annotated[
+        str | None,
+        Field(description="Of an earlier response; not shown to the model.", examples=[None]),
+    ] = None
+    reasoning_content: Annotated[
+        str | None,
+        Field(description="Of an earlier response; not shown to the model.", examples=[None]),
+    ] = None
+    name: Annotated[None, refused(_NO_NAME), Field(description=_NO_NAME, examples=[None])] = None
+    tool_calls: Annotated[
+        Annotated[list[Any], Field(max_length=0)] | None,
+        refused(_NO_TOOLS),
+        Field(description=_NO_TOOLS, examples=[None]),
+    ] = None
+    function_call: Annotated[
+        None, refused(_NO_TOOLS), Field(description=_NO_TOOLS, examples=[None])
+    ] = None
+    audio: Annotated[None, refused(_NO_AUDIO), Field(description=_NO_AUDIO, examples=[None])] = None
+    annotations: Annotated[
+        Annotated[list[Any], Field(max_length=0)] | None,
+        refused(_NO_ANNOTATIONS),
+        Field(description=_NO_ANNOTATIONS, examples=[None]),
+    ] = None
+
+    def to_message(self) -> Message:
+        """In the service's own terms.
+
+        Raises:
+            RequestRefused: nothing is said.
+        """
+        content = self.content
+        if isinstance(content, list):
+            content = "".join(part.text for part in content)
+        if content is None and self.role == "assistant":
+            content = self.refusal
+        if content is None:
+            raise RequestRefused("messages", f"a message of the {self.role} has no content: say it")
+        return Message(ROLES[self.role], content)
+
+
+class StreamOptions(Wire):
+    """What a stream sends besides the answer."""
+
+    include_usage: Annotated[
+        bool | None,
+        Field(description="Send the usage in a last chunk without choices.", examples=[True]),
+    ] = None
+    include_obfuscation: Annotated[
+        Literal[False] | None,
+        refused(_PLAIN_DELTAS),
+        Field(description=_PLAIN_DELTAS, examples=[False]),
+    ] = None
+
+
+class ChatRequest(UnsupportedFields, QuestionSettings):
+    """A conversation whose last message is the question. Anything before that, and any override of
+    a certified setting, is answered without a guarantee, and `rlcm.no_guarantee_reason` says so.
+    """
+
+    model: Annotated[
+        str, Field(min_length=1, description="Its id in /v1/models.", examples=["embedded"])
+    ]
+    messages: Annotated[
+        list[ChatMessage],
+        Field(
+            min_length=1,
+            description="The conversation; the last message is the user's and asks the question.",
+            examples=[[{"role": "user", "content": PROBLEM}]],
+        ),
+    ]
+    alpha: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            lt=1,
+            description="The accepted risk; by default the server's `default_alpha`.",
+            examples=[0.1],
+        ),
+    ] = None
+    n_votes: Annotated[
+        int, Field(ge=1, le=MAX_SAMPLES, description="Samples, merged by voting.", examples=[4])
+    ] = 1
+    return_trace: Annotated[
+        bool,
+        Field(
+            description="Also return, under rlcm, what each sample thought, and every confidence "
+            "read.",
+            examples=[False],
+        ),
+    ] = False
+    max_completion_tokens: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="The same as max_tokens: the thinking budget of one sample, in tokens.",
+            examples=[256],
+        ),
+    ] = None
+    n: Annotated[
+        Literal[1] | None,
+        refused(_ONE_CHOICE),
+        Field(description="Choices: one. Samples that vote are n_votes.", examples=[1]),
+    ] = None
+    stream: Annotated[
+        bool | None, Field(description="Answer with server-sent events.", examples=[False])
+    ] = None
+    stream_options: Annotated[
+        StreamOptions | None,
+        Field(
+            description="Of a stream; else without effect: the usage is in the completion.",
+            examples=[{"include_usage": True}],
+        ),
+    ] = None
+    user: Annotated[
+        str | None, Field(description="Accepted, without effect.", examples=["user-1"])
+    ] = None
+    safety_identifier: Annotated[
+        str | None, Field(description="Accepted, without effect.", examples=["user-1"])
+    ] = None
+    prompt_cache_key: Annotated[
+        str | None, Field(description="Accepted, without effect.", examples=["dials"])
+    ] = None
+    metadata: Annotated[
+        dict[str, str] | None,
+        Field(description="Accepted, without effect: nothing is stored.", examples=[{"run": "7"}]),
+    ] = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with the usage."""
+        return self.stream_options is not None and self.stream_options.include_usage is True
+
+    def to_question(self, default_alpha: float) -> Question:
+        """The question in the service's own terms.
+
+        Raises:
+            RequestRefused: fields contradict each other, or a value is out of range.
+        """
+        budgets = {self.max_tokens, self.max_completion_tokens} - {None}
+        if len(budgets) > 1:
+            raise RequestRefused(
+                "max_completion_tokens",
+                f"max_completion_tokens is {self.max_completion_tokens} and max_tokens "
+                f"{self.max_tokens}: they mean the same here, give one",
+            )
+        alpha = default_alpha if self.alpha is None else self.alpha
+        messages = [message.to_message() for message in self.messages]
+        question = self.question(messages, alpha, self.n_votes)
+        return replace(question, max_tokens=self.max_tokens or self.max_completion_tokens)
+
+    def in_its_terms(self, error: RequestRefused) -> RequestRefused:
+        """What was refused, by the name that the field has here."""
+        names = {"n": "n_votes", "problem": "messages"}
+        if self.max_completion_tokens is not None:
+            names["max_tokens"] = "max_completion_tokens"
+        if error.field not in names:
+            return error
+        name = names[error.field]
+        return RequestRefused(name, f"{name}: {error}")

@@ -1,0 +1,389 @@
+"""The commands around certificates: fit, verify, replay, plan, report, exhibit.
+
+None starts an engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from calibration import CertifiedLevel, Level
+from calibration.errors import CalibrationError
+
+if TYPE_CHECKING:
+    from calibration import Certificate, Grid, Plan, Risk, Traces
+
+NOTHING_CERTIFIED = 3
+"""Exit status of a fit that certified no level; the certificate is written nonetheless."""
+DIFFERENT = 1
+"""Exit status of a verification that found a difference."""
+
+TracesArgument = Annotated[Path, typer.Argument(help="Parquet file, or a folder of them.")]
+CertificateArgument = Annotated[Path, typer.Argument(help="Certificate, as `rlcm fit` wrote it.")]
+RiskOption = Annotated[str, typer.Option(help="selective, error, regret, or a name with --loss.")]
+LossOption = Annotated[
+    str | None,
+    typer.Option(help="Loss of your own, module:function or module:risk (docs/guarantees.md)."),
+]
+AlphaOption = Annotated[list[float], typer.Option("--alpha", help="Risk level; may be repeated.")]
+DeltaOption = Annotated[float, typer.Option(help="Probability with which the promise may fail.")]
+PromiseOption = Annotated[
+    str, typer.Option(help="simultaneous: all levels hold at once; pointwise: each alone.")
+]
+SamplesOption = Annotated[int, typer.Option(min=1, help="Samples per question.")]
+VoteOption = Annotated[str, typer.Option(help="How samples are merged: confidence or majority.")]
+DrawsOption = Annotated[
+    int | None, typer.Option(help="Re-enactments per problem of several samples.")
+]
+MethodOption = Annotated[
+    str,
+    typer.Option(help="auto, fixed-sequence, chains, rescaled-chains, split, holm or bonferroni."),
+]
+OrderOption = Annotated[
+    Path | None,
+    typer.Option(help="Traces of other problems, on which policies are put in order."),
+]
+
+ALPHAS = [0.05, 0.1, 0.2]
+
+
+def fit(
+    traces: TracesArgument,
+    out: Annotated[Path, typer.Option(help="File for the certificate.")],
+    risk: RiskOption = "selective",
+    loss: LossOption = None,
+    alpha: AlphaOption = ALPHAS,
+    delta: DeltaOption = 0.1,
+    promise: PromiseOption = "simultaneous",
+    n: SamplesOption = 1,
+    vote: VoteOption = "confidence",
+    draws: DrawsOption = None,
+    method: MethodOption = "auto",
+    p_value: Annotated[
+        str, typer.Option(help="auto, binomial, betting, hoeffding-bentkus or clt.")
+    ] = "auto",
+    order: OrderOption = None,
+    pool: Annotated[
+        Path | None,
+        typer.Option(
+            help="Traces of other problems whose confidences give the thresholds, for --method "
+            "split, holm or bonferroni."
+        ),
+    ] = None,
+    smoothing: Annotated[
+        list[float] | None,
+        typer.Option(help="Weight of the past in the smoothed confidence; may be repeated."),
+    ] = None,
+    slack: Annotated[
+        float, typer.Option(help="Share answered and right that may be given up for tokens.")
+    ] = 0.02,
+) -> None:
+    """Fit exit thresholds that keep each risk level, and write their certificate.
+
+    Ends with status 3 if no level could be certified; the certificate says why.
+    """
+    from calibration import certify, read_traces
+
+    recorded = read_traces(traces)
+    certificate = certify(
+        recorded,
+        risk=_risk(risk, loss),
+        alphas=alpha,
+        delta=delta,
+        promise=promise,
+        samples=n,
+        vote=vote,
+        draws=draws,
+        method=method,
+        p_value=p_value,
+        order=read_traces(order) if order else None,
+        grid=_grid(recorded, pool, smoothing, method),
+        slack=slack,
+        created=date.today().isoformat(),
+    )
+    certificate.save(out)
+    _describe(certificate, out)
+    if not any(level.certified for level in certificate.levels):
+        raise typer.Exit(NOTHING_CERTIFIED)
+
+
+def _describe(certificate: Certificate, out: Path) -> None:
+    console = Console()
+    for level in certificate.levels:
+        console.print(_in_words(certificate, level), markup=False, highlight=False, soft_wrap=True)
+    if not certificate.servable:
+        console.print("not servable: the traces carry no fingerprint", highlight=False)
+    written = f"certificate {certificate.id} is in {out}"
+    console.print(written, markup=False, highlight=False, soft_wrap=True)
+
+
+def _in_words(certificate: Certificate, level: Level) -> str:
+    """One level of a certificate in one line."""
+    if not isinstance(level, CertifiedLevel):
+        return f"alpha {level.alpha:g}: not certified. {level.reason}"
+    saved = 1 - level.expected_tokens / level.full_budget_tokens
+    answered = (
+        f"{level.share_answered:.0%} of the questions are answered, "
+        if certificate.risk == "selective"
+        else ""
+    )
+    return (
+        f"alpha {level.alpha:g}: certified. On the calibration problems the {certificate.risk} "
+        f"risk is {level.risk:.3f}, {answered}{saved:.0%} of the tokens are saved"
+    )
+
+
+def _risk(name: str, loss: str | None) -> str | Risk:
+    if loss is None:
+        return name
+    return _own_risk(loss, None if name == "selective" else name)
+
+
+def _risk_of(certificate: Certificate, loss: str | None) -> Risk | None:
+    """The risk to give along with a certificate; None if it is a built-in one."""
+    from calibration.simulation.risks import RISKS
+
+    if loss is None:
+        return None
+    if certificate.risk in RISKS:
+        raise CalibrationError(
+            f"certificate {certificate.id} bounds the built-in risk {certificate.risk!r}: leave "
+            "out --loss"
+        )
+    return _own_risk(loss, certificate.risk)
+
+
+def _own_risk(loss: str, name: str | None) -> Risk:
+    """The risk at module:name, or that of the function there, called `name` or as the function."""
+    from calibration import Risk
+
+    module, _, attribute = loss.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise CalibrationError(
+            f"--loss is {loss!r} ({error}): give module:function of something importable, for "
+            "example my_losses:tokens_and_errors with PYTHONPATH=."
+        ) from error
+    if isinstance(found, Risk):
+        return found
+    if not callable(found):
+        raise CalibrationError(f"--loss is {loss!r}, {found!r}: give a function or a Risk")
+    return Risk.custom(name or attribute, found)
+
+
+GRID_METHODS = ("split", "holm", "bonferroni")
+"""Those that choose among thresholds; the others have their own."""
+
+
+def _grid(
+    recorded: Traces, pool: Path | None, smoothing: list[float] | None, method: str
+) -> Grid | None:
+    if pool is None and not smoothing:
+        return None
+    from calibration import Grid, read_traces
+    from calibration.testing.families import interval_of
+
+    weights = smoothing or [0.0]
+    if pool is None:
+        budget = recorded.fingerprint.max_tokens if recorded.fingerprint else None
+        return Grid.absolute(interval_of(recorded), budget, smoothing=weights)
+    if method not in GRID_METHODS:
+        raise CalibrationError(
+            f"--pool gives thresholds to choose from, and the method {method!r} has its own: "
+            f"give --method {', '.join(GRID_METHODS)}, or leave out --pool"
+        )
+    others = read_traces(pool)
+    if shared := sorted({*others.units} & {*recorded.units}):
+        raise CalibrationError(
+            f"{len(shared)} problems or groups of --pool are calibration problems, {shared[0]!r} "
+            "among them: take thresholds from other problems than those that test them"
+        )
+    return Grid.quantiles(others, smoothing=weights)
+
+
+def verify(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    order: OrderOption = None,
+    loss: LossOption = None,
+) -> None:
+    """Recompute a certificate from its traces, without the code that fitted it; say what differs.
+
+    Ends with status 1 if anything does.
+    """
+    from calibration import Certificate, read_traces
+    from calibration.certificate.verify import verify as differences_of
+
+    loaded = Certificate.load(certificate)
+    differences = differences_of(
+        loaded,
+        read_traces(traces),
+        order=read_traces(order) if order else None,
+        risk=_risk_of(loaded, loss),
+    )
+    console = Console(soft_wrap=True)
+    for difference in differences:
+        console.print(f"differs: {difference}", markup=False, highlight=False)
+    if differences:
+        raise typer.Exit(DIFFERENT)
+    console.print(f"certificate {loaded.id}: every figure follows from the traces", highlight=False)
+
+
+def replay(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    loss: LossOption = None,
+) -> None:
+    """What a certificate's policies do on other traces: realised risk, tokens, exits."""
+    from calibration import Certificate, read_traces
+    from calibration.certificate.evaluate import replay_certificate
+
+    loaded = Certificate.load(certificate)
+    levels = replay_certificate(loaded, read_traces(traces), _risk_of(loaded, loss))
+    if as_json:
+        typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
+        return
+    console = Console()
+    for level in levels:
+        console.print(level.in_words(), markup=False, highlight=False, soft_wrap=True)
+
+
+def plan(
+    pilot: Annotated[Path, typer.Argument(help="Traces of a pilot: 50 to 200 labelled problems.")],
+    risk: RiskOption = "selective",
+    loss: LossOption = None,
+    alpha: AlphaOption = ALPHAS,
+    delta: DeltaOption = 0.1,
+    promise: PromiseOption = "simultaneous",
+    n: SamplesOption = 1,
+    vote: VoteOption = "confidence",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Forecast how many labelled problems a calibration takes, and what it saves."""
+    from rich.progress import Progress
+
+    from calibration import plan as forecast
+    from calibration import read_traces
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("re-enacting calibrations", total=None)
+        found = forecast(
+            read_traces(pilot),
+            risk=_risk(risk, loss),
+            alphas=alpha,
+            delta=delta,
+            promise=promise,
+            samples=n,
+            vote=vote,
+            on_progress=lambda done, of: progress.update(task, completed=done, total=of),
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    _print_plan(found)
+
+
+def _print_plan(found: Plan) -> None:
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=f"{found.risk} risk, forecast from {found.n_pilot} problems or groups")
+    for name in ("n", "alpha", "certified", "tokens saved", "answered", "answered and right"):
+        table.add_column(name, justify="right")
+    for each in found.forecasts:
+        shares = (each.certified, 1 - each.tokens_share, each.answered_share, each.right_share)
+        table.add_row(str(each.n), f"{each.alpha:g}", *(f"{share:.0%}" for share in shares))
+    console.print(table)
+    for alpha, enough in found.enough.items():
+        said = (
+            f"about {enough} labelled problems certify it in 9 of 10 cases"
+            if enough
+            else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
+        )
+        floor = f"no test can with fewer than {found.fewest[alpha]}"
+        console.print(f"alpha {alpha:g}: {said}; {floor}", highlight=False, soft_wrap=True)
+
+
+class _OrOfACertificate(TyperGroup):
+    """Its arguments go to `certificate`, unless the first one names a command or asks for help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # versions of typer differ in ctx
+        """Of `rlcm report ...`."""
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["certificate", *args]
+        return super().parse_args(ctx, args)
+
+
+def report_group() -> typer.Typer:
+    """`rlcm report`, to which other packages may add pages of theirs."""
+    group = typer.Typer(
+        name="report",
+        cls=_OrOfACertificate,
+        help="Write a page with figures. `rlcm report CERTIFICATE TRACES --out FOLDER` writes that "
+        "of a certificate.",
+    )
+    group.command("certificate")(report)
+    return group
+
+
+def report(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the page and its figures.")],
+    test: Annotated[
+        Path | None, typer.Option(help="Traces of problems used nowhere else, for honest figures.")
+    ] = None,
+    loss: LossOption = None,
+) -> None:
+    """A certificate: what was certified, and what it does. Its name may be left out."""
+    from calibration import Certificate, read_traces
+    from calibration.report import write_report
+
+    loaded = Certificate.load(certificate)
+    page = write_report(
+        loaded,
+        read_traces(traces),
+        out,
+        test=read_traces(test) if test else None,
+        risk=_risk_of(loaded, loss),
+    )
+    Console().print(f"{page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def exhibit(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write; if not given, exhibits/ beside the certificate."),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Traces of problems used nowhere else, for honest figures.")
+    ] = None,
+    loss: LossOption = None,
+) -> None:
+    """Write what a service shows of a certificate: its figures on its traces, as JSON."""
+    from calibration import Certificate, read_traces
+    from calibration.certificate.report_data import beside
+    from calibration.report.build_data import make_exhibit
+
+    loaded = Certificate.load(certificate)
+    made = make_exhibit(
+        loaded,
+        read_traces(traces),
+        read_traces(test) if test else None,
+        _risk_of(loaded, loss),
+    )
+    written = out or beside(certificate)
+    made.save(written)
+    Console().print(f"{written}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""vLLM under exit control, behind the contract in contract.py."""

@@ -1,0 +1,80 @@
+"""Any causal language model of vLLM with a confidence probe at its head.
+
+`module:Probed<Arch>` is resolved on demand by this module's `__getattr__`, as a subclass of vLLM's
+own class for `<Arch>`. The subclass keeps the states that logits are computed from, so that the
+exit control can read some of them, and makes the two stop ids impossible to sample by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from vllm.config import VllmConfig
+from vllm.model_executor.models.registry import ModelRegistry
+
+from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
+from rlcm_serve.engine.worker.probe import Probe
+
+
+class LatestStates:
+    """The states of the batch that was last turned into logits, and the probe that reads them.
+
+    vLLM gives a logits processor neither the model nor its states, so they meet here: one engine's
+    worker is one process, and its model runner computes logits and then samples, in one thread.
+    """
+
+    def __init__(self) -> None:
+        self.probe: Probe | None = None
+        self.hidden_NH: torch.Tensor | None = None
+
+    def confidence(self, rows: list[int], hidden_NH: torch.Tensor | None = None) -> list[float]:
+        """Confidence at some rows of the latest states, or of earlier ones that were kept.
+
+        NaN, which fires no exit, for a model without a probe.
+        """
+        states_NH = self.hidden_NH if hidden_NH is None else hidden_NH
+        if self.probe is None or states_NH is None:
+            return [math.nan] * len(rows)
+        confidence: list[float] = self.probe.confidence(states_NH[rows]).tolist()
+        return confidence
+
+
+LATEST = LatestStates()
+
+
+def _probed(base: type[nn.Module]) -> type[nn.Module]:
+    class Probed(base):  # type: ignore[misc, valid-type]
+        def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+            super().__init__(vllm_config=vllm_config, prefix=prefix)
+            config = vllm_config.additional_config[CONFIG_KEY]
+            self._reserved = slice(*config["reserved"])
+            if config["probe"] is not None:
+                LATEST.probe = Probe.load(Path(config["probe"]), torch.get_default_device())
+
+        def compute_logits(
+            self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any
+        ) -> torch.Tensor | None:
+            logits: torch.Tensor | None = super().compute_logits(hidden_states, *args, **kwargs)
+            LATEST.hidden_NH = hidden_states
+            if logits is not None:
+                logits[:, self._reserved] = float("-inf")
+            return logits
+
+    Probed.__name__ = Probed.__qualname__ = PROBED + base.__name__
+    Probed.__module__ = __name__
+    return Probed
+
+
+def __getattr__(name: str) -> type[nn.Module]:
+    if not name.startswith(PROBED):
+        raise AttributeError(name)
+    entry = ModelRegistry.models.get(name.removeprefix(PROBED))
+    if entry is None:
+        raise AttributeError(f"vLLM knows no model {name.removeprefix(PROBED)!r}")
+    probed = _probed(entry.load_model_cls())
+    globals()[name] = probed
+    return probed

@@ -1,0 +1,56 @@
+"""Exit control for vLLM's V1 model runner (CPU always, CUDA until V2 is proven)."""
+
+from __future__ import annotations
+
+import torch
+from vllm import SamplingParams
+from vllm.config import VllmConfig
+from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
+from vllm.v1.sample.logits_processor.builtin import process_dict_updates
+
+from rlcm_serve.engine.worker.exit_control import ControlSpec
+from rlcm_serve.engine.worker.probed_model import LATEST
+from rlcm_serve.engine.worker.tracking import Step, Tracked, Tracker
+
+Followed = tuple[Tracked, list[int]]
+"""A controlled request and vLLM's own list of its output, which grows as tokens are sampled."""
+
+
+class ExitProcessor(LogitsProcessor):
+    """Takes the readings at each request's checkpoints and forces a stop id when the rule fires."""
+
+    @classmethod
+    def validate_params(cls, sampling_params: SamplingParams) -> None:
+        """Refuses a malformed control at admission (ValueError)."""
+        ControlSpec.from_extra_args(sampling_params.extra_args)
+
+    def __init__(self, vllm_config: VllmConfig, device: torch.device, is_pin_memory: bool) -> None:
+        self._rows: dict[int, Followed] = {}
+        self._tracker = Tracker()
+
+    def is_argmax_invariant(self) -> bool:
+        """No: a stop id may be forced."""
+        return False
+
+    def update_state(self, batch_update: BatchUpdate | None) -> None:
+        """Follows requests that join, leave and change places in the batch."""
+        if batch_update is None:
+            return
+        before = {tracked for tracked, _ in self._rows.values()}
+        process_dict_updates(self._rows, batch_update, self._follow)
+        for tracked in before.difference(tracked for tracked, _ in self._rows.values()):
+            tracked.leave_batch()
+
+    def _follow(
+        self, params: SamplingParams, prompt: list[int] | None, output: list[int]
+    ) -> Followed | None:
+        spec = ControlSpec.from_extra_args(params.extra_args)
+        return None if spec is None else (self._tracker.follow(spec), output)
+
+    def apply(self, logits: torch.Tensor) -> torch.Tensor:
+        """Takes the readings that are due at this step; where one stops a request, forces it."""
+        step = Step(LATEST)
+        for row, (tracked, output) in self._rows.items():
+            step.visit(tracked, row, len(output), output[-1] if output else None)
+        step.force_stops(logits)
+        return logits

@@ -1,0 +1,1 @@
+"""Benchmarks: which questions are asked, and where they come from."""

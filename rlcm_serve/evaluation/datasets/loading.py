@@ -1,0 +1,200 @@
+"""Benchmarks as they are evaluated: problems with references, parts, and the grader of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Made, Row, benchmark_named
+from rlcm_serve.evaluation.datasets.questions import (
+    Asked,
+    choice_question,
+    code_question,
+    plain_question,
+)
+from rlcm_serve.evaluation.datasets.rows import file_rows, local_rows, source_rows
+from rlcm_serve.evaluation.grading import Grader, grader_named
+from rlcm_serve.recording.problems import LabelledProblem, digest_problems
+
+ROLLOUTS = 4
+"""Per problem of a file of one's own."""
+
+_OWN_QUESTION: dict[str, Callable[[Row], Asked]] = {
+    "math": plain_question,
+    "exact": plain_question,
+    "choice": choice_question,
+    "code": code_question,
+}
+_FIELDS = ("problem", "answer", "id", "group", "part", "options", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBenchmark:
+    """Problems to be put to a model, and who grades the answers.
+
+    Attributes:
+        name, title: of the benchmark.
+        problems: the prompts, with references as `grader` reads them.
+        parts: of some or all problems, by their id: a family, a level, a subject.
+        grader: nothing of it is started yet.
+        rollouts: per problem, if nobody asks for another number.
+        digest: of prompts, references and ids, without what is put after every problem: runs that
+            ask for more than others are still of the same problems.
+    """
+
+    name: str
+    title: str
+    problems: tuple[LabelledProblem, ...]
+    parts: dict[str, str]
+    grader: Grader
+    rollouts: int
+    digest: str
+
+
+def load(
+    spec: str,
+    mapping: Mapping[str, str] | None = None,
+    grader: str | None = None,
+    limit: int | None = None,
+    request: str = "",
+) -> LoadedBenchmark:
+    """The benchmark that `spec` names.
+
+    Args:
+        spec: a benchmark's name; NAME=PATH for that benchmark's rows from a local file, or from a
+            folder that is a copy of its repository; or the PATH of a file of one's own, JSONL,
+            JSON, CSV or Parquet, whose problems are put to the model as they stand.
+        mapping: the column of a field, where its name is another: problem, answer, id, group,
+            part; for multiple choice also options and context.
+        grader: for a file of one's own; math by default.
+        limit: only so many problems, the first.
+        request: put to the model after every problem, as it stands.
+
+    Raises:
+        RequestRefused: there is no such benchmark, file, column or grader, a reference does not
+            parse, or the hub cannot be reached; the message says what to do.
+    """
+    benchmark, rows = _find(spec, grader)
+    return load_rows(benchmark, rows[:limit], mapping or {}, request)
+
+
+def load_rows(
+    benchmark: Benchmark, rows: Sequence[Row], mapping: Mapping[str, str], request: str = ""
+) -> LoadedBenchmark:
+    """The benchmark with these rows as its problems.
+
+    Args:
+        mapping, request: as of `load`.
+
+    Raises:
+        RequestRefused: as `load`.
+    """
+    if not rows:
+        raise RequestRefused("data", f"{benchmark.name} holds no row: look at where it comes from")
+    _check_fields(mapping, benchmark)
+    judge = grader_named(benchmark.grader)
+    problems: dict[str, LabelledProblem] = {}
+    parts: dict[str, str] = {}
+    for number, row in enumerate(rows, start=1):
+        where = f"{benchmark.name}, row {number}"
+        problem, part = _problem(benchmark, mapping, number, row, where)
+        if problem.id in problems:
+            raise RequestRefused(
+                "data", f"{where}: the id {problem.id!r} comes twice; each may come once"
+            )
+        try:
+            judge.check_reference(problem.answer)
+        except RequestRefused as error:
+            raise RequestRefused("data", f"{where} ({problem.id}): {error}") from error
+        problems[problem.id] = problem
+        if part:
+            parts[problem.id] = part
+    return LoadedBenchmark(
+        name=benchmark.name,
+        title=benchmark.title,
+        problems=tuple(
+            replace(problem, problem=problem.problem + request) for problem in problems.values()
+        ),
+        parts=parts,
+        grader=judge,
+        rollouts=benchmark.rollouts,
+        digest=digest_problems(problems.values()),
+    )
+
+
+def _find(spec: str, grader: str | None) -> tuple[Benchmark, Sequence[Row]]:
+    """What is meant, and its rows."""
+    name, equals, path = spec.partition("=")
+    if equals and not Path(spec).exists():
+        benchmark = benchmark_named(name)
+        rows = local_rows(benchmark, Path(path))
+    elif Path(spec).suffix or "/" in spec:
+        benchmark = _own(Path(spec), grader or "math")
+        return benchmark, file_rows(Path(spec))
+    else:
+        benchmark = benchmark_named(spec)
+        rows = source_rows(benchmark)
+    if grader is not None and grader != benchmark.grader:
+        raise RequestRefused(
+            "grader",
+            f"{benchmark.name} is graded with {benchmark.grader!r}: leave the grader out, or give "
+            "the file by its path alone",
+        )
+    return benchmark, rows
+
+
+def _own(path: Path, grader: str) -> Benchmark:
+    grader_named(grader)
+    return Benchmark(
+        name=path.stem,
+        title=path.stem,
+        source=Made(lambda: ()),
+        grader=grader,
+        rollouts=ROLLOUTS,
+        question=_OWN_QUESTION[grader],
+    )
+
+
+def _check_fields(mapping: Mapping[str, str], benchmark: Benchmark) -> None:
+    known = dict.fromkeys((*_FIELDS, *benchmark.columns))
+    for name in mapping:
+        if name not in known:
+            raise RequestRefused("map", f"{name!r} is no field: map one of {', '.join(known)}")
+
+
+def _problem(
+    benchmark: Benchmark, mapping: Mapping[str, str], number: int, row: Row, where: str
+) -> tuple[LabelledProblem, str]:
+    """The problem of a row, and the part it belongs to ("" for none)."""
+    for column in mapping.values():
+        if column not in row:
+            raise _no_column(where, column, row)
+    columns = {**benchmark.columns, **mapping}
+    # Files in the plain schema (`problem`, `answer`) have none of a benchmark's own columns.
+    fields = {**row, **{name: row[column] for name, column in columns.items() if column in row}}
+    try:
+        asked = benchmark.question(fields)
+        problem = LabelledProblem.from_json(
+            {
+                "id": fields.get("id", f"{benchmark.name}-{number - 1:04d}"),
+                "problem": asked.problem,
+                "answer": asked.answer,
+                "group": fields.get("group"),
+            }
+        )
+    except KeyError as error:
+        raise _no_column(where, columns.get(error.args[0], error.args[0]), row) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RequestRefused("data", f"{where}: {error}; mend the row, or leave it out") from error
+    part = fields.get("part")
+    return problem, "" if part is None else benchmark.part.format(part)
+
+
+def _no_column(where: str, column: str, row: Row) -> RequestRefused:
+    return RequestRefused(
+        "data",
+        f"{where}: there is no column {column!r}, only {', '.join(map(repr, row))}; map the field "
+        "to one of these",
+    )

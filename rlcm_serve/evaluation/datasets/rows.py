@@ -1,0 +1,183 @@
+"""A benchmark's rows, from a file, from the hub, or from where they are made."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, Row, Web
+
+FORMATS = ".jsonl, .json, .csv (each also as .gz) or .parquet"
+_LONGEST_FIELD = 2**30  # characters of one CSV field; the module's own limit is 128 Ki
+
+
+def source_rows(benchmark: Benchmark) -> list[Row]:
+    """The rows of a benchmark, from where it says they are.
+
+    Raises:
+        RequestRefused: they cannot be had, and what to do.
+    """
+    source = benchmark.source
+    if isinstance(source, Hub):
+        return _hub_files(benchmark, source) if source.files else _hub_split(benchmark, source)
+    if isinstance(source, Web):
+        return file_rows(_fetched(benchmark, source.url))
+    return list(source.rows())
+
+
+def local_rows(benchmark: Benchmark, path: Path) -> list[Row]:
+    """A benchmark's rows from a local file, or from a folder that is a copy of its repository.
+
+    Raises:
+        RequestRefused: there are none to be read.
+    """
+    source = benchmark.source
+    if not path.is_dir():
+        return file_rows(path)
+    if not isinstance(source, Hub):
+        raise RequestRefused("data", f"{path} is a folder: give the file itself")
+    if source.files:
+        return [row for name in source.files for row in file_rows(path / name)]
+    return _load_split(str(path), source, f"the folder {path}", revision=None)
+
+
+def file_rows(path: Path) -> list[Row]:
+    """The rows of a file, by its suffix.
+
+    Raises:
+        RequestRefused: there is no such file, it is of another kind, malformed, or empty.
+    """
+    if not path.is_file():
+        raise RequestRefused("data", f"there is no file {path}: give an existing one")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else path.suffix.lower()
+    try:
+        rows = _parse(path, kind)
+    except (ValueError, OSError, EOFError, RecursionError, csv.Error, pa.ArrowException) as error:
+        raise RequestRefused(
+            "data", f"{path} cannot be read as {kind or 'text'}: {error}"
+        ) from error
+    if not rows:
+        raise RequestRefused("data", f"{path} is empty: it holds no row")
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise RequestRefused("data", f"{path}: every row has to be an object with named columns")
+    return rows
+
+
+def _parse(path: Path, kind: str) -> list[Row]:
+    if kind == ".parquet":
+        table: list[Row] = pq.read_table(path).to_pylist()
+        return table
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if kind == ".jsonl":  # bytes: a text's U+2028 ends no line
+        return [
+            _json_line(number, line)
+            for number, line in enumerate(content.split(b"\n"), 1)
+            if line.strip()
+        ]
+    if kind == ".json":
+        rows = json.loads(content)
+        if not isinstance(rows, list):
+            raise ValueError("it holds no list of rows")
+        return rows
+    if kind == ".csv":
+        csv.field_size_limit(_LONGEST_FIELD)
+        return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+    raise ValueError(f"its name has to end in {FORMATS}")
+
+
+def _json_line(number: int, line: bytes) -> Row:
+    try:
+        row: Row = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from error
+    return row
+
+
+def _hub_split(benchmark: Benchmark, source: Hub) -> list[Row]:
+    return _load_split(
+        source.repository, source, f"{source.repository} of the hub", source.revision
+    )
+
+
+def _load_split(path: str, source: Hub, told: str, revision: str | None) -> list[Row]:
+    try:
+        import datasets
+    except ImportError as error:
+        raise RequestRefused(
+            "data",
+            "benchmarks of the hub are loaded with the package 'datasets': install "
+            "'rlcm-serve[eval]', or give a local file as NAME=FILE",
+        ) from error
+    try:
+        loaded = datasets.load_dataset(path, source.config, split=source.split, revision=revision)
+    except Exception as error:  # of the library, the hub, the network
+        raise _refusal(source, told, error) from error
+    return list(loaded)
+
+
+def _hub_files(benchmark: Benchmark, source: Hub) -> list[Row]:
+    from huggingface_hub import hf_hub_download
+
+    rows: list[Row] = []
+    for name in source.files:
+        try:
+            local = hf_hub_download(
+                source.repository, name, repo_type="dataset", revision=source.revision
+            )
+        except Exception as error:  # of the library or the network
+            told = f"{name} of {source.repository} of the hub"
+            raise _refusal(source, told, error) from error
+        rows += file_rows(Path(local))
+    return rows
+
+
+def _refusal(source: Hub, told: str, error: Exception) -> RequestRefused:
+    """Why nothing came, in one sentence that says what to do."""
+    if source.is_gated:
+        remedy = (
+            f"it is gated: accept its terms on the page of {source.repository}, log in with "
+            "`hf auth login`, and try again"
+        )
+    else:
+        remedy = "check the network and try again"
+    reason = " ".join(str(error).split())[:200]
+    return RequestRefused(
+        "data",
+        f"{told} cannot be loaded ({type(error).__name__}: {reason}); {remedy}, or give a local "
+        "copy as NAME=FILE",
+    )
+
+
+def _fetched(benchmark: Benchmark, url: str) -> Path:
+    """The file of this address, from the cache if it has been fetched before."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.sha256(url.encode()).hexdigest()[:16]
+    path = root / "rlcm-serve" / f"{benchmark.name}-{digest}{Path(url).suffix}"
+    if path.exists():
+        return path
+    try:
+        response = httpx.get(url, follow_redirects=True, timeout=60.0)
+        response.raise_for_status()
+    except httpx.HTTPError as error:
+        raise RequestRefused(
+            "data",
+            f"{url} cannot be fetched ({error}): check the network and try again, or give a local "
+            f"copy as {benchmark.name}=FILE",
+        ) from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(response.content)
+    partial.replace(path)
+    return path

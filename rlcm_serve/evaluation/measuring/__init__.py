@@ -1,0 +1,1 @@
+"""From graded rollouts to figures with intervals."""

@@ -1,0 +1,198 @@
+"""From graded rollouts to figures: one benchmark's measures, as RLCM §4 and §5 take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration import Certificate, ExitPolicy
+from calibration.certificate.certificate import CertifiedLevel
+from calibration.metrics import reliability_bins, risk_coverage
+from calibration.metrics.bootstrap import estimate_metrics, mean_over_problems, ratios_over_problems
+from calibration.metrics.budget_cuts import cut_at
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.scores import Scored
+from calibration.metrics.vote_curves import vote_curves
+from calibration.policy.exit_search import find_exits
+from calibration.policy.voting import NO_ANSWER
+from calibration.traces.traces import Traces
+from rlcm_serve.evaluation.measuring import markers
+from rlcm_serve.evaluation.measuring.measures import (
+    METRICS,
+    AtBudget,
+    BenchmarkMeasures,
+    Marker,
+    Part,
+    SourceMeasures,
+    Votes,
+)
+from rlcm_serve.evaluation.measuring.risk_control import fit_sources, frontier, replay_certificates
+from rlcm_serve.evaluation.recorded import Recorded
+from rlcm_serve.evaluation.sources import Source
+
+_HISTOGRAM = 20
+_BUDGETS = 40
+_CURVE = 200
+
+
+def measure_benchmark(
+    name: str,
+    title: str,
+    grader: str,
+    problems: str,
+    recorded: Recorded,
+    texts: Sequence[str],
+    parts: Mapping[str, str],
+    certificates: Sequence[Certificate],
+) -> BenchmarkMeasures:
+    """All figures of one benchmark.
+
+    Args:
+        problems: digest of the problems and references.
+        texts: the reasoning of each rollout, in the order of the traces; empty without texts.
+        parts: the part that each problem belongs to, by its id; may be empty.
+        certificates: to replay; of the same engine.
+    """
+    own = recorded.own
+    scored = recorded.scored(recorded.own_source)
+    rows = np.arange(own.n_rollouts)
+    final = rows, own.final_R
+    spent_R = own.tokens_RC[final] + recorded.answer_tokens_RC[final]
+    categories, indicators = _markers(own, texts)
+    return BenchmarkMeasures(
+        name=name,
+        title=title,
+        grader=grader,
+        problems=problems,
+        n_problems=own.n_problems,
+        n_rollouts=own.n_rollouts,
+        accuracy=estimate_metrics(scored, ["accuracy"])["accuracy"],
+        tokens=_mean(spent_R, own),
+        natural=float(own.natural_R.mean()),
+        unread=float((own.answer_class_RC[final] == NO_ANSWER).mean()),
+        sources=tuple(_source(recorded, source) for source in recorded.sources),
+        parts=tuple(_parts(scored, own.problem_ids, parts)),
+        budgets=tuple(_budgets(recorded, certificates)),
+        controlled=(*replay_certificates(certificates, recorded), *fit_sources(recorded)),
+        frontiers=tuple(frontier(recorded, source) for source in recorded.sources),
+        categories=categories,
+        indicators=indicators,
+    )
+
+
+def _source(recorded: Recorded, source: Source) -> SourceMeasures:
+    scored = recorded.scored(source)
+    confidence_R, correct_R = scored.confidence_R, scored.correct_R
+    curve = risk_coverage(confidence_R, correct_R)
+    thinned = np.unique(np.linspace(0, len(curve.risk_K) - 1, _CURVE).astype(np.intp))
+    n = np.arange(1, int(scored.rollouts_P.min()) + 1)
+    votes = vote_curves(scored, n.tolist())
+    return SourceMeasures(
+        source=source,
+        reading_tokens=recorded.reading_tokens(source),
+        missing=recorded.missing(source),
+        metrics=estimate_metrics(scored, METRICS),
+        bins=reliability_bins(confidence_R, correct_R),
+        right=_histogram(confidence_R[correct_R]),
+        wrong=_histogram(confidence_R[~correct_R]),
+        mean=float(confidence_R.mean()),
+        median=float(np.median(confidence_R)),
+        coverage=tuple(curve.coverage_K[thinned].tolist()),
+        risk=tuple(curve.risk_K[thinned].tolist()),
+        votes=Votes(votes.n, votes.pass_at_1, votes.majority, votes.confidence, votes.oracle),
+    )
+
+
+def _histogram(confidence_R: NDArray[np.float64]) -> tuple[int, ...]:
+    counts, _ = np.histogram(confidence_R, bins=_HISTOGRAM, range=(0.0, 1.0))
+    return tuple(counts.tolist())
+
+
+def _parts(scored: Scored, problem_ids: Sequence[str], parts: Mapping[str, str]) -> Iterator[Part]:
+    part_P = np.array([parts.get(problem_id, "") for problem_id in problem_ids])
+    for name in sorted(set(part_P.tolist()) - {""}):
+        chosen = scored.select(part_P == name)
+        found = estimate_metrics(chosen, ["accuracy", "pce", "ece"])
+        yield Part(name, chosen.n_problems, **found)
+
+
+def _budgets(recorded: Recorded, certificates: Sequence[Certificate]) -> Iterator[AtBudget]:
+    own = recorded.own
+    stops = dict(_stops(own, certificates))
+    traces = {source: recorded.traces(source) for source in recorded.sources}
+    n = [int(own.rollouts_P.min())]
+    for budget in _chosen_budgets(own):
+        cuts = {source: cut_at(each, budget)[0] for source, each in traces.items()}
+        scored, ended_R = cut_at(own, budget)
+        votes = vote_curves(scored, n)
+        yield AtBudget(
+            tokens=budget,
+            accuracy=estimate_metrics(scored, ["accuracy"])["accuracy"],
+            ended=float(ended_R.mean()),
+            exited={alpha: float((stop_R <= budget).mean()) for alpha, stop_R in stops.items()},
+            ece={source: estimate_metrics(cut, ["ece"])["ece"] for source, cut in cuts.items()},
+            majority=votes.majority[0],
+            confidence=votes.confidence[0],
+            oracle=votes.oracle[0],
+        )
+
+
+def _chosen_budgets(traces: Traces) -> list[int]:
+    """The checkpoints that some rollout has reached, thinned."""
+    checkpoints_RC = np.arange(traces.tokens_RC.shape[1]) < traces.final_R[:, None]
+    budgets = np.unique(traces.tokens_RC[checkpoints_RC])
+    return budgets[:: -(-len(budgets) // _BUDGETS)].tolist() if budgets.size else []
+
+
+def _stops(
+    traces: Traces, certificates: Sequence[Certificate]
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """By alpha, the tokens at which a certified policy of one sample stops each rollout early.
+
+    Of the certificates for one sample the first one counts, the selective one if there is one;
+    infinite where nothing stops it early.
+    """
+    single = [one for one in certificates if one.procedure.samples == 1]
+    single.sort(key=lambda certificate: certificate.risk != "selective")
+    levels = single[0].levels if single else ()
+    certified = [level for level in levels if isinstance(level, CertifiedLevel)]
+    policies: list[ExitPolicy] = [level.policy for level in certified]
+    if not policies:
+        return
+    exits = find_exits(policies, traces.tokens_RC, traces.confidence_RC, traces.final_R)
+    rows = np.arange(traces.n_rollouts)
+    for t, level in enumerate(certified):
+        stop_R = traces.tokens_RC[rows, exits.stop_RT[:, t]].astype(np.float64)
+        stop_R[exits.ended_RT[:, t]] = np.inf
+        yield f"{level.alpha:g}", stop_R
+
+
+def _markers(traces: Traces, texts: Sequence[str]) -> tuple[tuple[Marker, ...], tuple[Marker, ...]]:
+    """By category, and by phrase."""
+    if not texts:
+        return (), ()
+    count_RI = markers.count_all(texts)
+    named = [*((one.value, one.value) for one in markers.Category), *markers.CATEGORY_OF.items()]
+    count_RK = np.hstack([markers.by_category(count_RI), count_RI])
+    count_PK = np.column_stack([_sums(count_R, traces) for count_R in count_RK.T])
+    tokens_R = traces.tokens_RC[np.arange(traces.n_rollouts), traces.final_R]
+    per_rollout = ratios_over_problems(count_PK, traces.rollouts_P, unit_P=traces.unit_P)
+    per_1000 = ratios_over_problems(1000 * count_PK, _sums(tokens_R, traces), unit_P=traces.unit_P)
+    found = tuple(
+        Marker(name, str(category), *figures)
+        for (name, category), *figures in zip(named, per_rollout, per_1000, strict=True)
+    )
+    n_categories = len(markers.Category)
+    return found[:n_categories], found[n_categories:]
+
+
+def _mean(value_R: NDArray[np.int64], traces: Traces) -> Estimate:
+    """Over problems, of the mean over a problem's rollouts."""
+    return mean_over_problems(_sums(value_R, traces) / traces.rollouts_P, unit_P=traces.unit_P)
+
+
+def _sums(value_R: NDArray[np.int64], traces: Traces) -> NDArray[np.float64]:
+    sums_P = np.bincount(traces.problem_R, value_R, minlength=traces.n_problems)
+    return sums_P.astype(np.float64)

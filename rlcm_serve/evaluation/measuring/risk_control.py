@@ -1,0 +1,158 @@
+"""Risk targets and what comes of them: certificates replayed, sources fitted and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibration import Certificate, ExitPolicy, certify
+from calibration.certificate.certificate import CertifiedLevel
+from calibration.certificate.evaluate import Evaluation, evaluate, replay_certificate
+from calibration.errors import CalibrationError
+from calibration.metrics.estimates import Estimate
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import ERROR, risk_named
+from calibration.testing.fwer import Promise
+from calibration.testing.methods import Method
+from calibration.testing.rescale import Scale
+from calibration.traces.traces import Traces
+from rlcm_serve.evaluation.measuring.measures import Controlled, Frontier, Origin
+from rlcm_serve.evaluation.recorded import Recorded
+from rlcm_serve.evaluation.sources import Source
+
+ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+"""Targets that every source is fitted for."""
+FITTED = ("selective", "error")
+"""Risks they are fitted for: wrong of the answers given, and wrong of all questions (RLCM §5.1)."""
+DELTA = 0.1
+FEWEST = 6
+FIT_SHARE = 0.5
+"""Of the problems, to fit on; the others tell what came of it."""
+_SCALE_SHARE, _PULL = 0.25, 0.01
+_THRESHOLDS = 60
+
+
+def replay_certificates(
+    certificates: Sequence[Certificate], recorded: Recorded
+) -> Iterator[Controlled]:
+    """Every level of these certificates, all of built-in risks, on this benchmark.
+
+    One that takes more samples than there are rollouts is left out.
+    """
+    traces = recorded.own
+    for certificate in certificates:
+        n = certificate.procedure.samples
+        if n > traces.rollouts_P.min():
+            continue
+        levels = replay_certificate(certificate, traces)
+        origin = Origin(certificate.id, samples=n)
+        for level in levels:
+            yield _controlled(
+                recorded.own_source,
+                origin,
+                certificate.risk,
+                level.alpha,
+                level.reason,
+                level.evaluation,
+                traces.n_problems,
+            )
+
+
+def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterator[Controlled]:
+    """Every source under the same Learn-then-Test, and what comes of it on the other problems.
+
+    Half of the problems fit, each alpha by itself (pointwise) with delta 0.1; which half is a hash
+    of their names. The same for all sources: a quarter of that half tells how likely an answer is
+    right at each confidence (Platt scaling), and the rest tests chains of fixed thresholds on that
+    scale. So a source is judged by how it ranks, and not by the scale it comes in. With fewer than
+    `FEWEST` problems or groups there is nothing to halve, and nothing comes.
+    """
+    if recorded.own.n_units < FEWEST:
+        return
+    for source in recorded.sources:
+        traces = recorded.traces(source)
+        fit, _ = traces.split(FIT_SHARE)
+        scale = Scale.fit(fit.split(_SCALE_SHARE)[0], pull=_PULL)
+        scaled = replace(traces, confidence_RC=scale.right(traces.confidence_RC))
+        fit, test = scaled.split(FIT_SHARE)
+        _, tested = fit.split(_SCALE_SHARE)
+        origin = Origin(fitted_on=fit.n_problems)
+        for risk in FITTED:
+            yield from _fit(source, origin, risk, alphas, tested, test)
+
+
+def _fit(
+    source: Source, origin: Origin, risk: str, alphas: Sequence[float], tested: Traces, test: Traces
+) -> Iterator[Controlled]:
+    try:
+        certificate = certify(
+            tested,
+            risk=risk,
+            alphas=alphas,
+            delta=DELTA,
+            promise=Promise.POINTWISE,
+            method=Method.CHAINS,
+        )
+    except CalibrationError as error:
+        for alpha in alphas:
+            yield _controlled(source, origin, risk, alpha, str(error), None, test.n_problems)
+        return
+    levels = certificate.levels
+    policies = [level.policy for level in levels if isinstance(level, CertifiedLevel)]
+    found = iter(evaluate(policies, test, risk_named(risk)) if policies else ())
+    for level in levels:
+        certified = isinstance(level, CertifiedLevel)
+        yield _controlled(
+            source,
+            origin,
+            risk,
+            level.alpha,
+            None if isinstance(level, CertifiedLevel) else level.reason,
+            next(found) if certified else None,
+            test.n_problems,
+        )
+
+
+def _controlled(
+    source: Source,
+    origin: Origin,
+    risk: str,
+    alpha: float,
+    reason: str | None,
+    found: Evaluation | None,
+    n_problems: int,
+) -> Controlled:
+    if found is None:
+        return Controlled(source, origin, risk, alpha, reason, n_problems=n_problems)
+    low, high = found.risk_interval or (None, None)
+    return Controlled(
+        source=source,
+        origin=origin,
+        risk=risk,
+        alpha=alpha,
+        realised=Estimate(found.realised_risk, low, high),
+        answered=found.answered_share,
+        right=found.right_share,
+        tokens=found.tokens,
+        full_tokens=found.full_budget_tokens,
+        n_problems=n_problems,
+    )
+
+
+def frontier(recorded: Recorded, source: Source) -> Frontier:
+    """One threshold λ2 after another, every rollout answered, as if the labels were known."""
+    traces = recorded.traces(source)
+    checkpoints_RC = np.arange(traces.tokens_RC.shape[1]) < traces.final_R[:, None]
+    readings = traces.confidence_RC[checkpoints_RC]
+    steps = np.linspace(1, 0, _THRESHOLDS)
+    quantiles = np.unique(np.quantile(readings, steps)) if readings.size else np.empty(0)
+    thresholds = [1.01, *quantiles[::-1].tolist()]
+    found = replay(traces, [ExitPolicy(lambda_high=value) for value in thresholds], ERROR)
+    return Frontier(
+        source=source,
+        threshold=tuple(thresholds),
+        tokens=tuple((found.tokens_T / found.full_tokens).tolist()),
+        error=tuple((1 - found.right_T).tolist()),
+    )

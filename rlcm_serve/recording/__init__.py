@@ -1,0 +1,1 @@
+"""Labelled problems run at full budget, every reading and forced answer recorded."""

@@ -1,0 +1,130 @@
+"""The vote of one question, counted while its samples end, and when its outcome is certain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from calibration.policy.voting import Vote, confidence_vote, is_answered, majority_vote
+from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.core import Sample, VoteRule
+
+
+class Ballot:
+    """The answers of the samples that have ended, out of those that were asked for.
+
+    Samples are counted in the order of their numbers, whenever they end, so that ties go the same
+    way. A class of equal answers goes by the text of its first sample.
+
+    Args:
+        samples: how many take part in all.
+        rule: how they are merged.
+        least_share: of the vote, below which the winner is not given as the answer.
+        grader: tells equal answers.
+    """
+
+    def __init__(
+        self, samples: int, rule: VoteRule, least_share: float, grader: AnswerGrader
+    ) -> None:
+        self.samples = samples
+        self.least_share = least_share
+        self._rule = rule
+        self._grader = grader
+        self._ended: dict[int, Sample] = {}
+        self._answer_of: dict[int, str] = {}
+        self.vote = majority_vote([])
+
+    async def add(self, number: int, sample: Sample) -> None:
+        """Counts sample `number`, which has ended."""
+        self._ended[number] = sample
+        ended = self.counted
+        classes = await self._grader.classes_async([sample.answer for sample in ended])
+        self.vote = _vote(self._rule, classes, ended)
+        self._answer_of = {}
+        for number_of_class, sample in zip(classes, ended, strict=True):
+            if sample.answer is not None:
+                self._answer_of.setdefault(number_of_class, sample.answer)
+
+    @property
+    def counted(self) -> list[Sample]:
+        """The samples that have ended, by their numbers."""
+        return [self._ended[number] for number in sorted(self._ended)]
+
+    @property
+    def tally(self) -> dict[str, float]:
+        """The weight of each answer."""
+        return {self._answer_of[number]: weight for number, weight in self.vote.tally.items()}
+
+    @property
+    def leader(self) -> str | None:
+        """The answer with the most weight."""
+        return None if self.vote.winner is None else self._answer_of[self.vote.winner]
+
+    @property
+    def answer(self) -> str | None:
+        """The leader, if its share suffices."""
+        won = self.vote.winner is not None
+        given = is_answered(self.samples, won, self.vote.share, self.least_share)
+        return self.leader if given else None
+
+    @property
+    def confidence(self) -> float:
+        """Of the one sample; of several, the leader's share of the vote."""
+        return self.counted[0].thought.confidence if self.samples == 1 else self.vote.share
+
+    @property
+    def decided(self) -> bool:
+        """Whether no sample that is still missing can change `answer`."""
+        return is_decided(self.vote, self.samples - len(self._ended), self.least_share)
+
+
+def is_decided(vote: Vote, missing: int, least_share: float) -> bool:
+    r"""Whether the outcome of a vote of several samples is certain before all have ended.
+
+    Let t(c) be the weight of class c so far, T that of all samples that have ended, those
+    without an answer included, and m the number `missing`. A missing sample adds some weight in
+    [0, 1] to T, and the same to one class, perhaps a new one (t = 0), or to none. So at the end
+
+        t(c) <= t'(c) <= t(c) + m   and   share'(c) = t'(c) / T'
+        with  t(c) / (T + m) <= share'(c) <= (t(c) + m) / (T + m),
+
+    for (t + x) / (T + y) with 0 <= x <= y <= m and t <= T is smallest at x = 0, y = m and largest
+    at x = y = m. Therefore the vote is decided
+
+    - for its leader w, if t(w) > t(c) + m for every other class and t(w) > m, so that none can
+      reach it, not even for a tie, and t(w) / (T + m) >= least_share: then w wins and is given;
+    - against all, if (t(c) + m) / (T + m) < least_share for every class, new ones included: then
+      whoever wins is not given.
+
+    In floating point this stays true: weights are multiples of 2**-40 and sums of up to 4096 of
+    them exact (calibration.policy.voting), and rounded division is monotone in both arguments.
+
+    Covers votes over classes of an equality that is an equivalence. It does not cover a missing
+    answer that equals two answers which do not equal each other (`50\%` equals `50` and `0.5`), and
+    so would merge two classes.
+
+    Args:
+        vote: of the samples that have ended.
+        missing: samples that have not.
+        least_share: `ExitPolicy.lambda_vote`.
+    """
+    if missing == 0:
+        return True
+    weights = sorted(vote.tally.values(), reverse=True)
+    first, second = ([*weights, 0.0, 0.0])[:2]
+    most, everything = first + missing, vote.total + missing
+    if most / everything < least_share:
+        return True
+    return first > second + missing and first / everything >= least_share
+
+
+def _vote(rule: VoteRule, classes: Sequence[int], samples: Sequence[Sample]) -> Vote:
+    if rule is VoteRule.MAJORITY:
+        return majority_vote(classes)
+    return confidence_vote(classes, [_confidence(sample) for sample in samples])
+
+
+def _confidence(sample: Sample) -> float:
+    # A sample whose reading failed is never answered; it has no say.
+    confidence = sample.thought.confidence
+    return 0.0 if math.isnan(confidence) else confidence

@@ -1,0 +1,166 @@
+"""The nouns of calibration jobs: what is asked for, how far it is, what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Self
+
+from calibration.certificate.certify import check_alphas
+from calibration.errors import CalibrationError
+from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.methods import ORDER_SHARE, RESCALE_FROM, RESCALE_SHARE, Method
+from calibration.testing.p_values import fewest_problems, require_rate
+from calibration.traces.fingerprint import Fingerprint
+from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.recording.problems import LabelledProblem
+
+
+class JobState(StrEnum):
+    """Where a job stands; the last three are for good."""
+
+    QUEUED = "queued"
+    RECORDING = "recording"
+    FITTING = "fitting"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self not in UNFINISHED
+
+
+UNFINISHED = (JobState.QUEUED, JobState.RECORDING, JobState.FITTING)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRequest:
+    """What a job records and fits; the meaning of each is that of
+    `calibration.certificate.certify`.
+
+    Attributes:
+        rollouts: recorded of each problem.
+        samples: of one question (n).
+        activate: serve under the certificate as soon as it is there.
+
+    Raises:
+        RequestRefused: a value is out of range.
+    """
+
+    risk: RiskName = RiskName.SELECTIVE
+    alphas: tuple[float, ...] = (0.05, 0.1, 0.2)
+    delta: float = 0.1
+    promise: Promise = Promise.SIMULTANEOUS
+    samples: int = 1
+    vote: VoteRule = VoteRule.CONFIDENCE
+    rollouts: int = 1
+    method: Method = Method.AUTO
+    activate: bool = False
+
+    def __post_init__(self) -> None:
+        for field, check in (
+            ("alphas", lambda: check_alphas(self.alphas)),
+            ("delta", lambda: require_rate("delta", self.delta)),
+        ):
+            try:
+                check()
+            except CalibrationError as error:
+                raise RequestRefused(field, str(error)) from error
+        if not 1 <= self.samples <= MAX_SAMPLES:
+            raise RequestRefused("n", f"n is {self.samples}: give 1 to {MAX_SAMPLES} samples")
+        if self.rollouts < self.samples:
+            raise RequestRefused(
+                "rollouts",
+                f"rollouts is {self.rollouts} and n is {self.samples}: the samples of a question "
+                "are taken among its rollouts, so record at least n of each problem",
+            )
+
+    def require_enough(self, problems: Collection[LabelledProblem]) -> None:
+        """Returns if the most lenient level could be certified, were no answer wrong.
+
+        Raises:
+            RequestRefused: it takes more problems.
+        """
+        units = {("group", one.group) if one.group else ("problem", one.id) for one in problems}
+        tested = len(units) - round(self._share_learned_from(len(units)) * len(units))
+        alpha = max(self.alphas)
+        needed = fewest_problems(alpha, delta_per_level(self.delta, self.alphas, self.promise))
+        if tested < needed:
+            raise RequestRefused(
+                "data",
+                f"{len(units)} problems or groups leave {tested} to test on, and alpha = "
+                f"{alpha:g} takes at least {needed} even if no answer is wrong: give more problems "
+                "or larger alphas",
+            )
+
+    def _share_learned_from(self, units: int) -> float:
+        if self.method is Method.SPLIT:
+            return ORDER_SHARE
+        rescales = self.method is Method.AUTO and units >= RESCALE_FROM
+        return RESCALE_SHARE if rescales or self.method is Method.RESCALED_CHAINS else 0.0
+
+    def to_json(self) -> str:
+        """As text, for the database and the process that fits."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The request of `to_json`."""
+        plain = json.loads(text)
+        return cls(
+            **plain
+            | {
+                "risk": RiskName(plain["risk"]),
+                "alphas": tuple(plain["alphas"]),
+                "promise": Promise(plain["promise"]),
+                "vote": VoteRule(plain["vote"]),
+                "method": Method(plain["method"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """What a job had to tell, and when (seconds since 1970, UTC)."""
+
+    time: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A job as it stands. Times are in seconds since 1970, UTC.
+
+    Attributes:
+        number: jobs run by rising number.
+        done: rollouts recorded, of all problems together.
+        fingerprint: what they are made with; None until the first one begins.
+        certificate: id of the result; of one without a certified level too.
+        error: why it failed.
+        has_traces: what was recorded can be had as traces.
+        log: the last lines; empty where jobs are listed.
+    """
+
+    id: str
+    number: int
+    state: JobState
+    request: CalibrationRequest
+    n_problems: int
+    done: int
+    fingerprint: Fingerprint | None
+    created: float
+    started: float | None
+    finished: float | None
+    certificate: str | None
+    error: str | None
+    has_traces: bool
+    log: Sequence[LogLine] = ()
+
+    @property
+    def total(self) -> int:
+        """Rollouts to record."""
+        return self.n_problems * self.request.rollouts

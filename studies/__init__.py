@@ -1,0 +1,1 @@
+"""The commands behind the figures in docs/, and their results. Not part of the wheel."""

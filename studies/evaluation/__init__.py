@@ -1,0 +1,1 @@
+"""Speed of evaluation and aggregation, and what the graders get wrong."""

@@ -1,0 +1,189 @@
+"""What the margin is compared with, and how much its weight matters (RLCM §3.1, §4.5, App. C)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from calibration.metrics.bootstrap import estimate_metrics
+from calibration.metrics.estimates import Estimate
+from calibration.report.labels import Caption
+from rlcm_serve.evaluation.compare.base import COLUMNS, HIGHER_IS_BETTER
+from rlcm_serve.evaluation.compare.comparing import ranked
+from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
+from rlcm_serve.evaluation.report.section import Plate
+from rlcm_serve.evaluation.report.style import Look
+from rlcm_serve.evaluation.report.wording import number
+from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
+from studies.paper.report.results_index import Shelf, fewest_rollouts, scored_alike, title_of
+from studies.paper.report.seeds import mean_difference
+from studies.paper.report.style import LOOKS
+from studies.paper.result import Result
+from studies.paper.runs import ABLATED, BRIER_WEIGHTS, REGULARISERS, STRENGTHS
+from training.rl.rewards.methods import METHODS
+
+_HEAD = ["accuracy ↑", "PCE ↓", "ECE ↓", "Δ accuracy", "Δ PCE", "Δ ECE"]
+_BESIDE = {"GRPO": "grpo", "RLCM": "rlcm"}
+"""Shown beside RLCR's weights."""
+
+Metrics = Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Runs side by side, on as many rollouts of each problem.
+
+    Attributes:
+        runs: by what they are called; None where one is missing.
+        metrics: of those that are there.
+        n_rollouts: of each problem.
+    """
+
+    runs: Mapping[str, Result | None]
+    metrics: Mapping[str, Metrics]
+    n_rollouts: int
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Result | None]) -> Self:
+        there = {title: result for title, result in runs.items() if result is not None}
+        n_rollouts = fewest_rollouts(there.values())
+        metrics = {
+            title: estimate_metrics(scored_alike(result, n_rollouts), COLUMNS)
+            for title, result in there.items()
+        }
+        return cls(runs, metrics, n_rollouts)
+
+    def said(self, to: str) -> str:
+        """How to read their table."""
+        compared = f", on the first {self.n_rollouts} rollouts of each problem in every run"
+        return (
+            f"One seed each (0){compared if self.metrics else ''}, with 95 % intervals by "
+            f"resampling problems. Δ is the difference to {to}, paired on the same problems, bold "
+            "where its interval excludes 0. Best in bold, second best underlined."
+        )
+
+    def rows(self, to: str) -> Iterator[list[str]]:
+        """Every run's figures, and their differences to one of them."""
+        ranks = {
+            name: dict(
+                zip(
+                    self.metrics,
+                    ranked([m[name] for m in self.metrics.values()], name in HIGHER_IS_BETTER),
+                    strict=True,
+                )
+            )
+            for name in COLUMNS
+        }
+        for title, result in self.runs.items():
+            if result is None:
+                yield [title, *[NOT_RUN] * len(COLUMNS), *[""] * len(COLUMNS)]
+                continue
+            found = self.metrics[title]
+            own = [in_full(found[name], rank=ranks[name][title]) for name in COLUMNS]
+            yield [title, *own, *_differences(self.runs[to], result)]
+
+
+def ablation(shelf: Shelf) -> Block:
+    """Where calibration is supervised, and how."""
+    side = _Side.of({title_of(method): shelf.first(method) for method in (*ABLATED, "rlcm")})
+    intro = (
+        f"All four rewards read the same jointly trained probe with λ = 0.1. {side.said('RLCM')} "
+        "It answers to the paper's Table 2."
+    )
+    return Block("ablation", (intro, table(["method", *_HEAD], side.rows("RLCM"))))
+
+
+def margin_weight(shelf: Shelf) -> Block:
+    """λ of RLCM."""
+    side = _Side.of({f"{strength:g}": shelf.first("rlcm", strength) for strength in STRENGTHS})
+    intro = f"{side.said('λ = 0.1')} It answers to the paper's table of App. C.2."
+    return Block("lambda", (intro, table(["λ", *_HEAD], side.rows("0.1"))))
+
+
+def brier_weight(shelf: Shelf) -> Block:
+    """The Brier weight of RLCR, and what it trades."""
+    runs = {f"{weight:g}": shelf.first("rlcr", weight) for weight in BRIER_WEIGHTS}
+    side = _Side.of(runs | {title: shelf.first(method) for title, method in _BESIDE.items()})
+    intro = (
+        "RLCR's reward is correctness plus format plus this weight times the Brier term of the "
+        "confidence it writes; the weights are ours, because the paper's figure prints none. "
+        f"{side.said('weight 1')} It answers to the paper's figure of §3.1, whose weight 0 is "
+        "GRPO: here weight 0 still asks for a confidence, and GRPO stands beside it."
+    )
+    rows = table(["weight", *_HEAD], side.rows("1"))
+    if not side.metrics:
+        return Block("brier", (intro, rows))
+    plate = Plate("brier", partial(draw_trade, side.metrics), _caption(side.metrics))
+    return Block("brier", (intro, plate, rows))
+
+
+def regulariser(shelf: Shelf) -> Block:
+    """The weight of C²GSPG's regulariser."""
+    side = _Side.of({f"{weight:g}": shelf.first("c2gspg", weight) for weight in REGULARISERS})
+    own = f"{METHODS['c2gspg'].strength:g}"
+    intro = (
+        "The weight of C²GSPG's regulariser is given nowhere, so there are two; the other tables "
+        f"have {own}. {side.said(f'weight {own}')}"
+    )
+    return Block("regulariser", (intro, table(["weight", *_HEAD], side.rows(own))))
+
+
+def draw_trade(metrics: Mapping[str, Metrics]) -> Figure:
+    """Accuracy against ECE: RLCR's weights as one line, GRPO and RLCM as points."""
+    figure, (panel,) = panels(1, 1, 3.3)
+    weights = {title: found for title, found in metrics.items() if title not in _BESIDE}
+    if weights:
+        _draw_points(panel, list(weights.values()), LOOKS["rlcr"], "RLCR, by Brier weight")
+    for title, found in weights.items():
+        x, y = found["ece"].value, found["accuracy"].value
+        if x is not None and y is not None:
+            panel.annotate(title, (x, y), (6, 6), textcoords="offset points", fontsize=8.5)
+    for title, method in _BESIDE.items():
+        if title in metrics:
+            _draw_points(panel, [metrics[title]], LOOKS[method], title)
+    panel.set_xlim(left=0)
+    panel.set_xlabel("ECE (to the left is better)")
+    panel.set_ylabel("accuracy")
+    percent_axis(panel, "y", 5)
+    legend(figure, [panel])
+    return figure
+
+
+def _draw_points(panel: Axes, found: Sequence[Metrics], look: Look, label: str) -> None:
+    """A point per run with its intervals, joined in their order."""
+    points = []
+    for metrics in found:
+        x, y = metrics["ece"], metrics["accuracy"]
+        if x.value is None or y.value is None:
+            continue
+        points.append((x.value, y.value))
+        if x.low is not None and x.high is not None:
+            panel.hlines(y.value, x.low, x.high, color=look.color, alpha=0.45)
+        if y.low is not None and y.high is not None:
+            panel.vlines(x.value, y.low, y.high, color=look.color, alpha=0.45)
+    panel.plot([x for x, _ in points], [y for _, y in points], label=label, **look.line())
+
+
+def _differences(to: Result | None, result: Result) -> list[str]:
+    if to is None or to.name == result.name:
+        return [""] * len(COLUMNS)
+    found = mean_difference([(to, result)], COLUMNS)
+    return [difference(found[name]) for name in COLUMNS]
+
+
+def _caption(metrics: Mapping[str, Metrics]) -> Caption:
+    said = "; ".join(
+        f"{title}: accuracy {number(found['accuracy'])}, ECE {number(found['ece'])}"
+        for title, found in metrics.items()
+    )
+    return Caption(
+        "Accuracy against calibration error",
+        "Up and to the left is better. The numbers beside RLCR's points are its Brier weight; "
+        "bars are 95 % intervals by resampling problems.",
+        f"Accuracy against ECE. {said}.",
+    )

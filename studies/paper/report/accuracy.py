@@ -1,0 +1,147 @@
+"""Accuracy and calibration of the compared methods, and their differences (RLCM Table 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from calibration.metrics.bootstrap import estimate_metrics
+from calibration.metrics.estimates import Estimate
+from rlcm_serve.evaluation.compare.base import COLUMNS, HIGHER_IS_BETTER
+from rlcm_serve.evaluation.compare.comparing import ranked
+from rlcm_serve.evaluation.report.style import title_of as source_title
+from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
+from studies.paper.report.results_index import (
+    Shelf,
+    fewest_rollouts,
+    mean_of,
+    over_seeds,
+    scored_alike,
+    title_of,
+)
+from studies.paper.report.seeds import COMPARED as METRICS
+from studies.paper.report.seeds import mean_difference
+from studies.paper.result import Result
+from studies.paper.runs import BASE, COMPARED
+
+METHODS = (BASE, *COMPARED)
+TITLES = {"accuracy": "accuracy", "pce": "PCE", "ece": "ECE", "auroc": "AUROC"}
+_PAIRS = ((BASE, "grpo"), (BASE, "rlcm"), ("grpo", "rlcm"))
+"""What is held against what: the second minus the first."""
+
+Seeds = Mapping[str, Sequence[Result]]
+"""Results by method."""
+
+
+def main(shelf: Shelf) -> Block:
+    """The main table: overall, and by family."""
+    every = {method: shelf.of(method) for method in METHODS}
+    n_rollouts = fewest_rollouts(result for seeds in every.values() for result in seeds)
+    intro = (
+        f"{len(shelf.any.rollouts.problems)} problems, the first {n_rollouts} rollouts of each in "
+        "every run, because a calibration error of fewer rollouts comes out higher; at the full "
+        "budget. Of methods with several seeds it is the mean over them, and below it the lowest "
+        "and the highest seed; of the others the one seed there is, and below it, in the first "
+        "table, the 95 % interval by resampling problems. Best in bold, second best underlined. "
+        "It answers to the paper's Table 1."
+    )
+    head = ["method", "confidence", "seeds", *(_arrow(name) for name in METRICS)]
+    overall = table(head, _overall(every, n_rollouts), names=2)
+    columns = [f"{family}<br>{_arrow(name)}" for family in shelf.families for name in COLUMNS]
+    by_family = table(["method", *columns], _by_family(every, shelf.families, n_rollouts))
+    return Block("main", (intro, overall, by_family))
+
+
+def gain(shelf: Shelf) -> Block:
+    """Paired differences, per seed and of the seeds together."""
+    intro = (
+        "On the same problems, with paired 95 % intervals by resampling problems; bold where they "
+        "exclude 0. Of seeds together it is the mean of their differences, and every resample "
+        "draws the same problems for all of them: that covers other problems and not other seeds, "
+        "of which the lines of single seeds tell. The two runs of a seed are compared on as many "
+        "rollouts. The paper's Table 1 has no intervals."
+    )
+    head = ["difference", "seed", *(TITLES[name] for name in METRICS)]
+    rows = [row for one, other in _PAIRS for row in _pair(shelf, one, other)]
+    return Block("gain", (intro, table(head, rows, names=2)))
+
+
+def rollouts_said(results: Iterable[Result]) -> str:
+    """How many rollouts each problem has in these evaluations."""
+    found = {len(right) for result in results for right in result.rollouts.right}
+    return f"{' or '.join(map(str, sorted(found))) or 'no'} rollouts each"
+
+
+def _overall(every: Seeds, n_rollouts: int) -> Iterator[list[str]]:
+    """All problems: of one seed with its interval, of several with their range."""
+    measured = {
+        result.name: estimate_metrics(scored_alike(result, n_rollouts), METRICS)
+        for seeds in every.values()
+        for result in seeds
+    }
+    columns = [
+        _column(
+            [_summary([measured[r.name][name] for r in seeds]) for seeds in every.values()], name
+        )
+        for name in METRICS
+    ]
+    for (method, seeds), *cells in zip(every.items(), *columns, strict=True):
+        source = source_title(seeds[0].source) if seeds else ""
+        yield [
+            title_of(method),
+            source,
+            str(len(seeds)),
+            *(cells if seeds else [NOT_RUN] * len(cells)),
+        ]
+
+
+def _by_family(every: Seeds, families: Sequence[str], n_rollouts: int) -> Iterator[list[str]]:
+    """The same in each family of problems."""
+    columns = []
+    for family in families:
+        for name in COLUMNS:
+            of = _metric_within(f"{family},", name, n_rollouts)
+            columns.append(_column([over_seeds(seeds, of) for seeds in every.values()], name))
+    for (method, seeds), *cells in zip(every.items(), *columns, strict=True):
+        yield [title_of(method), *(cells if seeds else [NOT_RUN] * len(cells))]
+
+
+def _column(found: Sequence[Estimate], name: str) -> list[str]:
+    """A metric of all methods, ranked."""
+    ranks = ranked(found, name in HIGHER_IS_BETTER)
+    return [in_full(estimate, rank=rank) for estimate, rank in zip(found, ranks, strict=True)]
+
+
+def _summary(seeds: Sequence[Estimate]) -> Estimate:
+    return seeds[0] if len(seeds) == 1 else mean_of(seeds)
+
+
+def _metric_within(part: str, name: str, n_rollouts: int) -> Callable[[Result], float | None]:
+    """On the problems whose part begins so, without an interval."""
+
+    def of(result: Result) -> float | None:
+        scored = scored_alike(result, n_rollouts, part)
+        return estimate_metrics(scored, [name], resamples=1)[name].value
+
+    return of
+
+
+def _pair(shelf: Shelf, one: str, other: str) -> Iterator[list[str]]:
+    """A line per seed that both have, and one of all of them."""
+    title = f"{title_of(other)} − {title_of(one)}"
+    pairs = shelf.pairs(one, other)
+    if not pairs:
+        yield [title, "", *[NOT_RUN] * len(METRICS)]
+        return
+    for seed in pairs:
+        yield [title, str(seed[0].seed), *_differences([seed])]
+    if len(pairs) > 1:
+        yield [title, f"all {len(pairs)}", *_differences(pairs)]
+
+
+def _differences(pairs: Sequence[tuple[Result, Result]]) -> list[str]:
+    found = mean_difference(pairs)
+    return [difference(found[name]) for name in METRICS]
+
+
+def _arrow(name: str) -> str:
+    return f"{TITLES[name]} {'↑' if name in HIGHER_IS_BETTER else '↓'}"

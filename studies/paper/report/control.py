@@ -1,0 +1,221 @@
+"""Risk targets, what came of them, and what they cost (RLCM §5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from calibration.metrics.estimates import Estimate
+from calibration.report.labels import Caption
+from calibration.report.wording import rate
+from calibration.report_kit.palette import INK, TINT
+from rlcm_serve.evaluation.measuring.measures import Controlled
+from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis, rows_of_panels
+from rlcm_serve.evaluation.report.risk_figures import MOST_ADDED, tokens_share
+from rlcm_serve.evaluation.report.section import Plate
+from rlcm_serve.evaluation.report.wording import number, number_in_full, share
+from studies.paper.report.accuracy import METHODS
+from studies.paper.report.markdown import NOT_RUN, Block, table
+from studies.paper.report.results_index import Shelf, benchmark_of, over_seeds, title_of
+from studies.paper.report.style import LOOKS
+from studies.paper.result import Result
+
+ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3)
+RISKS = {"error": "wrong of all questions", "selective": "wrong of the answers given"}
+
+_Figure = Callable[[Controlled], float | None]
+
+
+def control(shelf: Shelf) -> Block:
+    """Tables of both risks, targets as a figure, thresholds without targets as another."""
+    tested = sorted({found.n_problems for found in _fitted(shelf.any)})
+    intro = (
+        "Exit policies fitted on half of the problems (Learn-then-Test, δ = 0.1, each α by "
+        f"itself), and what came of them on the other {' or '.join(map(str, tested)) or 'no'} "
+        "problems, one rollout at a time. For each method and α: tokens as a share of the full "
+        "budget's, the realised risk, and the share of questions answered. Of several seeds it is "
+        "the mean, with the lowest and the highest seed in brackets; of one seed the brackets "
+        "hold the 95 % interval of the realised risk. Tokens and shares have no intervals. It "
+        "answers to the paper's figure of §5.1."
+    )
+    tables = []
+    for risk, title in RISKS.items():
+        head = [f"risk `{risk}`<br>{title}", *(f"α = {alpha:g}" for alpha in ALPHAS)]
+        tables.append(table(head, _rows(shelf, risk)))
+    if not any(shelf.of(method) for method in METHODS):
+        return Block("control", (intro, *tables))
+    target = Plate("control", partial(draw_targets, shelf), _of_targets(shelf))
+    frontier = Plate("frontier", partial(draw_frontier, shelf), _of_frontier(shelf))
+    return Block("control", (intro, *tables, target, frontier))
+
+
+def at_target(result: Result, risk: str, alpha: float) -> Controlled | None:
+    """What came of a target; None where nothing is certified, or was not asked for."""
+    found = (f for f in _fitted(result) if (f.risk, f.alpha) == (risk, alpha))
+    level = next(found, None)
+    return None if level is None or level.reason is not None else level
+
+
+def draw_targets(shelf: Shelf) -> Figure:
+    """Realised risk, and tokens, against the target: a row per risk, a line per method."""
+    figure, rows = rows_of_panels(len(RISKS), 2, 2.3)
+    for (realised, tokens), (risk, title) in zip(rows, RISKS.items(), strict=True):
+        _draw_ideal(realised)
+        for method in METHODS:
+            _draw_targets(realised, shelf.of(method), risk, method, _realised)
+            _draw_targets(tokens, shelf.of(method), risk, method, _tokens)
+        realised.set_title(f"realised risk: {title}")
+        tokens.set_title("tokens per question")
+        percent_axis(realised, "y", 5)
+        tokens.set_ylim(bottom=0)
+        for panel in (realised, tokens):
+            panel.set_xlim(0, 1.05 * ALPHAS[-1])
+            percent_axis(panel, "x", 6)
+    figure.supxlabel("target α", fontsize=9)
+    legend(figure, [panel for row in rows for panel in row])
+    return figure
+
+
+def draw_frontier(shelf: Shelf) -> Figure:
+    """Tokens against error along each method's thresholds, of its first seed."""
+    figure, (panel,) = panels(1, 1, 3.3)
+    for method in METHODS:
+        result = shelf.first(method)
+        for frontier in benchmark_of(result).frontiers if result else ():
+            panel.plot(
+                frontier.tokens,
+                frontier.error,
+                label=title_of(method),
+                markevery=max(1, len(frontier.tokens) // 10),
+                **LOOKS[method].line(),
+            )
+    _leave_out_far_errors(panel, [r for method in METHODS if (r := shelf.first(method))])
+    panel.set_xlabel("tokens, share of the method's own full budget")
+    panel.set_ylabel("share answered wrong")
+    percent_axis(panel, "x", 6)
+    percent_axis(panel, "y", 5)
+    legend(figure, [panel])
+    return figure
+
+
+def _fitted(result: Result) -> Iterator[Controlled]:
+    return (f for f in benchmark_of(result).controlled if not f.origin.certificate)
+
+
+def _rows(shelf: Shelf, risk: str) -> Iterator[list[str]]:
+    for method in METHODS:
+        seeds = shelf.of(method)
+        cells = [_cell(seeds, risk, alpha) if seeds else NOT_RUN for alpha in ALPHAS]
+        yield [title_of(method), *cells]
+
+
+def _cell(seeds: Sequence[Result], risk: str, alpha: float) -> str:
+    certified = [result for result in seeds if at_target(result, risk, alpha) is not None]
+    if not certified:
+        return "not certified"
+    parts = [
+        f"tokens {share(_mean(certified, risk, alpha, _share))}",
+        f"risk {number_in_full(_risk(certified, risk, alpha))}",
+        f"answered {share(_mean(certified, risk, alpha, _answered))}",
+    ]
+    if len(certified) < len(seeds):
+        parts.append(f"certified for {len(certified)} of {len(seeds)} seeds")
+    return "<br>".join(parts)
+
+
+def _risk(results: Sequence[Result], risk: str, alpha: float) -> Estimate:
+    """Realised; of one seed with its own interval."""
+    if len(results) == 1 and (found := at_target(results[0], risk, alpha)) and found.realised:
+        return found.realised
+    return _mean(results, risk, alpha, _realised)
+
+
+def _mean(results: Sequence[Result], risk: str, alpha: float, of: _Figure) -> Estimate:
+    return over_seeds(
+        results,
+        lambda result: of(found) if (found := at_target(result, risk, alpha)) else None,
+    )
+
+
+def _realised(found: Controlled) -> float | None:
+    return found.realised.value if found.realised else None
+
+
+def _tokens(found: Controlled) -> float | None:
+    return found.tokens
+
+
+def _share(found: Controlled) -> float | None:
+    return tokens_share(found)
+
+
+def _answered(found: Controlled) -> float | None:
+    return found.answered
+
+
+def _draw_ideal(panel: Axes) -> None:
+    """The line that a risk should stay below, and reach."""
+    right = 1.05 * ALPHAS[-1]
+    panel.fill_between([0, right], [0, right], right, color=TINT, linewidth=0, label="above target")
+    panel.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
+    panel.set_ylim(0, right)
+
+
+def _draw_targets(
+    panel: Axes, seeds: Sequence[Result], risk: str, method: str, of: _Figure
+) -> None:
+    """A line through the targets that are certified for some seed, mean over those seeds."""
+    points = []
+    for alpha in ALPHAS:
+        certified = [result for result in seeds if at_target(result, risk, alpha) is not None]
+        value = _mean(certified, risk, alpha, of).value
+        if value is not None:
+            points.append((alpha, value))
+    if points:
+        alphas, values = zip(*points, strict=True)
+        panel.plot(alphas, values, label=title_of(method), clip_on=False, **LOOKS[method].line())
+
+
+def _leave_out_far_errors(panel: Axes, results: Sequence[Result]) -> None:
+    """Those much above the full budget's, with which nobody would stop."""
+    errors = [frontier.error for r in results for frontier in benchmark_of(r).frontiers]
+    if errors:
+        top = max(error[0] for error in errors) + MOST_ADDED
+        low = min(map(min, errors))
+        panel.set_ylim(max(0.0, low - 0.02), min(max(map(max, errors)) + 0.02, top))
+
+
+def _of_targets(shelf: Shelf) -> Caption:
+    alpha = ALPHAS[-2]
+    said = [
+        f"{title_of(method)} {rate(alpha)} error: {_cell(seeds, 'error', alpha)}"
+        for method in METHODS
+        if (seeds := shelf.of(method))
+    ]
+    return Caption(
+        "Target against realised risk, and against tokens",
+        "Mean over the seeds for which the target is certified; where none is, the line has no "
+        "point. Closer to the line from below is better on the left, lower is better on the right.",
+        f"Risk and tokens by target. {'; '.join(said).replace('<br>', ', ')}.",
+    )
+
+
+def _of_frontier(shelf: Shelf) -> Caption:
+    said = []
+    for method in METHODS:
+        if result := shelf.first(method):
+            for found in benchmark_of(result).frontiers:
+                said.append(
+                    f"{title_of(method)} errs in {number(Estimate(found.error[0]))} of the "
+                    f"questions at the full budget and in {number(Estimate(found.error[-1]))} at "
+                    f"{share(Estimate(found.tokens[-1]))} of its tokens"
+                )
+    return Caption(
+        "Tokens against errors along all thresholds",
+        "Every question answered, exits at one threshold after another, first seed. Nothing is "
+        "promised here: it shows how well the confidence orders the moments to stop at.",
+        f"Tokens against error. {'; '.join(said)}.",
+    )

@@ -1,0 +1,81 @@
+"""Tables and figures in Markdown, and numbers in their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from calibration.metrics.estimates import Estimate
+from rlcm_serve.evaluation.compare.base import Rank
+from rlcm_serve.evaluation.compare.page import excludes_zero
+from rlcm_serve.evaluation.report.section import Plate
+from rlcm_serve.evaluation.report.wording import number, number_interval, signed
+
+NOT_RUN: Final = "not run yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
+
+    Attributes:
+        name: of the block.
+        content: Markdown, and figures, in order.
+    """
+
+    name: str
+    content: tuple[str | Plate, ...]
+
+    @property
+    def plates(self) -> tuple[Plate, ...]:
+        """Its figures."""
+        return tuple(part for part in self.content if isinstance(part, Plate))
+
+    def markdown(self, figures: str) -> str:
+        """All of it; `figures` is the folder of the figures, from the page."""
+        parts = (part if isinstance(part, str) else _shown(part, figures) for part in self.content)
+        return "\n\n".join(parts)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
+    """A table; its first columns, `names` of them, are words, and the others numbers."""
+    ruled = ["---" if column < names else "---:" for column in range(len(head))]
+    lines = [head, ruled, *rows]
+    return "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
+
+
+def in_full(estimate: Estimate, digits: int = 3, rank: Rank = "") -> str:
+    """A number, and below it in small what lies on both sides of it, if that is known."""
+    return _over(ranked_text(number(estimate, digits), rank), number_interval(estimate, digits))
+
+
+def difference(estimate: Estimate, digits: int = 3) -> str:
+    """A difference with its sign and its interval, bold where that excludes 0."""
+    text = signed(estimate, digits)
+    interval = number_interval(estimate, digits).replace("-", "−")
+    return _over(f"**{text}**" if excludes_zero(estimate) else text, interval)
+
+
+def ranked_text(text: str, rank: Rank) -> str:
+    """The best in bold, the second best underlined."""
+    return {"best": f"**{text}**", "second": f"<u>{text}</u>", "": text}[rank]
+
+
+def folded(title: str, text: str) -> str:
+    """Behind a title that opens it."""
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def _over(text: str, small: str) -> str:
+    return f"{text}<br><sub>{small}</sub>" if small else text
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")
+
+
+def _shown(plate: Plate, figures: str) -> str:
+    alt = plate.caption.alt.replace("[", "(").replace("]", ")")
+    text = f"*{plate.caption.title}.* {plate.caption.text}"
+    return f"![{alt}]({figures}/{plate.name}.png)\n\n{text}"

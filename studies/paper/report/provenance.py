@@ -1,0 +1,147 @@
+"""How the runs were made: settings beside the paper's, and every run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+
+from rlcm_serve.evaluation.report.wording import UNDEFINED
+from studies.paper.report.markdown import NOT_RUN, Block, folded, table
+from studies.paper.report.results_index import Shelf, benchmark_of
+from studies.paper.result import Result, Stage
+from studies.paper.runs import paper_runs
+from studies.paper.stages import PROBE_PROBLEMS
+
+_Value = Callable[[Result], object]
+"""A setting of a run; None where it has none."""
+
+
+def setting(shelf: Shelf) -> Block:
+    """Every setting that the paper gives, here and there."""
+    intro = (
+        "Read from the results; where runs differ, all values are listed. The paper's are those "
+        "of its App. B."
+    )
+    rows = [[name, _values(shelf, of), paper] for name, of, paper in _SETTINGS]
+    return Block("setting", (intro, table(["", "here", "the paper"], rows, names=3)))
+
+
+def runs(shelf: Shelf) -> Block:
+    """A line per run, done or not, and the commands."""
+    missing = shelf.missing
+    state = (
+        f"Not run yet: {', '.join(missing)}."
+        if missing
+        else f"All {len(shelf.results)} runs are in."
+    )
+    head = ["run", "method", "λ", "seed", "training, s", "probe, s", "evaluation, s", "commit"]
+    rows = table(head, _runs(shelf), names=2)
+    state += (
+        " Seconds of training are those of its steps; of probe and evaluation those of the clock, "
+        "with the start of the engine. The machine was busy with other work: they say what it "
+        "took, not how fast it is."
+    )
+    commands = table(["run", "commands"], _commands(shelf), names=2)
+    return Block("runs", (state, rows, folded("Commands of every run", commands)))
+
+
+def _values(shelf: Shelf, of: _Value) -> str:
+    """The distinct values of all runs that have one, in order."""
+    found = (of(result) for result in shelf.results.values())
+    said = dict.fromkeys(str(value) for value in found if value is not None)
+    return " or ".join(sorted(said, key=lambda value: (len(value), value))) or UNDEFINED
+
+
+def _trained(*path: str) -> _Value:
+    """A setting of training, by its tables and its name."""
+
+    def of(result: Result) -> object:
+        value: object = result.settings
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        return f"{value:g}" if isinstance(value, float) else value
+
+    return of
+
+
+def _told(stage: str, option: str) -> _Value:
+    """What a stage's command was given."""
+
+    def of(result: Result) -> object:
+        made: Stage | None = getattr(result, stage)
+        words = shlex.split(made.command) if made else []
+        return words[words.index(option) + 1] if option in words else None
+
+    return of
+
+
+def _batch(result: Result) -> object:
+    if not result.settings:
+        return None
+    rollouts = result.settings["rollouts"]
+    return f"{rollouts['prompts']} prompts x {rollouts['per_prompt']} rollouts"
+
+
+def _rate(result: Result) -> object:
+    if not result.settings:
+        return None
+    policy = result.settings["policy"]
+    return f"{policy['learning_rate']:g}, {policy['schedule']}"
+
+
+def _data(result: Result) -> object:
+    benchmark = benchmark_of(result)
+    return f"{benchmark.title}, {benchmark.n_problems} problems"
+
+
+_SETTINGS: tuple[tuple[str, _Value, str], ...] = (
+    ("model", _trained("model"), "DeepSeek-R1-Distill-Qwen-7B"),
+    ("problems of training", _trained("data", "source"), "GRPO-LEAD"),
+    ("steps", _trained("steps"), "600"),
+    ("batch", _batch, "32, with 6 rollouts"),
+    ("learning rate", _rate, "1e-06"),
+    ("temperature of training", _trained("rollouts", "temperature"), "0.8"),
+    ("most tokens of a rollout", _trained("rollouts", "max_tokens"), "8k"),
+    ("tokens from one budget to the next", _trained("budgets", "interval"), "500 (probes of Base "
+     "and GRPO; of RLCM not said)"),
+    ("K, forced answers at a budget", _trained("budgets", "samples"), "4"),
+    ("probe, steps of its own in each step", _trained("probe", "updates"), "not said"),
+    ("probe, learning rate", _trained("probe", "learning_rate"), "not said"),
+    ("post-hoc probe, problems", lambda result: PROBE_PROBLEMS if result.probe else None, "80"),
+    ("post-hoc probe, rollouts of each", _told("probe", "--rollouts"), "8"),
+    ("post-hoc probe, K", _told("probe", "--samples"), "4"),
+    ("evaluation on", _data, "five of mathematics, three of other kinds"),
+    ("evaluation, temperature", _told("evaluation", "--temperature"), "0.6"),
+    ("evaluation, most tokens", _told("evaluation", "--max-tokens"), "8k"),
+    ("evaluation, rollouts of a problem", _told("evaluation", "--rollouts"), "32 for AIME, else 4"),
+    ("evaluation, forced answers at a budget", _told("evaluation", "--answers"), "not said"),
+)  # fmt: skip
+
+
+def _runs(shelf: Shelf) -> Iterator[list[str]]:
+    for run in paper_runs():
+        strength = f"{run.strength:g}" if run.has_strength else ""
+        of = [run.name, run.title, strength, str(run.seed)]
+        result = shelf.results.get(run.name)
+        if result is None:
+            yield [*of, *[NOT_RUN] * 3, ""]
+        else:
+            stages = (result.training, result.probe, result.evaluation)
+            seconds = [f"{stage.seconds:,.0f}" if stage else UNDEFINED for stage in stages]
+            commits = dict.fromkeys(_short(stage) for stage in stages if stage)
+            yield [*of, *seconds, " ".join(commits)]
+
+
+def _commands(shelf: Shelf) -> Iterator[list[str]]:
+    for run in paper_runs():
+        if result := shelf.results.get(run.name):
+            stages = (result.training, result.probe, result.evaluation)
+            said = "<br>".join(f"`{stage.command}`" for stage in stages if stage)
+            yield [run.name, said]
+
+
+def _short(stage: Stage) -> str:
+    """The first letters of a commit, `+` kept, which says that files differed from it."""
+    if stage.commit is None:
+        return "no checkout"
+    return stage.commit[:7] + ("+" if stage.commit.endswith("+") else "")

@@ -1,0 +1,165 @@
+"""The results there are, found by method, and what all of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.scores import Scored
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
+from rlcm_serve.evaluation.report.results import UNKNOWN
+from rlcm_serve.evaluation.report.section import own_source
+from studies.paper.result import Result, read_results
+from studies.paper.runs import BASE, SEEDS, PaperRun, paper_runs
+from training.rl.rewards.methods import METHODS
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Results by name, at least one, all of the same problems and the same grader."""
+
+    results: Mapping[str, Result]
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """From a folder of `rlcm train paper`.
+
+        Raises:
+            RequestRefused: there is none, one is no run of the paper, or they are not of the same
+                problems under the same grader.
+        """
+        results = read_results(folder)
+        known = {run.name for run in paper_runs()}
+        for name, result in results.items():
+            if name not in known:
+                raise RequestRefused(
+                    "results", f"{name} in {folder} is no run of the paper: take the file away"
+                )
+            if len(result.measures.benchmarks) != 1:
+                raise RequestRefused(
+                    "results",
+                    f"{name} in {folder} is of {len(result.measures.benchmarks)} benchmarks: "
+                    "the report is of one",
+                )
+        first, *others = results.values()
+        for other in others:
+            if _asked(other) != _asked(first):
+                raise RequestRefused(
+                    "results",
+                    f"{first.name} and {other.name} in {folder} are not of the same problems and "
+                    "grader: evaluate one of them anew",
+                )
+        return cls(results)
+
+    @property
+    def any(self) -> Result:
+        """One of them, for what they have in common."""
+        return next(iter(self.results.values()))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Runs of the paper without a result, by name."""
+        return tuple(run.name for run in paper_runs() if run.name not in self.results)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Of the problems."""
+        parts = self.any.rollouts.parts
+        return tuple(sorted({part.partition(",")[0] for part in parts if part}))
+
+    def of(self, method: str, strength: float | None = None) -> tuple[Result, ...]:
+        """All seeds there are of a method, at its own λ unless one is given."""
+        found = (self.results.get(name_of(method, seed, strength)) for seed in SEEDS)
+        return tuple(result for result in found if result is not None)
+
+    def first(self, method: str, strength: float | None = None) -> Result | None:
+        """The first seed of a method, if it is there."""
+        return self.results.get(name_of(method, SEEDS[0], strength))
+
+    def pairs(self, one: str, other: str) -> tuple[tuple[Result, Result], ...]:
+        """Both methods' results, of every seed that both have."""
+        theirs = {result.seed: result for result in self.of(other)}
+        return tuple((r, theirs[r.seed]) for r in self.of(one) if r.seed in theirs)
+
+
+def name_of(method: str, seed: int, strength: float | None = None) -> str:
+    """Of a run."""
+    if strength is None:
+        strength = 0.0 if method == BASE else METHODS[method].strength
+    return PaperRun(method, seed, strength).name
+
+
+def title_of(method: str) -> str:
+    """As the paper writes a method."""
+    return "Base" if method == BASE else METHODS[method].title
+
+
+def benchmark_of(result: Result) -> BenchmarkMeasures:
+    """What its evaluation measured."""
+    return result.measures.benchmarks[0]
+
+
+def source_of(result: Result) -> SourceMeasures:
+    """What its own source of confidence measures.
+
+    Raises:
+        RequestRefused: it was not measured.
+    """
+    found = own_source(result.measures, benchmark_of(result))
+    if found is None:
+        raise RequestRefused("results", f"{result.name} holds nothing of {result.measures.source}")
+    return found
+
+
+def fewest_rollouts(results: Iterable[Result]) -> int:
+    """Of any problem in any of them; 0 of no results."""
+    return min((len(own) for r in results for own in r.rollouts.right), default=0)
+
+
+def scored_alike(result: Result, n_rollouts: int, only: str = "") -> Scored:
+    """The first rollouts of each problem, so many.
+
+    A calibration error of fewer rollouts comes out higher, so runs compare on as many.
+
+    Args:
+        n_rollouts: each problem has at least that many.
+        only: as of `Rollouts.scored`.
+    """
+    scored = result.rollouts.scored(only)
+    first_P = np.cumsum(scored.rollouts_P) - scored.rollouts_P
+    kept_R = np.arange(scored.n_rollouts) - first_P[scored.problem_R] < n_rollouts
+    return replace(
+        scored,
+        problem_R=scored.problem_R[kept_R],
+        correct_R=scored.correct_R[kept_R],
+        confidence_R=scored.confidence_R[kept_R],
+        answer_class_R=scored.answer_class_R[kept_R],
+    )
+
+
+def over_seeds(results: Sequence[Result], value: Callable[[Result], float | None]) -> Estimate:
+    """As `mean_of`, of a value of each."""
+    return mean_of([Estimate(value(result)) for result in results])
+
+
+def mean_of(seeds: Sequence[Estimate]) -> Estimate:
+    """Mean over seeds; in place of an interval the lowest and the highest, of several.
+
+    It is undefined where it is for any seed.
+    """
+    values = [seed.value for seed in seeds if seed.value is not None]
+    if not values or len(values) < len(seeds):
+        return UNKNOWN
+    mean = sum(values) / len(values)
+    return Estimate(mean) if len(values) == 1 else Estimate(mean, min(values), max(values))
+
+
+def _asked(result: Result) -> tuple[object, ...]:
+    benchmark = benchmark_of(result)
+    return benchmark.problems, benchmark.grader, result.rollouts.problems, result.rollouts.parts

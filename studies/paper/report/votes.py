@@ -1,0 +1,163 @@
+"""One answer from several rollouts (RLCM §5.2, App. F)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from calibration.metrics.bootstrap import mean_over_problems
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.vote_curves import vote_curves
+from calibration.report.labels import Caption
+from calibration.report_kit.palette import INK
+from rlcm_serve.evaluation.compare.comparing import ranked
+from rlcm_serve.evaluation.measuring.measures import Votes
+from rlcm_serve.evaluation.report.panels import draw_curve, legend, panels, percent_axis
+from rlcm_serve.evaluation.report.section import Plate
+from rlcm_serve.evaluation.report.wording import number
+from studies.paper.report.accuracy import METHODS
+from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
+from studies.paper.report.results_index import Shelf, over_seeds, source_of, title_of
+from studies.paper.report.style import LOOKS
+from studies.paper.result import Result
+from studies.paper.runs import VOTING_ROLLOUTS
+
+_FIELDS = {
+    "pass_at_1": "Pass@1",
+    "majority": "majority",
+    "confidence": "weighted by confidence",
+    "oracle": "oracle",
+}
+
+
+def votes(shelf: Shelf) -> Block:
+    """With all rollouts as a table, against their number as a figure."""
+    intro = (
+        f"{len(shelf.any.rollouts.problems)} problems, n = {VOTING_ROLLOUTS} rollouts each, "
+        "of the seeds that have as many. With one seed (0) the interval below is that of 95 % by "
+        "resampling problems, with several it goes from the lowest to the highest seed. The gain "
+        "is the weighted vote minus the majority, of the same rollouts, with paired 95 % intervals "
+        "over problems, for which the seeds of a problem are averaged; bold where it excludes 0. "
+        "It answers to the paper's Table 3 and App. F, which vote at one budget, as here at the "
+        "full one."
+    )
+    head = ["method", *_FIELDS.values(), "gain of weights"]
+    there = any(_with_votes(shelf, method) for method in METHODS)
+    plates = (Plate("votes", partial(draw_votes, shelf), _caption(shelf)),) if there else ()
+    return Block("votes", (intro, table(head, _rows(shelf)), *plates))
+
+
+def weights_gain(results: Sequence[Result]) -> NDArray[np.float64]:
+    """What weighing by confidence adds to a majority of all rollouts, by problem, over seeds.
+
+    A tie counts as the share of the tied answers that are right.
+    """
+    return np.asarray(np.mean([_gain(result) for result in results], axis=0))
+
+
+def votes_enough(result: Result) -> bool:
+    """Whether it has the rollouts that votes are compared with."""
+    return VOTING_ROLLOUTS in source_of(result).votes.n
+
+
+def draw_votes(shelf: Shelf) -> Figure:
+    """Weighted votes, and what the weights add, against the number of rollouts."""
+    figure, (weighted, gain) = panels(2, 2, 2.7)
+    gain.axhline(0, color=INK, linewidth=1)
+    for method in METHODS:
+        seeds, look, title = _with_votes(shelf, method), LOOKS[method], title_of(method)
+        if not seeds:
+            continue
+        numbers = common_numbers(seeds)
+        shares = [_summary(seeds, "confidence", n) for n in numbers]
+        draw_curve(weighted, numbers, shares, look, title, band=False)
+        gains = [over_seeds(seeds, partial(_gain_at, n=n)) for n in numbers]
+        draw_curve(gain, numbers, gains, look, title, band=False)
+    weighted.set_title("right, weighted by confidence")
+    gain.set_title("gain over the majority, percentage points")
+    percent_axis(weighted, "y", 5)
+    for panel in (weighted, gain):
+        panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    figure.supxlabel("rollouts that vote, n", fontsize=9)
+    legend(figure, [weighted, gain])
+    return figure
+
+
+def common_numbers(results: Sequence[Result]) -> list[int]:
+    """Numbers of rollouts that all of them were voted with."""
+    return sorted(set.intersection(*(set(source_of(r).votes.n) for r in results)))
+
+
+def _rows(shelf: Shelf) -> Iterator[list[str]]:
+    every = [_with_votes(shelf, method) for method in METHODS]
+    columns = []
+    for field in _FIELDS:
+        found = [_summary(seeds, field, VOTING_ROLLOUTS) for seeds in every]
+        columns.append(
+            [in_full(e, rank=rank) for e, rank in zip(found, ranked(found, True), strict=True)]
+        )
+    for row, (method, seeds) in enumerate(zip(METHODS, every, strict=True)):
+        if seeds:
+            gain = difference(mean_over_problems(weights_gain(seeds)))
+            yield [title_of(method), *(column[row] for column in columns), gain]
+        else:
+            yield [title_of(method), *[NOT_RUN] * len(_FIELDS), ""]
+
+
+def _with_votes(shelf: Shelf, method: str) -> tuple[Result, ...]:
+    return tuple(filter(votes_enough, shelf.of(method)))
+
+
+def _summary(seeds: Sequence[Result], field: str, n: int) -> Estimate:
+    if len(seeds) == 1:
+        return _at(seeds[0], field, n)
+    return over_seeds(seeds, lambda result: _at(result, field, n).value)
+
+
+def _at(result: Result, field: str, n: int) -> Estimate:
+    found: Votes = source_of(result).votes
+    estimates: tuple[Estimate, ...] = getattr(found, field)
+    return estimates[found.n.index(n)]
+
+
+def _gain_at(result: Result, n: int) -> float | None:
+    """In percentage points."""
+    weighted, plain = (_at(result, field, n).value for field in ("confidence", "majority"))
+    return None if weighted is None or plain is None else 100 * (weighted - plain)
+
+
+def _gain(result: Result) -> NDArray[np.float64]:
+    """Credit of the weighted vote minus that of the majority, by problem."""
+    scored = result.rollouts.scored()
+    problems = np.arange(scored.n_problems)
+    gains = []
+    for problem in problems:
+        own = scored.select(problems == problem)
+        found = vote_curves(own, [own.n_rollouts], resamples=1, threads=1)
+        gains.append((found.confidence[0].value or 0.0) - (found.majority[0].value or 0.0))
+    return np.array(gains)
+
+
+def _caption(shelf: Shelf) -> Caption:
+    said = []
+    for method in METHODS:
+        if seeds := _with_votes(shelf, method):
+            shares = [_summary(seeds, field, VOTING_ROLLOUTS) for field in _FIELDS]
+            said.append(
+                f"{title_of(method)}: "
+                + ", ".join(
+                    f"{title} {number(share)}"
+                    for title, share in zip(_FIELDS.values(), shares, strict=True)
+                )
+            )
+    return Caption(
+        "Votes by number of rollouts",
+        "Mean over seeds. Right what the weights add to a plain majority of the same rollouts; a "
+        "gain below one problem's share means nothing.",
+        f"Votes with n = {VOTING_ROLLOUTS} rollouts. {'; '.join(said)}.",
+    )

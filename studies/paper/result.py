@@ -1,0 +1,150 @@
+"""What is kept of a run: one JSON file, from which every table and figure is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from calibration.files import write_text
+from calibration.metrics.scores import Scored
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.measuring.measures import RunMeasures
+
+CURVES = (
+    "accuracy",
+    "reward",
+    "completions/mean_length",
+    "completions/clipped_ratio",
+    "budgets/both_sides",
+    "probe/bce",
+    "probe/target",
+    "probe/confidence",
+    "confidence/stated",
+    "confidence/sequence",
+    "grad_norm",
+    "sampling/sampling_logp_difference/max",
+    "step_time",
+    "time/overhead",
+)
+"""Of a step of training; the others stay in `training.json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What was done, by which code, and how long it took, over all the sessions it took."""
+
+    command: str
+    commit: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """All rollouts of the evaluation at their end, a list per problem.
+
+    Attributes:
+        problems: ids.
+        parts: family and level of each, as `FAMILY, level N`.
+        confidence: by the run's own source, rounded to 5 digits.
+        right: 1 or 0.
+        answer_class: equal answers of a problem have the same number, -1 is none.
+    """
+
+    problems: tuple[str, ...]
+    parts: tuple[str, ...]
+    confidence: tuple[tuple[float, ...], ...]
+    right: tuple[tuple[int, ...], ...]
+    answer_class: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, scored: Scored, problems: Sequence[str], parts: Mapping[str, str]) -> Self:
+        """From a finished evaluation."""
+        rows = [np.flatnonzero(scored.problem_R == at) for at in range(len(problems))]
+        confidence_R = np.round(scored.confidence_R, 5)
+        return cls(
+            problems=tuple(problems),
+            parts=tuple(parts.get(name, "") for name in problems),
+            confidence=tuple(tuple(confidence_R[own].tolist()) for own in rows),
+            right=tuple(tuple(scored.correct_R[own].astype(int).tolist()) for own in rows),
+            answer_class=tuple(tuple(scored.answer_class_R[own].tolist()) for own in rows),
+        )
+
+    def scored(self, only: str = "") -> Scored:
+        """As metrics take them: all, or those of the problems whose part begins with `only`."""
+        kept = [at for at, part in enumerate(self.parts) if part.startswith(only)]
+        counts = [len(self.right[at]) for at in kept]
+        return Scored(
+            problem_R=np.repeat(np.arange(len(kept)), counts),
+            correct_R=_flat(self.right, kept).astype(bool),
+            confidence_R=_flat(self.confidence, kept),
+            answer_class_R=_flat(self.answer_class, kept).astype(np.int64),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run.
+
+    Attributes:
+        name, method, title, strength, seed: as of `PaperRun`.
+        source: of its confidence.
+        training: None for the base model.
+        probe: of the post-hoc probe's fit; None where the probe was trained jointly, or none is.
+        evaluation: of `rlcm eval`.
+        settings: of training; empty for the base model.
+        curves: by name, an entry per step.
+        measures: of the evaluation, only the run's own source.
+        rollouts: behind them.
+    """
+
+    name: str
+    method: str
+    title: str
+    strength: float
+    seed: int
+    source: str
+    training: Stage | None
+    probe: Stage | None
+    evaluation: Stage
+    settings: dict[str, Any]
+    curves: dict[str, tuple[float, ...]]
+    measures: RunMeasures
+    rollouts: Rollouts
+
+    def write(self, folder: Path) -> Path:
+        """Writes `NAME.json`, whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
+        write_text(path, msgspec.json.encode(self).decode() + "\n")
+        return path
+
+
+def read_results(folder: Path) -> dict[str, Result]:
+    """The results in a folder, by name.
+
+    Raises:
+        RequestRefused: there are none, or a file is none.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            result = msgspec.json.decode(path.read_bytes(), type=Result)
+        except msgspec.DecodeError as error:
+            raise RequestRefused(
+                "results", f"{path} is no result ({error}): let `rlcm train paper` write it anew"
+            ) from error
+        found[result.name] = result
+    if not found:
+        raise RequestRefused(
+            "results", f"{folder} holds no result: let `rlcm train paper` write some"
+        )
+    return found
+
+
+def _flat(lists: Sequence[Iterable[float]], kept: Sequence[int]) -> np.ndarray[Any, Any]:
+    return np.array([value for at in kept for value in lists[at]])

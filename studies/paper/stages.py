@@ -1,0 +1,311 @@
+"""One run of the paper: trained, given a probe if it has none, evaluated, and written down.
+
+Each stage is a command of `rlcm` as anybody would type it, which goes on where it was interrupted;
+a stage that is done is not done again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calibration.files import write_text
+from rlcm_serve.engine.model_files import resolve_model
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+from rlcm_serve.evaluation.datasets.loading import load
+from rlcm_serve.evaluation.grading import grader_named
+from rlcm_serve.evaluation.measuring.measures import RunMeasures
+from rlcm_serve.evaluation.run import Run
+from rlcm_serve.evaluation.sources import Source
+from rlcm_serve.recording.file_lock import lock
+from studies.paper.result import CURVES, Result, Rollouts, Stage
+from studies.paper.runs import BASE, PaperRun
+from training.errors import TrainingRefused
+from training.provenance import commit
+from training.rl.export import FACTS
+from training.rl.problems import load_problems
+from training.rl.settings import RunSettings
+
+PROBE_PROBLEMS, PROBE_ROLLOUTS = 80, 8
+"""Of a post-hoc probe (RLCM App. B)."""
+TEMPERATURE = 0.6
+"""At evaluation (RLCM App. B)."""
+ANSWERS = 1
+"""Forced at every reading at evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What all runs have in common.
+
+    Attributes:
+        config: TOML of training.
+        benchmark: to evaluate on.
+        out: folder of the runs.
+        results: folder of what is kept.
+        threads: CPU threads of each process.
+    """
+
+    config: Path
+    benchmark: str
+    out: Path
+    results: Path
+    threads: int
+
+    def settings(self, run: PaperRun) -> RunSettings:
+        """Of a run's training."""
+        method = None if run.method == BASE else run.method
+        return RunSettings.load(self.config, method=method, strength=run.strength, seed=run.seed)
+
+    def is_done(self, run: PaperRun) -> bool:
+        """Whether its result is there."""
+        return (self.results / f"{run.name}.json").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One run on its way.
+
+    Attributes:
+        study: it is a part of.
+        run: which.
+    """
+
+    study: Study
+    run: PaperRun
+
+    @property
+    def folder(self) -> Path:
+        """Of the model."""
+        return self.study.out / self.run.name
+
+    @property
+    def evaluated(self) -> Path:
+        """Folder of the evaluation."""
+        return self.folder / "eval"
+
+    def finish(self) -> Path:
+        """Does what is missing; returns the path of the result.
+
+        Raises:
+            TrainingRefused: a stage fails; its log says why.
+        """
+        settings = self.study.settings(self.run)
+        with self._alone():
+            training = self._train(settings)
+            probe = self._fit_probe(settings)
+            evaluation = self._evaluate(settings)
+            return self._result(training, probe, evaluation).write(self.study.results)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Holds a lock, and lets every stage hold it too: one may outlive this process."""
+        self.study.out.mkdir(parents=True, exist_ok=True)
+        held = f"{self.run.name} is under way in another process: wait for it, or stop it"
+        with self._lock.open("w") as file:
+            lock(file, TrainingRefused(held))
+            os.set_inheritable(file.fileno(), True)
+            yield
+
+    @property
+    def _lock(self) -> Path:
+        return self.study.out / f"{self.run.name}.lock"
+
+    def _train(self, settings: RunSettings) -> Stage | None:
+        """The policy; the base model's folder is a copy, for a probe of its own."""
+        if self.run.trains is None:
+            if not self.folder.exists():
+                self._copy_base(settings)
+            return None
+        if not (self.folder / FACTS).exists():
+            told: list[object] = ["train", "rl", "--config", self.study.config]
+            told += ["--method", self.run.method, "--seed", self.run.seed]
+            if self.run.has_strength:
+                told += ["--strength", self.run.strength]
+            told += ["--threads", self.study.threads, "--out", self.folder]
+            self._rlcm("training", told)
+        facts = json.loads((self.folder / FACTS).read_text())
+        return Stage(facts["command"], facts["commit"], facts["seconds"])
+
+    def _copy_base(self, settings: RunSettings) -> None:
+        unfinished = self.folder.with_suffix(".part")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(
+            resolve_model(settings.model),
+            unfinished,
+            ignore=shutil.ignore_patterns(PROBE_FOLDER, "certificates"),
+        )
+        unfinished.replace(self.folder)
+
+    def _fit_probe(self, settings: RunSettings) -> Stage | None:
+        """For a policy that is judged by a probe and was trained without one (RLCM App. B)."""
+        trains = self.run.trains
+        if trains and (settings.forces or trains.confidence is not Source.PROBE):
+            return None
+        told: list[object] = ["train", "probe", "--model", self.folder]
+        told += ["--data", self._probe_problems(settings), "--interval", settings.budgets.interval]
+        told += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]
+        told += ["--max-tokens", settings.rollouts.max_tokens]
+        return self._stage("probe", told)
+
+    def _probe_problems(self, settings: RunSettings) -> Path:
+        """Some of the training problems, drawn anew for every seed."""
+        path = self.folder / "probe-problems.jsonl"
+        with grader_named("math") as grader:
+            problems = load_problems(settings.data, grader, settings.seed)
+        drawn = random.Random(settings.seed).sample(
+            list(zip(problems.problems, problems.rows(settings.data, False), strict=True)),
+            k=PROBE_PROBLEMS,
+        )
+        lines = [
+            json.dumps({"id": own.id, "problem": row["prompt"][0]["content"], "answer": own.answer})
+            for own, row in drawn
+        ]
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def _evaluate(self, settings: RunSettings) -> Stage:
+        told: list[object] = ["eval", "--data", self.study.benchmark, "--model", self.folder]
+        told += ["--rollouts", self.run.rollouts, "--answers", ANSWERS]
+        told += ["--budgets", settings.budgets.interval, "--temperature", TEMPERATURE]
+        told += ["--max-tokens", settings.rollouts.max_tokens]
+        told += ["--confidence", self._source(), "--sources", self._source()]
+        if self._request(settings):
+            told += ["--request", self._request(settings)]
+        told += ["--out", self.evaluated]
+        return self._stage("evaluation", told)
+
+    def _source(self) -> Source:
+        return Source.PROBE if self.run.trains is None else self.run.trains.confidence
+
+    def _request(self, settings: RunSettings) -> str:
+        asks = self.run.trains is not None and self.run.trains.asks_confidence
+        return settings.data.confidence_request if asks else ""
+
+    def _result(self, training: Stage | None, probe: Stage | None, evaluation: Stage) -> Result:
+        facts: dict[str, Any] = {"settings": {}, "curves": []}
+        if training is not None:
+            facts = json.loads((self.folder / FACTS).read_text())
+        evaluated = Run.load(str(self.evaluated))
+        (benchmark,) = evaluated.measures.benchmarks
+        name = benchmark.name
+        return Result(
+            name=self.run.name,
+            method=self.run.method,
+            title=self.run.title,
+            strength=self.run.strength,
+            seed=self.run.seed,
+            source=evaluated.source,
+            training=training,
+            probe=probe,
+            evaluation=evaluation,
+            settings=facts["settings"],
+            curves=_curves(facts["curves"]),
+            measures=of_one_source(evaluated.measures),
+            rollouts=Rollouts.of(
+                evaluated.scored(name, evaluated.source),
+                evaluated.problem_ids(name),
+                load(self.study.benchmark).parts,
+            ),
+        )
+
+    def _stage(self, name: str, told: Sequence[object]) -> Stage:
+        """Does it unless it is done; says what was done and how long it took.
+
+        Raises:
+            TrainingRefused: it was done, or begun, with another command.
+        """
+        path, typed = self.folder / f"{name}.stage.json", _typed(told)
+        note: dict[str, Any] = {"command": typed}
+        if path.exists():
+            note = json.loads(path.read_text())
+        if note["command"] != typed:
+            raise TrainingRefused(
+                f"{self.folder} holds the {name} of another command ({note['command']}): remove "
+                "the folder to do it anew"
+            )
+        if not note.get("done"):
+            with _noted(path, note):
+                self._rlcm(name, told)
+        return Stage(typed, note["commit"], round(note["seconds"], 1))
+
+    def _rlcm(self, name: str, told: Sequence[object]) -> None:
+        log = self.folder.with_name(f"{self.run.name}.{name}.log")
+        program = Path(sys.executable).with_name("rlcm")
+        with log.open("a") as output:
+            done = subprocess.run(
+                [str(program), *map(str, told)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                close_fds=False,  # the lock stays held while it runs
+            )
+        if done.returncode:
+            raise TrainingRefused(f"{_typed(told)} ended with {done.returncode}: {log} says why")
+
+
+def of_one_source(measures: RunMeasures) -> RunMeasures:
+    """Without what other sources of confidence say, and single phrases."""
+    kept = []
+    for benchmark in measures.benchmarks:
+        own = measures.source
+        kept.append(
+            replace(
+                benchmark,
+                sources=tuple(each for each in benchmark.sources if each.source == own),
+                controlled=tuple(each for each in benchmark.controlled if each.source == own),
+                frontiers=tuple(each for each in benchmark.frontiers if each.source == own),
+                indicators=(),
+            )
+        )
+    return replace(measures, benchmarks=tuple(kept))
+
+
+def _curves(steps: Sequence[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
+    """Those of `CURVES` that every step has, as a finite number."""
+    return {
+        name: tuple(float(f"{step[name]:.5g}") for step in steps)
+        for name in CURVES
+        if steps and all(_is_number(step.get(name)) for step in steps)
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _typed(told: Sequence[object]) -> str:
+    return shlex.join(["rlcm", *map(str, told)])
+
+
+@contextmanager
+def _noted(path: Path, note: dict[str, Any]) -> Iterator[None]:
+    """Keeps which code began it, the seconds of all sessions, and at the end that it is done.
+
+    The seconds of a session that is killed are lost.
+    """
+    before = note.get("seconds", 0.0)
+    note |= {"commit": commit(), "seconds": before, "done": False}
+    _write(path, note)
+    began = time.monotonic()
+    try:
+        yield
+        note["done"] = True
+    finally:
+        note["seconds"] = before + time.monotonic() - began
+        _write(path, note)
+
+
+def _write(path: Path, note: dict[str, Any]) -> None:
+    write_text(path, json.dumps(note) + "\n")

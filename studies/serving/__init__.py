@@ -1,0 +1,1 @@
+"""Overhead, load, and realised risk of the running service."""

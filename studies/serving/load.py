@@ -1,0 +1,271 @@
+"""What many clients at a time leave behind: nothing lost, nothing kept.
+
+    make serve &
+    python -m studies.serving.load --clients 64 --seconds 60
+
+Every client asks one question after another: plain and streamed, one sample and four, `/solve` and
+the chat interface; some hang up before the end. Each request must come to exactly one end, whole
+and its own. Before and after, once all is quiet, the service and its engine are looked at: memory,
+open files, threads, requests still under way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+from training.tasks.problems import Split, sample_problems
+
+PROBLEMS = [one.question for one in sample_problems(Split.VALIDATION, 200, seed=21)]
+HANG_UPS = 0.15
+"""Share of requests whose client leaves early."""
+QUIET = ("rlcm_http_requests_in_flight", "rlcm_queue_running", "rlcm_engine_requests")
+
+
+class Lost(AssertionError):
+    """A request that did not come to the one end it should have."""
+
+
+@dataclass
+class Tally:
+    """What became of the requests, by kind, and how long those took that were answered."""
+
+    answered: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    lost: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def sent(self) -> int:
+        return self.answered.total() + self.left.total() + len(self.lost)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a service holds while it answers nobody: memory in MiB, and things that are open."""
+
+    service_mib: float
+    engine_mib: float
+    files: int
+    threads: int
+    requests: int
+
+    @classmethod
+    def of(cls, process: psutil.Process, url: str) -> Footprint:
+        """Of the service and all its children; waits until nothing is under way."""
+        deadline = time.monotonic() + 30
+        while (requests := under_way(url)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        children = process.children(recursive=True)
+        return cls(
+            service_mib=process.memory_info().rss / 2**20,
+            engine_mib=sum(child.memory_info().rss for child in children) / 2**20,
+            files=process.num_fds() + sum(child.num_fds() for child in children),
+            threads=process.num_threads() + sum(child.num_threads() for child in children),
+            requests=requests,
+        )
+
+
+def under_way(url: str) -> int:
+    """Requests, questions and samples that the service still works on, besides this one."""
+    page = metrics(url)
+    return int(sum(page[name] for name in QUIET)) - 1
+
+
+def metrics(url: str) -> dict[str, float]:
+    """Every metric, its series added up."""
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
+        for sample in family.samples:
+            found[sample.name] += sample.value  # type: ignore[assignment]
+    return dict(found)
+
+
+async def load(url: str, clients: int, seconds: float, seed: int = 0) -> Tally:
+    """So many clients, each with one request at a time, for so long; then until the last ends."""
+    tally, until = Tally(), time.monotonic() + seconds
+    await asyncio.gather(
+        *(Client(url, tally, random.Random(f"{seed}/{n}")).ask_until(until) for n in range(clients))
+    )
+    return tally
+
+
+class Client:
+    """One connection, and one request on it after another."""
+
+    def __init__(self, url: str, tally: Tally, rng: random.Random) -> None:
+        self._url = url
+        self._tally = tally
+        self._rng = rng
+
+    async def ask_until(self, until: float) -> None:
+        """Asks until it is so late."""
+        async with httpx.AsyncClient(base_url=self._url, timeout=120) as client:
+            while time.monotonic() < until:
+                question = Ask.draw(self._rng)
+                began = time.monotonic()
+                try:
+                    is_whole = await question.put_to(client)
+                except (Lost, httpx.HTTPError) as error:
+                    self._tally.lost.append(f"{question.kind}: {error!r}")
+                    continue
+                (self._tally.answered if is_whole else self._tally.left)[question.kind] += 1
+                if is_whole:
+                    self._tally.seconds.append(time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request. `alpha` is its own, by which its answer is known; None of `leaves` stays."""
+
+    kind: str
+    path: str
+    body: dict[str, Any]
+    alpha: float
+    samples: int
+    leaves: float | None
+
+    @classmethod
+    def draw(cls, rng: random.Random) -> Ask:
+        """Any of the kinds."""
+        is_chat, stream = rng.random() < 0.3, rng.random() < 0.5
+        samples = rng.choice((1, 4))
+        alpha = 0.1 + 0.1 * rng.random()  # served at the certified level below it
+        problem = rng.choice(PROBLEMS)
+        body: dict[str, Any] = {"alpha": alpha, "stream": stream}
+        if is_chat:
+            turn = {"role": "user", "content": problem}
+            body |= {"model": "embedded", "messages": [turn], "n_votes": samples}
+        else:
+            body |= {"problem": problem, "n": samples}
+            if stream:
+                body["stream_tokens"] = rng.random() < 0.5
+        leaves = rng.uniform(0, 1.5) if rng.random() < HANG_UPS else None
+        kind = f"{'chat' if is_chat else 'solve'}, {'streamed' if stream else 'plain'}, n={samples}"
+        path = "/v1/chat/completions" if is_chat else "/solve"
+        return cls(kind, path, body, alpha, samples, leaves)
+
+    async def put_to(self, client: httpx.AsyncClient) -> bool:
+        """Whether it was answered; False if its client left before.
+
+        Raises:
+            Lost: it was answered otherwise than it should have been.
+        """
+        try:
+            async with asyncio.timeout(self.leaves):
+                await self._whole(client)
+        except TimeoutError:
+            if self.leaves is None:
+                raise Lost("no answer within the time of the client") from None
+            return False
+        return True
+
+    async def _whole(self, client: httpx.AsyncClient) -> None:
+        name = uuid.uuid4().hex
+        headers = {"X-Request-ID": name}
+        async with client.stream("POST", self.path, json=self.body, headers=headers) as response:
+            if response.status_code != 200:
+                raise Lost(f"status {response.status_code}: {(await response.aread())[:300]!r}")
+            if response.headers["x-request-id"] != name:
+                raise Lost("an answer to another request")
+            if self.body["stream"]:
+                solution = self._solution_of([event async for event in _events(response)])
+            else:
+                found = json.loads(await response.aread())
+                solution = found.get("rlcm", found)
+        self._check(solution)
+
+    def _solution_of(self, events: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """What a whole stream ends with."""
+        names = [name for name, _ in events]
+        if self.path == "/solve":
+            if names[0] != "start" or names[-1] != "done" or names.count("done") != 1:
+                raise Lost(f"the events are {Counter(names)}, the last is {events[-1]}")
+            if names.count("sample") != self.samples:
+                raise Lost(f"{names.count('sample')} samples of {self.samples}")
+            solution: dict[str, Any] = json.loads(events[-1][1])
+            return solution
+        data = [text for _, text in events]
+        if data[-1] != "[DONE]" or data.count("[DONE]") != 1:
+            raise Lost(f"the last chunk is {data[-1]}")
+        carried = [chunk["rlcm"] for chunk in map(json.loads, data[:-1]) if chunk.get("rlcm")]
+        if len(carried) != 1:
+            raise Lost(f"{len(carried)} solutions in one stream")
+        only: dict[str, Any] = carried[0]
+        return only
+
+    def _check(self, solution: dict[str, Any]) -> None:
+        if len(solution["samples"]) != self.samples:
+            raise Lost(f"{len(solution['samples'])} samples of {self.samples}")
+        if solution["guarantee"]["alpha_requested"] != self.alpha:
+            raise Lost("the answer to another question")
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[tuple[str, str]]:
+    name = ""
+    async for line in response.aiter_lines():
+        key, _, value = line.partition(": ")
+        if key == "event":
+            name = value
+        elif key == "data":
+            yield name, value
+
+
+def listener_at(url: str) -> psutil.Process:
+    """The process that listens there."""
+    for process in psutil.process_iter():
+        try:
+            connections = process.net_connections("tcp")
+        except psutil.AccessDenied:
+            continue
+        for one in connections:
+            if one.status == psutil.CONN_LISTEN and one.laddr.port == urlsplit(url).port:
+                return process
+    raise SystemExit(f"nothing of yours listens at {url}: start `make serve`")
+
+
+def main() -> None:
+    """Prints what was sent, what became of it, and what the service holds before and after."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--warm-up", type=float, default=30, help="seconds of load before that")
+    options = parser.parse_args()
+    process = listener_at(options.url)
+    asyncio.run(load(options.url, options.clients, options.warm_up, seed=1))
+    before, counted = Footprint.of(process, options.url), metrics(options.url)
+    tally = asyncio.run(load(options.url, options.clients, options.seconds))
+    after, recounted = Footprint.of(process, options.url), metrics(options.url)
+
+    print("| requests | answered | left early |\n|---|---|---|")
+    for kind in sorted(tally.answered | tally.left):
+        print(f"| {kind} | {tally.answered[kind]} | {tally.left[kind]} |")
+    print(f"| all | {tally.answered.total()} | {tally.left.total()} |\n")
+    print(f"lost: {len(tally.lost)} {tally.lost[:5]}")
+    gone = "rlcm_http_clients_gone_total"
+    print(f"clients that the service saw leave: {recounted[gone] - counted.get(gone, 0):.0f}")
+    seconds = sorted(tally.seconds)
+    median, slow = seconds[len(seconds) // 2], seconds[len(seconds) * 99 // 100]
+    print(f"answered per second: {len(seconds) / options.seconds:.1f}")
+    print(f"seconds until the whole answer: median {median:.2f}, 99th percentile {slow:.2f}\n")
+    print("| | before | after |\n|---|---|---|")
+    for name, value in asdict(before).items():
+        print(f"| {name} | {value:.0f} | {asdict(after)[name]:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

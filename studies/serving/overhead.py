@@ -1,0 +1,155 @@
+"""What the probe costs: tokens per second of plain vLLM against vLLM under exit control.
+
+    python -m studies.serving.overhead
+
+Two engines of the same embedded model run in turn, plain, controlled, plain, ..., so that whatever
+else the machine does falls on both; the median of the pairs' ratios is reported. Both generate the
+same number of tokens for the same prompts (end of text ignored); the controlled one reads the probe
+every 32 tokens under a rule that never fires, and hands each reading back. A model this small is
+the worst case: its forward pass is hardly longer than the control.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import time
+from pathlib import Path
+
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from calibration import FULL_BUDGET
+from rlcm_serve.core import Message, Role, TokenIds
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.worker.exit_control import ControlSpec
+from rlcm_serve.engine.worker.readings import ReadingsTable
+from rlcm_serve.terminal import output_to
+from training.tasks.problems import Split, sample_problems
+
+TOKENS = 512
+INTERVAL = 32
+
+
+async def main() -> None:
+    """Prints a table of ratios."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=21, help="interleaved pairs per batch size")
+    parser.add_argument("--log", type=Path, default=Path("runs/overhead.log"))
+    options = parser.parse_args()
+    probed = VllmEngine(EngineSettings(log=options.log))
+    await probed.start()
+    with output_to(options.log.with_suffix(".plain.log")):
+        plain = plain_engine()
+    sides = Side(plain, None), Side(probed.llm, probed)
+    prompts = [
+        probed.prompt([Message(Role.USER, problem.question)])
+        for problem in sample_problems(Split.VALIDATION, 64, seed=9)
+    ]
+    print("| batch | plain, tokens/s | with probe, tokens/s | ratio, median (min to max) |")
+    print("|---|---|---|---|")
+    try:
+        for batch in (1, 64):
+            speeds = [
+                await one_pair(sides, prompts[:batch], plain_first=turn % 2 == 0)
+                for turn in range(options.pairs + 1)
+            ][1:]  # the first pair warms up
+            ratios = [with_probe / without for without, with_probe in speeds]
+            without, with_probe = (statistics.median(side) for side in zip(*speeds, strict=True))
+            print(
+                f"| {batch} | {without:.0f} | {with_probe:.0f} | {statistics.median(ratios):.3f} "
+                f"({min(ratios):.3f} to {max(ratios):.3f}) |",
+                flush=True,
+            )
+    finally:
+        sides[1].close()
+        probed.stop()
+        plain.shutdown()
+
+
+def plain_engine() -> AsyncLLM:
+    """The same model and settings in vLLM alone, without our classes."""
+    return AsyncLLM.from_engine_args(
+        AsyncEngineArgs(
+            model=str(EMBEDDED_MODEL),
+            dtype="float32",
+            enforce_eager=True,
+            max_num_seqs=128,
+            enable_prefix_caching=True,
+            disable_log_stats=True,
+            generation_config="vllm",
+        )
+    )
+
+
+async def one_pair(
+    sides: tuple[Side, Side], prompts: list[TokenIds], plain_first: bool
+) -> tuple[float, float]:
+    """Speeds without and with the probe; whoever comes first changes from pair to pair."""
+    order = sides if plain_first else sides[::-1]
+    speeds = [await side.speed(prompts) for side in order]
+    without, with_probe = speeds if plain_first else speeds[::-1]
+    return without, with_probe
+
+
+class Side:
+    """One of the two engines, and what its requests carry."""
+
+    def __init__(self, llm: AsyncLLM, probed: VllmEngine | None) -> None:
+        self.llm, self.probed = llm, probed
+        self.table = ReadingsTable(64, TOKENS // INTERVAL) if probed else None
+        self.names = itertools.count()
+
+    def close(self) -> None:
+        """Removes the table of readings."""
+        if self.table is not None:
+            self.table.close()
+
+    async def speed(self, prompts: list[TokenIds]) -> float:
+        """Tokens per second of one batch."""
+        began = time.perf_counter()
+        await asyncio.gather(*map(self._generate, prompts))
+        return len(prompts) * TOKENS / (time.perf_counter() - began)
+
+    async def _generate(self, prompt: TokenIds) -> None:
+        params = SamplingParams(
+            temperature=0.8,
+            max_tokens=TOKENS,
+            ignore_eos=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        slot = None
+        if self.table is not None and self.probed is not None:
+            slot = await self.table.acquire(INTERVAL)
+            high, low = self.probed.stop_ids
+            params.extra_args = ControlSpec(
+                policy=FULL_BUDGET,
+                interval=INTERVAL,
+                budget=TOKENS + 1,
+                stop_high=high,
+                stop_low=low,
+                think_end=None,  # reads on to the last token
+                table=self.table.address,
+                slot=slot.number,
+                ticket=slot.ticket,
+            ).to_extra_args()
+        received, readings = 0, 0
+        inputs = {"prompt_token_ids": list(prompt)}
+        async for output in self.llm.generate(inputs, params, f"overhead-{next(self.names)}"):
+            received += len(output.outputs[0].token_ids)
+            readings += len(slot.new(received)) if slot else 0
+        if received != TOKENS or readings != ((TOKENS - 1) // INTERVAL if slot else 0):
+            raise RuntimeError(f"{received} tokens and {readings} readings: nothing comparable ran")
+        if self.table is not None and slot is not None:
+            self.table.release(slot)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,259 @@
+"""What HTTP costs: the same questions through `/solve` and through the solver, in one process.
+
+    python -m studies.serving.service_overhead
+
+One process holds everything `rlcm serve` does, with the embedded model. So many questions at a time
+are put to its solver, then to its port by another process, in turn, so that whatever else the
+machine does falls on both; the median of the pairs' ratios is reported. Sampling is greedy, so that
+the exits are the same whichever way a question came; tokens are counted to see that they were. The
+CPU time is that of the service's process alone: without the engine's, without the client's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from rlcm_serve.api import create_app
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.server.http_server import HttpServer, listen
+from rlcm_serve.api.server.server import build_context, drain
+from rlcm_serve.core import Question
+from rlcm_serve.settings import Settings
+from rlcm_serve.store.database import Database
+from rlcm_serve.telemetry import logs
+from studies.serving.sampled_profile import SampledProfile
+from training.tasks.problems import Split, sample_problems
+
+AT_A_TIME = 64
+QUESTION = {"alpha": 0.1, "temperature": 0.0}
+WAYS: dict[str, dict[str, object]] = {
+    "/solve": {},
+    "/solve, trace": {"return_trace": True},
+    "/solve, streamed": {"stream": True},
+    "/solve, streamed with tokens": {"stream": True, "stream_tokens": True},
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass over all questions: how long, how much CPU of the service, how many tokens."""
+
+    seconds: float
+    cpu: float
+    tokens: int
+
+
+async def main() -> None:
+    """Prints a row for each way of asking, and where its time goes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--questions", type=int, default=256, help="of each run")
+    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--profile", type=int, default=15, help="lines; 0 for none")
+    options = parser.parse_args()
+    problems = [p.question for p in sample_problems(Split.VALIDATION, options.questions, seed=9)]
+    with tempfile.TemporaryDirectory() as state:
+        settings = Settings(
+            state=Path(state), engine_log=Path("runs/service_overhead.log"), log_format="json"
+        )
+        async with serving(settings) as (context, port):
+            with Asker(port, problems) as asker:
+                await compare(context, asker, problems, options)
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[tuple[Context, int]]:
+    """All that `rlcm serve` puts together, on a port, ready; its log is written, to nowhere."""
+    database = Database(settings.database_url)
+    with open("/dev/null", "w") as nowhere:  # noqa: ASYNC230, PTH123
+        logs.configure(settings.log_level, "json", nowhere)
+        ready = asyncio.Event()
+        context = build_context(
+            settings, database, lambda stage: ready.set() if stage == "ready" else None
+        )
+        (listening,) = listen("127.0.0.1", 0)
+        server = HttpServer(lambda fail: create_app(context, fail), lambda: drain(context))
+        running = asyncio.create_task(server.serve([listening]))
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            raise SystemExit(f"it did not start: {server.failure}")
+        yield context, listening.getsockname()[1]
+        server.drain()
+        await running
+    database.close()
+
+
+async def compare(
+    context: Context, asker: Asker, problems: list[str], options: argparse.Namespace
+) -> None:
+    """The table, and under it the profiles."""
+
+    async def in_process() -> int:
+        return await solve_all(context, problems)
+
+    print("| way | questions/s, solver | questions/s, HTTP | ratio, median (min to max) | ", end="")
+    print("CPU ms per question, solver | HTTP | added |\n|---|---|---|---|---|---|---|")
+    profiles: dict[str, SampledProfile] = {}
+    for way in options.ways:
+
+        async def over_http(way: str = way) -> int:
+            return await asker.ask_all(WAYS[way])
+
+        pairs = [
+            await pair(in_process, over_http, solver_first=turn % 2 == 0)
+            for turn in range(options.pairs + 1)
+        ][1:]  # the first one warms up
+        print(row(way, pairs, len(problems)), flush=True)
+        if options.profile:
+            with SampledProfile() as profiles[way]:
+                await over_http()
+    if options.profile:
+        with SampledProfile() as profiles["solver"]:
+            await in_process()
+    for way, profile in profiles.items():
+        print(f"\n{way}: {profile.busy:.1f} s of CPU in the event loop's thread")
+        print(profile.table(options.profile))
+
+
+async def pair(
+    in_process: Callable[[], Awaitable[int]],
+    over_http: Callable[[], Awaitable[int]],
+    solver_first: bool,
+) -> tuple[Run, Run]:
+    """A run of each, in this or that order: that of the solver, that over HTTP."""
+    ways = [in_process, over_http] if solver_first else [over_http, in_process]
+    runs = [await measure(way) for way in ways]
+    return (runs[0], runs[1]) if solver_first else (runs[1], runs[0])
+
+
+async def measure(way: Callable[[], Awaitable[int]]) -> Run:
+    """One pass."""
+    began, cpu = time.perf_counter(), time.process_time()
+    tokens = await way()
+    return Run(time.perf_counter() - began, time.process_time() - cpu, tokens)
+
+
+def row(way: str, pairs: list[tuple[Run, Run]], questions: int) -> str:
+    """A row of the table."""
+    apart = max(abs(http.tokens / solver.tokens - 1) for solver, http in pairs)
+    if apart > 0.02:
+        raise RuntimeError(f"{way}: the tokens differ by {apart:.1%}, so nothing comparable ran")
+    ratios = [solver.seconds / http.seconds for solver, http in pairs]
+    solver_ms, http_ms = (
+        [1000 * run.cpu / questions for run in runs] for runs in zip(*pairs, strict=True)
+    )
+    added = statistics.median(b - a for a, b in zip(solver_ms, http_ms, strict=True))
+    speeds = [
+        statistics.median(questions / run.seconds for run in runs)
+        for runs in zip(*pairs, strict=True)
+    ]
+    return (
+        f"| {way} | {speeds[0]:.1f} | {speeds[1]:.1f} | {statistics.median(ratios):.3f} "
+        f"({min(ratios):.3f} to {max(ratios):.3f}) | {statistics.median(solver_ms):.2f} | "
+        f"{statistics.median(http_ms):.2f} | {added:.2f} |"
+    )
+
+
+async def solve_all(context: Context, problems: list[str]) -> int:
+    """Every problem through the solver, so many at a time; the tokens generated."""
+    left, tokens = iter(problems), 0
+
+    async def work() -> None:
+        nonlocal tokens
+        for problem in left:
+            solution = await context.service.solver.solve(Question(problem, **QUESTION))
+            tokens += solution.tokens
+
+    await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
+    return tokens
+
+
+class Asker:
+    """A process of its own that puts the problems to the port."""
+
+    def __init__(self, port: int, problems: list[str]) -> None:
+        self._pipe, other = multiprocessing.Pipe()
+        spawning = multiprocessing.get_context("spawn")
+        self._process = spawning.Process(target=ask_when_told, args=(other, port, problems))
+
+    def __enter__(self) -> Asker:
+        self._process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.send(None)
+        self._process.join()
+
+    async def ask_all(self, changes: dict[str, object]) -> int:
+        """All problems, so many at a time; the tokens generated for them."""
+        self._pipe.send(changes)
+        tokens: int = await asyncio.to_thread(self._pipe.recv)
+        return tokens
+
+
+def ask_when_told(pipe: Connection, port: int, problems: list[str]) -> None:
+    """The other process."""
+    while (changes := pipe.recv()) is not None:
+        pipe.send(uvloop.run(post_all(port, problems, QUESTION | changes)))
+
+
+async def post_all(port: int, problems: list[str], body: dict[str, Any]) -> int:
+    """Every problem, each of the connections with one request after another."""
+    left, usage = iter(problems), Counter[str]()
+
+    async def work() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for problem in left:
+            content = json.dumps(body | {"problem": problem}).encode()
+            head = f"POST /solve HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n"
+            writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + content)
+            usage.update(usage_in(await body_of(reader)))
+        writer.close()
+
+    await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
+    generated = ("reasoning_tokens", "answer_tokens", "discarded_tokens", "cancelled_tokens")
+    return sum(usage[name] for name in generated)
+
+
+async def body_of(reader: asyncio.StreamReader) -> bytes:
+    """The next response's body; a client that does as little as it can."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    if b" 200 " not in head.split(b"\r\n")[0]:
+        raise RuntimeError(head.decode())
+    if b"content-length:" in head:
+        length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
+        return await reader.readexactly(length)
+    parts = []
+    while size := int(await reader.readline(), 16):
+        parts.append(await reader.readexactly(size))
+        await reader.readline()
+    await reader.readline()
+    return b"".join(parts)
+
+
+def usage_in(body: bytes) -> dict[str, int]:
+    """That of the solution, which is all of the body or the last event in it."""
+    last = body.rpartition(b"data: ")[2]
+    usage: dict[str, int] = json.loads(last)["usage"]
+    return usage
+
+
+if __name__ == "__main__":
+    sys.exit(uvloop.run(main()))

@@ -1,0 +1,1 @@
+"""Power, error control and speed of certification."""

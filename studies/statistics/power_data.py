@@ -1,0 +1,210 @@
+"""What the power study draws problems from: recorded and synthetic reasoning, and its truth."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from calibration import ExitPolicy, Grid, LowExit, Procedure, Risk, Traces, read_traces, replay
+from calibration.simulation.procedure import ONE_SAMPLE
+from calibration.testing.families import LAMBDA_VOTE, NEVER, NO_LOW_EXIT, full_budget
+from studies.statistics.power_pool import Pool
+
+ROOT = Path(__file__).resolve().parents[2]
+EMBEDDED = ROOT / "studies/traces/embedded-sft-calibration.parquet"
+EIGHT = ROOT / "studies/traces/embedded-sft-study.parquet"
+WORLDS = ROOT / "tests/statistical/worlds.py"
+
+SIZES, FEW_SIZES = (100, 300, 1000, 3000), (300,)
+REPEATS, REPEATS_HELD_OUT = 100, 200
+ALPHAS, ALPHAS_HELD_OUT = (0.05, 0.1, 0.2), (0.05, 0.1, 0.15)
+ABOVE_ERROR = (0.02, 0.05, 0.1)
+"""Levels of `error`, above the error rate of the full budget."""
+WORLD_UNITS, WORLD_SEED = 20_000, 3
+ROLLOUTS = 8
+VOTES = Grid(
+    lambda_high=(0.5, 0.75, 0.9, 0.97, NEVER),
+    low_exits=(NO_LOW_EXIT, LowExit(0.1, 128)),
+    lambda_answer=(0.0,),
+    lambda_vote=LAMBDA_VOTE,
+    source="a coarse grid of votes",
+)
+"""For several samples that may abstain: the default grid would have some 10,000 policies."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Exchangeable units to draw from, and what is measured on them.
+
+    Units are drawn independently, with replacement, so that the risk of a policy is known: it is
+    that on all units. Where `held_out` is set they are drawn without, and the others stand for the
+    truth, with their own noise.
+
+    Attributes:
+        name: in tables.
+        traces: the units; each has the same number of problems and of rollouts.
+        sizes: numbers of units that are drawn.
+        procedure: samples per question.
+        grid: of the methods that search one, for risks that may abstain; None is the default.
+        held_out: units that are left out of every draw, to measure on.
+        risks: names of the risks studied.
+    """
+
+    name: str
+    traces: Traces
+    sizes: Sequence[int] = SIZES
+    procedure: Procedure = ONE_SAMPLE
+    grid: Grid | None = None
+    held_out: bool = False
+    risks: Sequence[str] = ("regret", "selective", "error")
+    unit_P: NDArray[np.intp] = field(init=False)
+    rows_UR: NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        unit_P = self.traces.unit_P
+        order_R = np.argsort(unit_P[self.traces.problem_R], kind="stable")
+        object.__setattr__(self, "unit_P", unit_P)
+        object.__setattr__(self, "rows_UR", order_R.reshape(unit_P.max() + 1, -1))
+
+    @property
+    def n_units(self) -> int:
+        """How many there are to draw from."""
+        return len(self.rows_UR)
+
+    @property
+    def repeats(self) -> int:
+        """Draws per size."""
+        return REPEATS_HELD_OUT if self.held_out else REPEATS
+
+    @property
+    def averaged(self) -> bool:
+        """A unit's loss averages several draws of the procedure."""
+        return int(self.rows_UR.shape[1]) > self.procedure.samples
+
+    def grid_for(self, risk: Risk) -> Grid | None:
+        """The grid of the methods that search one."""
+        return None if risk.answers_always else self.grid
+
+    def alphas(self, risk: Risk) -> tuple[float, ...]:
+        """Levels to certify; for `error` such as the full budget itself would keep."""
+        if risk.name != "error":
+            return ALPHAS_HELD_OUT if self.held_out else ALPHAS
+        full = replay(self.traces, [full_budget(risk)], risk, self.procedure)
+        return tuple(round(1 - full.full_right + above, 3) for above in ABOVE_ERROR)
+
+    def draw(
+        self, rng: np.random.Generator, n: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
+        """`n` units, as indices, and those to measure on; None if these are all."""
+        if not self.held_out:
+            return rng.integers(self.n_units, size=n), None
+        order_U = rng.permutation(self.n_units)
+        return order_U[:n], order_U[n:]
+
+    def pool(
+        self, policies: Sequence[ExitPolicy], risk: Risk, unit_U: NDArray[np.intp] | None = None
+    ) -> Pool:
+        """Policies replayed on some units, in rising order, or on all."""
+        traces, unit_P = self.traces, self.unit_P
+        if unit_U is not None:
+            keep_P = np.isin(unit_P, unit_U)
+            traces = traces.select(keep_P)
+            unit_P = np.searchsorted(unit_U, unit_P[keep_P])
+        return Pool.of(traces, unit_P, policies, risk, self.procedure)
+
+    def take(self, unit_U: NDArray[np.intp]) -> Traces:
+        """The traces of drawn units, named by their place in the draw: one drawn twice is two."""
+        traces = self.traces
+        rows_R = self.rows_UR[unit_U].ravel()
+        problem_UR = traces.problem_R[self.rows_UR]
+        local_UR = problem_UR - problem_UR[:, :1]
+        size = int(local_UR[0, -1]) + 1
+        names = [f"{place:05d}" for place in range(len(unit_U))]
+        grouped = traces.groups[0] is not None
+        return replace(
+            traces,
+            problem_ids=tuple(f"{name}.{i}" for name in names for i in range(size)),
+            groups=tuple(name if grouped else None for name in names for _ in range(size)),
+            problem_R=(size * np.arange(len(unit_U))[:, None] + local_UR[unit_U]).ravel(),
+            rollout_R=traces.rollout_R[rows_R],
+            natural_R=traces.natural_R[rows_R],
+            final_R=traces.final_R[rows_R],
+            tokens_RC=traces.tokens_RC[rows_R],
+            confidence_RC=traces.confidence_RC[rows_R],
+            answer_class_RC=traces.answer_class_RC[rows_R],
+            answer_tokens_RC=traces.answer_tokens_RC[rows_R],
+            correct_RC=traces.correct_RC[rows_R],
+        )
+
+
+def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
+    """All data sets of the study, one after the other; the real trace only if it is given."""
+    if gpqa:
+        yield Population("gpqa", read_traces(gpqa), sizes=(132,), held_out=True)
+    embedded = read_traces(EMBEDDED)
+    yield Population("embedded", embedded)
+    yield Population("overconfident", _distorted(embedded, 2.0, 1.0))
+    yield Population("underconfident", _distorted(embedded, 0.5, -0.5))
+    recorded = read_traces(eight)
+    sizes = SIZES[:3]
+    yield Population("8 rollouts", recorded, sizes)
+    yield Population("8 rollouts, 1 of 8", _apart(recorded), sizes)
+    risks = ("selective", "error")
+    yield Population("vote of 4", recorded, sizes, Procedure(4), VOTES, risks=risks)
+    yield Population("vote of 8", recorded, sizes, Procedure(8), VOTES, risks=risks)
+    yield from _worlds()
+
+
+def _worlds() -> Iterator[Population]:
+    """Synthetic ones; without those that have no confidence to go by."""
+    worlds = _module(WORLDS)
+    rng = np.random.default_rng(WORLD_SEED)
+    alone = (
+        worlds.CALIBRATED,
+        worlds.OVERCONFIDENT,
+        worlds.UNINFORMATIVE,
+        worlds.OVERTHINKING,
+        worlds.NEVER_CORRECT,
+        worlds.TIES,
+    )
+    for world in alone:
+        yield Population(f"world: {world.name}", world.draw(rng, WORLD_UNITS))
+    grouped = worlds.GROUPED.draw(rng, WORLD_UNITS // worlds.GROUPED.group_size)
+    yield Population("world: grouped", grouped, FEW_SIZES)
+    clustered = worlds.CLUSTERED.draw(rng, WORLD_UNITS // ROLLOUTS, ROLLOUTS)
+    yield Population("world: clustered", clustered, FEW_SIZES)
+    yield Population(f"world: clustered, 1 of {ROLLOUTS}", _apart(clustered), FEW_SIZES)
+
+
+def _distorted(traces: Traces, slope: float, offset: float) -> Traces:
+    """The same reasoning, read by a probe that is sure of itself, or unsure, without reason."""
+    return replace(traces, confidence_RC=expit(slope * logit(traces.confidence_RC) + offset))
+
+
+def _apart(traces: Traces) -> Traces:
+    """Every rollout as a problem of its own: drawing one is drawing one rollout of a problem."""
+    names = zip(traces.problem_R, traces.rollout_R, strict=True)
+    return replace(
+        traces,
+        problem_ids=tuple(f"{problem:05d}.{rollout:02d}" for problem, rollout in names),
+        groups=(None,) * traces.n_rollouts,
+        problem_R=np.arange(traces.n_rollouts),
+        rollout_R=np.zeros(traces.n_rollouts, dtype=np.int64),
+    )
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(path)
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

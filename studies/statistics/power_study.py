@@ -1,0 +1,409 @@
+"""What each way of certifying buys: tokens, answers and broken promises, where the truth is known.
+
+    python -m studies.statistics.power_study [--gpqa FILE] [--only NAME ...] [--out FOLDER]
+    python -m studies.statistics.power_study --check
+    python -m studies.statistics.power_tables [FOLDER]
+
+A cell is a data set, a risk and a number of labelled problems. In each draw of problems all methods
+certify the same levels, under both promises, and what they certify is measured on the whole
+population. A cell is kept as a line of JSON and not computed again, so an interrupted run goes on;
+after a change delete the folder. The real trace is not part of this repository: without `--gpqa`
+its cells are left out.
+
+Policies are replayed once per data set, those whose thresholds depend on the draw once per draw.
+Families, tests and choices are the product's own; `--check` compares them with the certificates of
+`certify`, on some draws, and stops if one differs.
+"""
+
+import argparse
+import json
+import re
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration import (
+    CertifiedLevel,
+    Chain,
+    Correction,
+    ExitPolicy,
+    Family,
+    Method,
+    Promise,
+    PValue,
+    Replay,
+    Risk,
+    Traces,
+    certify,
+    family_of_chains,
+    risk_named,
+)
+from calibration.certificate.certify import certify_policies, default_p_value
+from calibration.testing.fwer import delta_per_level
+from calibration.testing.learned_path import SLACK, choose, lay_path
+from calibration.testing.methods import RESCALE_FROM, family_for, split_for
+from studies.statistics.power_data import EIGHT, Population, populations
+from studies.statistics.power_pool import Pool
+
+DELTA = 0.1
+METHODS = tuple(method for method in Method if method is not Method.AUTO)
+LEARNING = (Method.RESCALED_CHAINS, Method.SPLIT)
+AVERAGED = tuple(method for method in METHODS if method is not Method.BONFERRONI)
+"""Where losses are averages a grid takes long, and Holm certifies all that Bonferroni does."""
+KINDS = (PValue.BETTING, PValue.HOEFFDING_BENTKUS, PValue.CLT)
+"""Compared under the default method, where losses are averages."""
+FIGURES = ("certified", "risk", "saved", "right", "answered")
+"""Of a level; where nothing is certified, nothing is saved or answered, and there is no risk."""
+CHECKED = ("embedded", "overconfident", "8 rollouts", "vote of 8", "world: grouped")
+
+Served: TypeAlias = list[ExitPolicy | None]
+"""The policy chosen at each level; None where nothing is certified."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--gpqa", type=Path, help="the real trace, a Parquet file")
+    parser.add_argument("--eight", type=Path, default=EIGHT, help="8 rollouts per problem")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="data sets, by name")
+    parser.add_argument("--out", type=Path, default=Path("runs/power"))
+    parser.add_argument("--check", action="store_true", help="compare with certify, and stop")
+    options = parser.parse_args()
+    names = CHECKED if options.check else options.only
+    chosen = [
+        population
+        for population in populations(options.gpqa, options.eight)
+        if not names or population.name in names
+    ]
+    if options.check:
+        check(chosen)
+    else:
+        run(chosen, options.out)
+
+
+def run(chosen: Sequence[Population], folder: Path) -> None:
+    """Compute the cells that are missing, and say how far it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = [
+        (folder / f"{_slug(population.name)}-{risk}-{n}.json", population, risk, n)
+        for population in chosen
+        for risk in population.risks
+        for n in population.sizes
+    ]
+    cells = [cell for cell in cells if not cell[0].exists()]
+    work = np.cumsum([population.repeats * (n + 500) for _, population, _, n in cells])
+    started = time.monotonic()
+    study: Study | None = None
+    for number, (path, population, risk, n) in enumerate(cells):
+        if study is None or study.population is not population or study.risk.name != risk:
+            study = Study.of(population, risk_named(risk))
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(study.cell(n)) + "\n")
+        partial.replace(path)
+        seconds = time.monotonic() - started
+        left = seconds * (work[-1] / work[number] - 1)
+        told = f"{number + 1}/{len(cells)} {path.stem}: {seconds:.0f} s, {left / 60:.0f} min left"
+        print(told, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """Units drawn to calibrate with, those to measure on (None: all), and what was replayed.
+
+    Attributes:
+        seed: of the betting test.
+        replays: of policies that all units test, by the id of their tuple.
+    """
+
+    unit_U: NDArray[np.intp]
+    rest_U: NDArray[np.intp] | None
+    seed: int
+    replays: dict[int, Replay] = field(default_factory=dict)
+
+    @property
+    def default(self) -> Method:
+        """What `Method.AUTO` stands for."""
+        return Method.RESCALED_CHAINS if len(self.unit_U) >= RESCALE_FROM else Method.CHAINS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """A population under a risk: its policies replayed, and the best of them known.
+
+    Attributes:
+        alphas: levels, rising.
+        families: of the methods that learn nothing.
+        pool: their policies, those of the grid, and for the comparison those of chains rescaled by
+            the whole population, on all units.
+        truth: the same policies, in the order of the pool.
+    """
+
+    population: Population
+    risk: Risk
+    alphas: tuple[float, ...]
+    families: dict[Method, Family]
+    pool: Pool
+    truth: Replay
+    _places: dict[tuple[Method, int], tuple[NDArray[np.intp], NDArray[np.intp]]] = field(
+        default_factory=dict
+    )
+
+    @classmethod
+    def of(cls, population: Population, risk: Risk) -> Self:
+        """Replays everything that does not depend on a draw."""
+        alphas = population.alphas(risk)
+
+        def family(method: Method, order: Traces | None = None) -> Family:
+            return family_for(
+                method, risk, population.procedure, alphas, DELTA, SLACK,
+                grid=population.grid_for(risk), order=order, like=population.traces,
+            )  # fmt: skip
+
+        families: dict[Method, Family] = {
+            method: family(method) for method in METHODS if method not in LEARNING
+        }
+        # The same policies, so that they are replayed once.
+        holm = families[Method.HOLM]
+        families[Method.BONFERRONI] = replace(holm, correction=Correction.BONFERRONI)
+        scaled = family(Method.RESCALED_CHAINS, population.traces)
+        policies = [p for each in (*families.values(), scaled) for p in each.policies]
+        pool = population.pool(policies, risk)
+        everyone_U = np.arange(population.n_units)
+        return cls(
+            population, risk, alphas, families, pool, pool.replay(everyone_U, list(pool.column))
+        )
+
+    @property
+    def slack(self) -> float | None:
+        return None if self.risk.answers_always else SLACK
+
+    def cell(self, n: int) -> dict[str, Any]:
+        """All methods on `n` labelled problems, as plain JSON values."""
+        population, started = self.population, time.monotonic()
+        rng = np.random.default_rng([zlib.crc32(population.name.encode()), n])
+        found: dict[tuple[Method, Promise, PValue], list[NDArray[np.float64]]] = {}
+        for repeat in range(population.repeats):
+            draw = Draw(*population.draw(rng, n), seed=repeat)
+            for method in AVERAGED if population.averaged else METHODS:
+                for key, figures_LF in self.measured(method, draw).items():
+                    found.setdefault((method, *key), []).append(figures_LF)
+        default = draw.default
+        return {
+            "data": population.name,
+            "risk": self.risk.name,
+            "n": n,
+            "repeats": population.repeats,
+            "held_out": population.held_out,
+            "alphas": self.alphas,
+            "default": default,
+            "full_right": self.truth.full_right,
+            "full_tokens": self.truth.full_tokens,
+            "best": [self.best(alpha) for alpha in self.alphas],
+            "fits": [
+                {
+                    "method": method,
+                    "promise": promise,
+                    "p_value": kind,
+                    **self._means(np.array(figures), np.array(found[default, promise, own])),
+                }
+                for (method, promise, kind), figures in found.items()
+                for own in (next(k for m, p, k in found if (m, p) == (default, promise)),)
+            ],
+            "seconds": round(time.monotonic() - started, 1),
+        }
+
+    def measured(
+        self, method: Method, draw: Draw
+    ) -> dict[tuple[Promise, PValue], NDArray[np.float64]]:
+        """What a method serves after one draw, levels x FIGURES."""
+        served = self.served(method, draw)
+        policies = list(dict.fromkeys(p for each in served.values() for p in each if p))
+        truth = self._replay(policies, draw.rest_U) if policies else self.truth
+        nothing = (0.0, np.nan, 0.0, 0.0, 0.0)
+        figures_TF = np.stack(
+            [
+                np.ones(len(truth.tokens_T)),
+                truth.losses.risk_T,
+                1 - truth.tokens_T / truth.full_tokens,
+                truth.right_T,
+                truth.answered_T,
+            ],
+            axis=1,
+        )
+        return {
+            key: np.array([figures_TF[policies.index(p)] if p else nothing for p in each])
+            for key, each in served.items()
+        }
+
+    def served(self, method: Method, draw: Draw) -> dict[tuple[Promise, PValue], Served]:
+        """The policies that a method serves after being fitted on a draw."""
+        served = {}
+        on_test: Replay | None = None
+        for promise in Promise:
+            if on_test is None or method is Method.SPLIT:
+                family, on_test = self._fit(method, promise, draw)
+            own = default_p_value(on_test, self.risk)
+            compared = method is draw.default and own is PValue.BETTING
+            for kind in KINDS if compared else (own,):
+                served[promise, kind] = self._serve(family, on_test, promise, kind, draw.seed)
+        return served
+
+    def best(self, alpha: float) -> dict[str, float] | None:
+        """The best of all policies that truly keep alpha: no method can know it."""
+        truth = self.truth
+        kept_T = np.flatnonzero(truth.losses.risk_T <= alpha)
+        if not kept_T.size:
+            return None
+        best = kept_T[self._choose(truth, kept_T)]
+        return {
+            "saved": float(1 - truth.tokens_T[best] / truth.full_tokens),
+            "right": float(truth.right_T[best]),
+            "answered": float(truth.answered_T[best]),
+        }
+
+    def _fit(self, method: Method, promise: Promise, draw: Draw) -> tuple[Family, Replay]:
+        """The family that a method tests, replayed on the units that test it."""
+        if method not in LEARNING:
+            family = self.families[method]
+            key = id(family.policies)
+            if key not in draw.replays:
+                draw.replays[key] = self.pool.replay(draw.unit_U, family.policies)
+            return family, draw.replays[key]
+        order_U, test_U = self._split(method, draw.unit_U)
+        level_delta = delta_per_level(DELTA, self.alphas, promise)
+        if method is Method.SPLIT:
+            family = self._learned(level_delta, order_U)
+        else:
+            population = self.population
+            family = family_for(
+                method, self.risk, population.procedure, self.alphas, level_delta, SLACK,
+                grid=population.grid_for(self.risk), order=population.take(order_U),
+                like=population.traces,
+            )  # fmt: skip
+        return family, self._replay(family.policies, test_U)
+
+    def _learned(self, level_delta: float, order_U: NDArray[np.intp]) -> Family:
+        """As `family_for` does it, but for the replay."""
+        policies = self.families[Method.HOLM].policies
+        path = lay_path(self.pool.replay(order_U, policies), level_delta, self.slack)
+        chain = Chain(tuple(policies[t] for t in path), 1.0)
+        return family_of_chains([[chain]] * len(self.alphas), "learned")
+
+    def _split(
+        self, method: Method, unit_U: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Who is learned from and who tests; it hangs on places in the draw alone."""
+        key = method, len(unit_U)
+        if key not in self._places:
+            order, test = split_for(method, self.population.take(unit_U))
+            self._places[key] = _places(order), _places(test)
+        order_N, test_N = self._places[key]
+        return unit_U[order_N], unit_U[test_N]
+
+    def _replay(self, policies: Sequence[ExitPolicy], unit_U: NDArray[np.intp] | None) -> Replay:
+        """On some units, any of them more than once, or on all."""
+        population = self.population
+        known = all(policy in self.pool.column for policy in policies)
+        if unit_U is None:
+            pool = self.pool if known else population.pool(policies, self.risk)
+            return pool.replay(np.arange(population.n_units), policies)
+        if known:
+            return self.pool.replay(unit_U, policies)
+        once_U, back_U = np.unique(unit_U, return_inverse=True)
+        return population.pool(policies, self.risk, once_U).replay(back_U, policies)
+
+    def _serve(
+        self, family: Family, on_test: Replay, promise: Promise, kind: PValue, seed: int
+    ) -> Served:
+        tested = certify_policies(on_test.losses, family, self.alphas, DELTA, promise, kind, seed)
+        certified = [np.flatnonzero(certified_T) for certified_T in tested.certified_LT]
+        return [
+            family.policies[kept_T[self._choose(on_test, kept_T)]] if kept_T.size else None
+            for kept_T in certified
+        ]
+
+    def _choose(self, replayed: Replay, kept_T: NDArray[np.intp]) -> int:
+        return choose(
+            replayed.right_T[kept_T],
+            replayed.tokens_T[kept_T],
+            replayed.losses.risk_T[kept_T],
+            self.slack,
+        )
+
+    def _means(
+        self, figures_NLF: NDArray[np.float64], default_NLF: NDArray[np.float64]
+    ) -> dict[str, Any]:
+        """Means over draws (N); risks where something is certified; errors of what is gained."""
+        certified_NL, risk_NL = figures_NLF[:, :, 0], figures_NLF[:, :, 1]
+        broken_NL = risk_NL > np.array(self.alphas)
+        gain_NLF = figures_NLF - default_NLF
+        error_LF = gain_NLF.std(axis=0, ddof=1) / np.sqrt(len(gain_NLF))
+        means = {
+            name: figures_NLF[:, :, figure].mean(axis=0)
+            for figure, name in enumerate(FIGURES)
+            if name != "risk"
+        }
+        means["risk"] = np.nansum(risk_NL, axis=0) / np.maximum(certified_NL.sum(axis=0), 1)
+        means["broken"] = broken_NL.mean(axis=0)
+        means["saved_gain_error"] = error_LF[:, FIGURES.index("saved")]
+        means["right_gain_error"] = error_LF[:, FIGURES.index("right")]
+        rounded: dict[str, Any] = {
+            name: np.round(value_L, 5).tolist() for name, value_L in means.items()
+        }
+        return rounded | {"any_broken": round(float(broken_NL.any(axis=1).mean()), 5)}
+
+
+def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
+    """Compare what is served here with certificates of the same draws."""
+    rng = np.random.default_rng(0)
+    compared = 0
+    for population in chosen:
+        for risk in map(risk_named, population.risks):
+            study = Study.of(population, risk)
+            for _ in range(repeats):
+                unit_U, _ = population.draw(rng, n)
+                for method in AVERAGED if population.averaged else METHODS:
+                    compared += _check(study, method, unit_U)
+    print(f"{compared} certificates, all of them the same")
+
+
+def _check(study: Study, method: Method, unit_U: NDArray[np.intp]) -> int:
+    traces = study.population.take(unit_U)
+    _, test = split_for(method, traces)
+    found = study.served(method, Draw(unit_U, None, seed=int(test.digest[:8], 16)))
+    for (promise, kind), served in found.items():
+        certificate = certify(
+            traces, risk=study.risk, alphas=study.alphas, delta=DELTA, promise=promise,
+            samples=study.population.procedure.samples, p_value=kind, method=method,
+            grid=study.population.grid_for(study.risk),
+        )  # fmt: skip
+        expected = [
+            level.policy if isinstance(level, CertifiedLevel) else None
+            for level in certificate.levels
+        ]
+        if served != expected:
+            raise SystemExit(
+                f"{study.population.name}, {study.risk.name}, {method}, {promise}, {kind}: "
+                f"served {served}, and certify gives {expected}"
+            )
+    return len(found)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"\W+", "-", name)
+
+
+def _places(traces: Traces | None) -> NDArray[np.intp]:
+    """Of each unit of a part of a draw, by the names that `Population.take` gives."""
+    names = () if traces is None else traces.problem_ids
+    return np.array(sorted({int(name.split(".")[0]) for name in names}), dtype=np.intp)
+
+
+if __name__ == "__main__":
+    main()

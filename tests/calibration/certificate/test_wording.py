@@ -1,0 +1,52 @@
+import pytest
+
+from calibration import Promise, PValue, Risk
+from calibration.certificate.wording import covers, does_not_cover
+from calibration.simulation.risks import ERROR, REGRET, SELECTIVE
+
+SIMULTANEOUS, POINTWISE = Promise.SIMULTANEOUS, Promise.POINTWISE
+
+
+@pytest.mark.parametrize(
+    ("risk", "words"),
+    [
+        (SELECTIVE, "of the questions that a certified policy answers, at most a share alpha"),
+        (ERROR, "at most a share alpha of all questions is answered wrong"),
+        (REGRET, "run to their full budget, would have answered right"),
+        (Risk.custom("cost", lambda outcomes: outcomes.tokens_DT), "mean of the loss 'cost'"),
+    ],
+)
+def test_what_is_bounded(risk: Risk, words: str) -> None:
+    said = covers(risk, 0.05, SIMULTANEOUS, PValue.BINOMIAL)
+    assert said.startswith("With probability at least 0.95 over the draw of the calibration probl")
+    assert words in said
+
+
+def test_the_two_promises() -> None:
+    together = covers(ERROR, 0.1, SIMULTANEOUS, PValue.BETTING)
+    assert "all certified levels at once, so alpha may be chosen after looking" in together
+    alone = covers(ERROR, 0.1, POINTWISE, PValue.BETTING)
+    assert "each level alone, so alpha must be chosen before looking" in alone
+
+
+@pytest.mark.parametrize("kind", PValue)
+def test_only_the_asymptotic_test_is_called_so(kind: PValue) -> None:
+    said = covers(ERROR, 0.1, SIMULTANEOUS, kind)
+    assert ("in the limit of many problems (the test is asymptotic)" in said) == (
+        kind is PValue.CLT
+    )
+
+
+def test_groups() -> None:
+    assert "over new problems, drawn" in covers(ERROR, 0.1, POINTWISE, PValue.BETTING)
+    said = covers(ERROR, 0.1, POINTWISE, PValue.BETTING, grouped=True)
+    assert "over new groups of problems, each group counting the same, drawn" in said
+
+
+def test_what_is_not_covered() -> None:
+    for risk in (SELECTIVE, ERROR, REGRET):
+        listed = does_not_cover(risk)
+        for part in ("drawn from elsewhere", "changed prompt", "several turns", "single question"):
+            assert sum(part in line for line in listed) == 1
+    assert "questions the service declines to answer" in does_not_cover(SELECTIVE)
+    assert "questions the service declines to answer" not in does_not_cover(REGRET)

@@ -1,0 +1,206 @@
+"""Exhibits: true to the report's numbers and to the exit rule, and whole or refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibration import (
+    CalibrationError,
+    Certificate,
+    CertificateError,
+    CertifiedLevel,
+    Chain,
+    ExitPolicy,
+    Traces,
+    certify,
+    family_of_chains,
+)
+from calibration.certificate.report_data import EXIT_EDGES, Exhibit, beside
+from calibration.policy.exit_rule import INITIAL_STATE, step
+from calibration.report.build_data import make_exhibit
+from calibration.report.summary import Findings
+from tests.calibration.report.two_chains import ALPHAS, POLICIES
+
+
+@pytest.fixture(scope="module")
+def exhibit(certificate: Certificate, traces: Traces, test_traces: Traces) -> Exhibit:
+    return make_exhibit(certificate, traces, test_traces)
+
+
+def test_it_is_read_as_it_was_saved(exhibit: Exhibit, tmp_path: Path) -> None:
+    path = tmp_path / "exhibits" / "one.json"
+    exhibit.save(path)
+    assert Exhibit.load(path) == exhibit
+    assert [each.name for each in path.parent.iterdir()] == ["one.json"]
+
+
+def test_it_lies_in_a_folder_beside_its_certificate() -> None:
+    assert beside(Path("a/certificates/one.json")) == Path("a/certificates/exhibits/one.json")
+
+
+def test_levels_have_the_figures_of_the_report(exhibit: Exhibit, findings: Findings) -> None:
+    assert (exhibit.calibration.n_problems, exhibit.test and exhibit.test.n_problems) == (400, 150)
+    assert [level.alpha for level in exhibit.levels] == list(ALPHAS)
+    assert (exhibit.levels[0].calibration, exhibit.levels[0].test) == (None, None)
+    for number in (1, 2):
+        on_test, on_calibration = (part.levels[number].evaluation for part in findings.measured)
+        assert on_test is not None
+        assert on_calibration is not None
+        for shown, found in (
+            (exhibit.levels[number].test, on_test),
+            (exhibit.levels[number].calibration, on_calibration),
+        ):
+            assert shown is not None
+            assert shown.risk == pytest.approx(found.realised_risk, rel=1e-3)
+            assert (shown.risk_low, shown.risk_high) == pytest.approx(found.risk_interval, rel=1e-3)
+            assert shown.tokens == pytest.approx(found.tokens, rel=1e-3)
+            assert shown.share_answered == pytest.approx(found.answered_share, rel=1e-3)
+            assert shown.exits == {str(reason): n for reason, n in found.exits.items()}
+
+
+def stopped_at(policy: ExitPolicy, traces: Traces) -> list[float]:
+    """The reading at which the engine would stop each rollout."""
+    found = []
+    for r, last in enumerate(traces.final_R):
+        state, reading = INITIAL_STATE, float(traces.confidence_RC[r, last])
+        for c in range(int(last)):
+            confidence = float(traces.confidence_RC[r, c])
+            state, exit_ = step(policy, state, int(traces.tokens_RC[r, c]), confidence)
+            if exit_ is not None:
+                reading = confidence
+                break
+        found.append(reading)
+    return found
+
+
+def test_confidences_are_those_at_which_the_rule_stops(
+    exhibit: Exhibit, certificate: Certificate, traces: Traces
+) -> None:
+    for level in certificate.levels[1:]:
+        assert isinstance(level, CertifiedLevel)
+        stops = stopped_at(level.policy, traces)
+        counts = exhibit.confidence_at(level.alpha)
+        assert counts is not None
+        assert sum(counts) == 400
+        for low, high, count in zip(EXIT_EDGES, EXIT_EDGES[1:], counts, strict=False):
+            assert count == sum(low < stop <= high for stop in stops)
+    assert exhibit.confidence_at(0.01) is None
+    assert exhibit.confidence_at(0.5) is None
+
+
+def test_maps_show_what_passed_where(exhibit: Exhibit, findings: Findings) -> None:
+    for shown, found in zip(exhibit.maps, findings.maps, strict=True):
+        assert (shown.alpha, shown.certified) == (found.alpha, found.certified)
+        assert (shown.lambda_low[0], shown.lambda_high[-1]) == (None, None)
+        p_values = np.array(shown.p_values, dtype=float)  # None becomes NaN
+        assert p_values.shape == (len(shown.lambda_high), len(shown.lambda_low))
+        np.testing.assert_allclose(p_values, found.p_YX, rtol=5e-3)
+        assert (shown.chosen is not None) == shown.certified
+        for column, row in shown.certified_cells:
+            (place,) = [
+                one for one in shown.tested if (one.x, one.y, one.in_plane) == (column, row, True)
+            ]
+            assert place.certified
+            assert shown.lambda_low[column] == place.lambda_low
+            assert shown.lambda_high[row] == place.lambda_high
+        passed = {(one.lambda_low, one.lambda_high) for one in shown.tested if one.certified}
+        expected = {
+            (None if one.lambda_low < 0 else one.lambda_low, one.lambda_high)
+            for one in found.tested
+            if one.certified
+        }
+        assert passed == expected
+    assert exhibit.maps[2].certified_cells, "something passed"
+    assert exhibit.maps[2].held["patience"] == 16
+
+
+def test_without_test_problems_everything_is_of_the_calibration_problems(
+    certificate: Certificate, traces: Traces
+) -> None:
+    alone = make_exhibit(certificate, traces)
+    assert alone.test is None
+    assert [level.test for level in alone.levels] == [None] * 3
+    assert alone.levels[2].calibration is not None
+    assert not alone.reliability.on_test
+    assert alone.reliability.final.n_readings == 400
+    assert Exhibit.from_text(alone.to_text()) == alone
+
+
+def test_figures_are_short(exhibit: Exhibit) -> None:
+    def numbers(value: Any) -> list[float]:
+        if isinstance(value, dict):
+            return [one for each in value.values() for one in numbers(each)]
+        if isinstance(value, list | tuple):
+            return [one for each in value for one in numbers(each)]
+        return [value] if isinstance(value, float) else []
+
+    digits = [
+        len(f"{number:e}".split("e")[0].rstrip("0")) - 2
+        for number in numbers(exhibit.to_json()["levels"])
+    ]
+    assert len(digits) > 20
+    assert max(digits) <= 3, "after the first one"
+
+
+def test_other_traces_are_refused(certificate: Certificate, test_traces: Traces) -> None:
+    with pytest.raises(CalibrationError, match="are not those that certificate"):
+        make_exhibit(certificate, test_traces)
+
+
+def test_test_problems_that_were_fitted_on_are_refused(
+    certificate: Certificate, traces: Traces
+) -> None:
+    with pytest.raises(CalibrationError, match="would be optimistic"):
+        make_exhibit(certificate, traces, traces)
+
+
+def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
+    values["levels"][-1]["calibration"]["exits"] = exits
+    return values
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda _: [], "not an exhibit"),
+        (lambda values: values | {"format": "rlcm-certificate"}, "not an exhibit"),
+        (lambda values: values | {"version": 2}, "version 2 is unknown"),
+        (lambda values: values | {"weather": "fine"}, "unknown fields .'weather'."),
+        (lambda values: values | {"maps": None}, "damaged"),
+        (lambda values: values | {"maps": [{}]}, "missing or unknown fields"),
+        (lambda values: values | {"calibration": None}, "damaged"),
+        (lambda values: values | {"certificate": 3}, "3 is no"),
+        (lambda values: with_exits(values, []), "damaged"),
+        (lambda values: with_exits(values, {"high": "many"}), "'many' is no"),
+        (lambda values: with_exits(values, {"high": True}), "True is no"),
+        (lambda values: values | {"calibration": values["calibration"] | {"n_units": "x"}}, "'x'"),
+        (lambda values: {k: v for k, v in values.items() if k != "levels"}, "'levels'"),
+    ],
+)
+def test_what_is_none_is_refused(exhibit: Exhibit, change: Any, why: str) -> None:
+    values = change(json.loads(exhibit.to_text()))
+    with pytest.raises(CertificateError, match=why):
+        Exhibit.from_json(values)
+
+
+def test_what_is_not_json_is_refused() -> None:
+    for text in (b"{", b"\xff"):
+        with pytest.raises(CertificateError, match="not JSON"):
+            Exhibit.from_text(text)
+
+
+def test_thresholds_that_never_fire_have_no_number(
+    certificate: Certificate, traces: Traces
+) -> None:
+    full = replace(POLICIES[0], lambda_high=2.0)
+    family = family_of_chains([[Chain((full, *POLICIES[:2]), 1.0)]] * len(ALPHAS), "one chain")
+    fitted = certify(traces, alphas=ALPHAS, family=family)
+    (first, *_) = make_exhibit(fitted, traces).maps
+    assert None in {one.lambda_high for one in first.tested}
+    assert {one.lambda_low for one in first.tested} == {None}

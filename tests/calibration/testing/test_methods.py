@@ -1,0 +1,235 @@
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibration import (
+    ERROR,
+    FULL_BUDGET,
+    REGRET,
+    SELECTIVE,
+    CalibrationError,
+    Correction,
+    Family,
+    Grid,
+    Method,
+    Procedure,
+    Risk,
+    Traces,
+)
+from calibration.testing.families import NO_LOW_EXIT, full_budget
+from calibration.testing.methods import RESCALE_FROM, _Recipe, family_for, split_for
+from calibration.testing.rescale import Scale
+from tests.calibration.recordings import distorted, in_groups
+
+ALPHAS = (0.05, 0.1, 0.2)
+ONE, FOUR = Procedure(), Procedure(4)
+GRID = Grid((0.8, 0.9, 1.01), (NO_LOW_EXIT,), (0.0, 0.8, 0.9))
+
+
+@pytest.fixture(scope="module")
+def traces(world) -> Traces:
+    return world.draw(np.random.default_rng(1), 300)
+
+
+@pytest.fixture(scope="module")
+def order(world) -> Traces:
+    return world.draw(np.random.default_rng(2), 200, "order")
+
+
+def family(
+    method: Method,
+    traces: Traces,
+    risk: Risk = SELECTIVE,
+    procedure: Procedure = ONE,
+    grid: Grid | None = None,
+    order: Traces | None = None,
+) -> Family:
+    return family_for(
+        method, risk, procedure, ALPHAS, 0.1 / 3, 0.02, grid=grid, order=order, like=traces
+    )
+
+
+class TestSplit:
+    @pytest.mark.parametrize(
+        ("method", "n", "aside"),
+        [
+            (Method.AUTO, RESCALE_FROM - 1, 0),
+            (Method.AUTO, RESCALE_FROM, 15),
+            (Method.RESCALED_CHAINS, 40, 4),
+            (Method.SPLIT, 40, 12),
+            (Method.CHAINS, 300, 0),
+            (Method.FIXED_SEQUENCE, 300, 0),
+            (Method.HOLM, 300, 0),
+            (Method.BONFERRONI, 300, 0),
+        ],
+    )
+    def test_how_many_are_put_aside(
+        self, traces: Traces, method: Method, n: int, aside: int
+    ) -> None:
+        some = traces.select(np.arange(300) < n)
+        learned_from, tested = split_for(method, some)
+        assert (learned_from.n_problems if learned_from else 0) == aside
+        assert tested.n_problems == n - aside
+        if learned_from:
+            assert not set(learned_from.problem_ids) & set(tested.problem_ids)
+
+    def test_groups_count_and_stay_whole(self, traces: Traces) -> None:
+        assert split_for(Method.AUTO, in_groups(traces, 3))[0] is None  # 100 of them
+        learned_from, tested = split_for(Method.SPLIT, in_groups(traces, 3))
+        assert learned_from is not None
+        assert (learned_from.n_units, tested.n_units) == (30, 70)
+        assert not set(learned_from.groups) & set(tested.groups)
+
+
+class TestChains:
+    @pytest.mark.parametrize("procedure", [ONE, FOUR])
+    @pytest.mark.parametrize("risk", [SELECTIVE, ERROR, REGRET])
+    @pytest.mark.parametrize("method", [Method.CHAINS, Method.FIXED_SEQUENCE])
+    def test_fit_their_risk(
+        self, traces: Traces, method: Method, risk: Risk, procedure: Procedure
+    ) -> None:
+        made = family(method, traces, risk, procedure)
+        risk.check_policies(made.policies)
+        assert made.correction is Correction.GRAPH
+        assert made.weights_LT is not None
+        for weights_T in made.weights_LT:
+            assert sum(weights_T) == pytest.approx(1)
+        for policy in made.policies:
+            assert policy.patience % 16 == 0
+            assert policy.lambda_vote == 0 or procedure.samples > 1
+            if method is Method.FIXED_SEQUENCE:
+                assert policy.lambda_low == FULL_BUDGET.lambda_low
+        gives_up = risk is REGRET or (risk is SELECTIVE and procedure.samples == 1)
+        if method is Method.CHAINS and gives_up:
+            assert any(policy.lambda_low > 0 for policy in made.policies)
+
+    @pytest.mark.parametrize(("risk", "shares"), [(ERROR, [1, 1, 1]), (REGRET, [1, 0.8, 0.4])])
+    def test_where_every_question_counts_they_start_at_the_full_budget(
+        self, traces: Traces, risk: Risk, shares: list[float]
+    ) -> None:
+        made = family(Method.CHAINS, traces, risk)
+        assert made.policies[0] == full_budget(risk)
+        assert made.weights_LT is not None
+        assert [weights_T[0] for weights_T in made.weights_LT] == pytest.approx(shares)
+
+    def test_what_is_asked_of_an_answer_falls_along_a_chain(self) -> None:
+        for alpha in (0.01, 0.05, 0.2, 0.5, 0.9):
+            chain, _ = _Recipe(SELECTIVE, ONE, 16, Scale(), True, (0.0,)).chains(alpha)
+            assert chain.policies[0].lambda_answer <= 1 - alpha
+            for here, following in pairwise(chain.policies):
+                assert here.lambda_answer >= following.lambda_answer
+                assert here.lambda_high >= following.lambda_high
+            assert chain.policies[-1].lambda_answer == 0
+
+    def test_the_share_of_the_vote_falls_along_a_chain(self) -> None:
+        chain, _ = _Recipe(SELECTIVE, FOUR, 16, Scale(), True, (0.0,)).chains(0.1)
+        for here, following in pairwise(chain.policies):
+            assert here.lambda_vote >= following.lambda_vote
+            assert here.lambda_high >= following.lambda_high
+        assert (chain.policies[0].lambda_vote, chain.policies[-1].lambda_vote) == (0.95, 0.0)
+
+    @pytest.mark.parametrize("procedure", [ONE, FOUR])
+    def test_a_little_goes_to_a_chain_that_answers_everything(self, procedure: Procedure) -> None:
+        _, chain = _Recipe(SELECTIVE, procedure, 16, Scale(), True, (0.0,)).chains(0.1)
+        assert chain.share == 0.1
+        assert chain.policies[0] == full_budget(SELECTIVE)
+        assert all(policy.lambda_answer == policy.lambda_vote == 0 for policy in chain.policies)
+
+    def test_a_large_alpha_has_a_second_chain_that_gives_up_from_the_start(self) -> None:
+        recipe = _Recipe(REGRET, ONE, 16, Scale(), True, (0.0,))
+        assert len(recipe.chains(0.05)) == 1
+        main, second = recipe.chains(0.1)
+        assert main.share + second.share == pytest.approx(1)
+        assert second.policies[0].lambda_low == 0.1
+
+    def test_smoothing_shares_the_error(self, traces: Traces) -> None:
+        smooth = replace(GRID, smoothing=(0.0, 0.5))
+        made = family(Method.CHAINS, traces, grid=smooth)
+        plain = family(Method.CHAINS, traces)
+        assert made.weights_LT is not None
+        assert max(made.weights_LT[0]) == 0.45
+        assert len(made.policies) == 2 * len(plain.policies)
+        assert {policy.smoothing for policy in made.policies} == {0.0, 0.5}
+
+    def test_a_grid_gives_chains_its_smoothing_alone(self, traces: Traces) -> None:
+        assert family(Method.CHAINS, traces, grid=GRID) == family(Method.CHAINS, traces)
+
+    @pytest.mark.parametrize("risk", [SELECTIVE, REGRET])
+    @pytest.mark.parametrize("procedure", [ONE, FOUR])
+    @settings(max_examples=60, deadline=None)
+    @given(
+        st.floats(0.05, 20), st.floats(-20, 20), st.floats(1e-4, 0.999), st.sampled_from([0.0, 0.9])
+    )
+    def test_every_scale_and_alpha_gives_chains(
+        self,
+        risk: Risk,
+        procedure: Procedure,
+        slope: float,
+        offset: float,
+        alpha: float,
+        smoothing: float,
+    ) -> None:
+        """Also one on which all thresholds are 0 or 1: λ1 must stay below λ2."""
+        recipe = _Recipe(risk, procedure, 16, Scale(slope, offset), True, (smoothing,))
+        chains = recipe.chains(alpha)
+        assert 0 < sum(chain.share for chain in chains) <= 1 + 1e-9
+        assert all(chain.policies for chain in chains)
+
+
+class TestRescaled:
+    def test_thresholds_are_meant_on_the_learned_scale(self, order: Traces) -> None:
+        shown = distorted(order, 0.5, -1.0)
+        scale = Scale.fit(shown)
+        assert not scale.is_recorded
+        plain = family(Method.CHAINS, shown)
+        made = family(Method.RESCALED_CHAINS, shown, order=shown)
+        assert "scale of confidence learned on other problems" in made.source
+        first, rescaled = plain.policies[0], made.policies[0]
+        assert rescaled.lambda_high == scale.threshold(first.lambda_high)
+        assert rescaled.lambda_answer == scale.threshold(first.lambda_answer)
+        assert rescaled.lambda_low == scale.threshold(first.lambda_low)
+        assert rescaled.patience == first.patience
+
+    def test_auto_rescales_if_there_is_an_order(self, traces: Traces, order: Traces) -> None:
+        shown = distorted(order, 0.5, -1.0)
+        assert family(Method.AUTO, traces, order=shown) == family(
+            Method.RESCALED_CHAINS, traces, order=shown
+        )
+        assert family(Method.AUTO, traces) == family(Method.CHAINS, traces)
+
+    def test_plain_chains_do_not_look_at_an_order(self, traces: Traces, order: Traces) -> None:
+        shown = distorted(order, 0.5, -1.0)
+        assert family(Method.CHAINS, traces, order=shown) == family(Method.CHAINS, traces)
+
+
+class TestLearned:
+    def test_a_path_through_the_grid(self, traces: Traces, order: Traces) -> None:
+        made = family(Method.SPLIT, traces, grid=GRID, order=order)
+        assert set(made.policies) <= set(GRID.policies(SELECTIVE, ONE))
+        assert made.weights_LT is not None
+        assert all(weights_T[0] == 1.0 for weights_T in made.weights_LT)
+        assert "laid out on 200 other problems through fixed thresholds" in made.source
+
+    @pytest.mark.parametrize("method", [Method.SPLIT, Method.RESCALED_CHAINS])
+    def test_nothing_to_learn_from(self, traces: Traces, method: Method) -> None:
+        with pytest.raises(CalibrationError, match=f"{method} learns from other problems: give `o"):
+            family(method, traces)
+
+
+@pytest.mark.parametrize("method", [Method.HOLM, Method.BONFERRONI])
+def test_without_an_order_the_whole_grid(traces: Traces, method: Method) -> None:
+    made = family(method, traces, grid=GRID)
+    assert made.policies == GRID.policies(SELECTIVE, ONE)
+    assert made.correction == Correction(str(method))
+    assert made.weights_LT is made.graph is None
+
+
+def test_the_default_grid_is_that_of_the_recording(traces: Traces) -> None:
+    made = family(Method.HOLM, traces)
+    assert made.policies == Grid.absolute(16, 80).policies(SELECTIVE, ONE)
+    unknown = family(Method.HOLM, replace(traces, fingerprint=None))
+    assert {policy.patience for policy in unknown.policies} == {0, 2000, 4000, 8000}

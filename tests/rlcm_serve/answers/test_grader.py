@@ -1,0 +1,239 @@
+import asyncio
+import itertools
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from rlcm_serve.answers.grader import GRADER, AnswerGrader, close_boxed, last_boxed, own_answer
+
+ENDLESS = r"9^{9^{9^{9}}}"
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[AnswerGrader]:
+    with AnswerGrader() as grader:
+        grader.start()
+        yield grader
+
+
+def test_the_grader_names_the_version_it_runs() -> None:
+    assert f"math-verify {version('math-verify')}" == GRADER
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"So \boxed{7}.", "7"),
+        (r"\boxed{6}, no: \boxed{ 7 }", "7"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed {7}", "7"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{\left\{ x \right.}", r"\left\{ x \right."),
+        (r"\boxed{\boxed{7}}", "7"),
+        (r"} { \boxed{7}", "7"),
+        (r"\boxed{7} and then \boxed{8", "7"),
+        (r"\boxed{7", None),
+        (r"\boxed{}", None),
+        (r"\boxed 7", None),
+        ("It is 7.", None),
+        ("", None),
+    ],
+)
+def test_the_last_balanced_box_is_the_answer(text: str, answer: str | None) -> None:
+    assert last_boxed(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("7}", "7"),
+        (" 7 }.", "7"),
+        (r"\frac{1}{2}}$. So \boxed{8}", r"\frac{1}{2}"),
+        (r"\{1\}}", r"\{1\}"),
+        ("7", None),
+        (r"\frac{1}{2}", None),
+        ("}", None),
+        ("  }", None),
+        ("", None),
+    ],
+)
+def test_a_forced_answer_ends_where_its_box_closes(text: str, answer: str | None) -> None:
+    assert close_boxed(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "other"),
+    [
+        ("2/4", r"\frac12"),
+        (r"\frac12", "0.5"),
+        ("70", "70.0"),
+        ("007", "7"),
+        ("+7", "7"),
+        ("7.", "7"),
+        (r"7\text{ cm}", "7"),
+        ("$7$", "7"),
+        ("1,234", "1234"),
+        (r"50\%", "0.5"),
+        (r"50\%", "50"),
+        ("x=3", "3"),
+        (r"\{1,2\}", r"\{2,1\}"),
+        (r"\sqrt{8}", r"2\sqrt2"),
+        ("x+1", "1+x"),
+        ("x<3", r"(-\infty,3)"),
+        ("2^{100}", "1267650600228229401496703205376"),
+        ("Tuesday", r"\text{tuesday}"),
+        ("Tuesday", "tuesday"),
+        ("A", r"\text{(A)}"),
+    ],
+)
+def test_equal_values_are_equal_whichever_comes_first(
+    grader: AnswerGrader, answer: str, other: str
+) -> None:
+    assert grader.equal(answer, other)
+    assert grader.equal(other, answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "other"),
+    [
+        ("7", "8"),
+        ("7", "-7"),
+        ("7", "70"),
+        ("100000000", "100000001"),
+        ("2^{100}", "1267650600228229401496703205377"),
+        (r"\frac13", "0.3333"),
+        (r"\frac12", r"\frac21"),
+        ("(1,2)", "(2,1)"),
+        ("(0,1)", "[0,1]"),
+        ("x=7", "y=7"),
+        ("A", "B"),
+        ("Tuesday", "Monday"),
+        ("north", "thorn"),
+        ("7 or 8", "8"),
+        ("7", ""),
+        ("7", "?"),
+        (r"\frac{1}{0}", "0"),
+    ],
+)
+def test_near_misses_are_not_equal(grader: AnswerGrader, answer: str, other: str) -> None:
+    assert not grader.equal(answer, other)
+    assert not grader.equal(other, answer)
+
+
+def test_classes_do_not_depend_on_the_order(grader: AnswerGrader) -> None:
+    groups = [["2/4", r"\frac12", "0.5"], ["70", "70.0"], ["8"], [r"x+1", "1+x"]]
+    group_of = {text: at for at, texts in enumerate(groups) for text in texts}
+    answers = [*group_of, "8", "70"]
+    shuffle = random.Random(0).shuffle
+    for _ in range(20):
+        shuffle(answers)
+        classes = grader.classes(answers)
+        for (a, of_a), (b, of_b) in itertools.combinations(zip(answers, classes, strict=True), 2):
+            assert (of_a == of_b) == (group_of[a] == group_of[b])
+
+
+def test_a_chain_of_equal_answers_is_one_class_in_any_order(grader: AnswerGrader) -> None:
+    for answers in itertools.permutations(["50", r"50\%", "0.5"]):
+        assert grader.classes(answers) == [0, 0, 0]
+
+
+def test_classes_are_numbered_by_first_appearance_and_no_answer_is_apart() -> None:
+    assert AnswerGrader().classes([None, "9", "7", None, "09"]) == [-1, 0, 1, -1, 0]
+    assert AnswerGrader().classes([]) == []
+
+
+def test_integers_words_and_identical_texts_need_no_worker() -> None:
+    grader = AnswerGrader()
+    answers = ["7", "7.", "+7", "8", "Friday", "friday.", "Monday"]
+    assert grader.classes(answers) == [0, 0, 0, 1, 2, 2, 3]
+    assert grader._process is None
+
+
+def test_a_comparison_without_end_is_cut_off_and_the_next_one_works() -> None:
+    with AnswerGrader(time_limit=0.5) as grader:
+        assert grader.equal("2/4", "0.5")
+        begin = time.monotonic()
+        assert not grader.equal(ENDLESS, r"\sqrt2")
+        assert time.monotonic() - begin < 3
+        assert grader.equal(ENDLESS, ENDLESS), "the same text is equal, however hard to compute"
+        assert grader.equal("3/4", "0.75")
+
+
+def test_a_hard_comparison_is_tried_once() -> None:
+    with AnswerGrader(time_limit=0.5) as grader:
+        grader.equal(ENDLESS, r"\sqrt2")
+        begin = time.monotonic()
+        assert not grader.equal(r"\sqrt2", ENDLESS)
+        assert time.monotonic() - begin < 0.05
+
+
+def test_a_grouping_has_a_time_limit_too() -> None:
+    grader = AnswerGrader(grouping_limit=-1.0)
+    assert grader.classes(["2/4", "0.5", "7", "14/2", "07"]) == [0, 1, 2, 3, 2]
+
+
+def test_a_closed_grader_starts_again_when_asked() -> None:
+    with AnswerGrader() as grader:
+        assert grader.equal("2/4", "0.5")
+        grader.close()
+        grader.close()
+        assert grader.equal("3/4", "0.75")
+
+
+async def test_the_event_loop_goes_on_during_a_comparison(grader: AnswerGrader) -> None:
+    steps = 0
+
+    async def tick() -> None:
+        nonlocal steps
+        while True:
+            await asyncio.sleep(0.005)
+            steps += 1
+
+    ticking = asyncio.create_task(tick())
+    assert await grader.classes_async([r"\sqrt{12}", r"2\sqrt3", "7"]) == [0, 0, 1]
+    assert await grader.equal_async("Monday", r"\text{Monday}")
+    ticking.cancel()
+    assert steps > 1
+
+
+def test_a_worker_that_cannot_start_is_an_error_and_no_verdict() -> None:
+    class Broken(AnswerGrader):
+        def _spawn(self) -> subprocess.Popen[str]:
+            pipe = subprocess.PIPE
+            command = [sys.executable, "-c", "raise SystemExit(3)"]
+            return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    with Broken() as grader, pytest.raises(RuntimeError, match="3"):
+        grader.equal("2/4", "0.5")
+
+
+def test_files_in_the_working_directory_do_not_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "math_verify.py").write_text("raise SystemExit('the wrong math_verify')")
+    monkeypatch.chdir(tmp_path)
+    with AnswerGrader() as grader:
+        assert grader.equal("2/4", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"<answer>\boxed{8}</answer><confidence>0.9</confidence>", "8"),
+        ("<answer>5</answer> no, <answer> 8 </answer>", "8"),
+        (r"<answer>5</answer> so \boxed{8}", "8"),
+        ("<answer></answer>", None),
+        ("<answer>8", None),
+        ("It is 8.", None),
+    ],
+)
+def test_what_a_model_wrote_by_itself_is_in_its_last_box_or_else_its_last_tag(
+    text: str, answer: str | None
+) -> None:
+    assert own_answer(text) == answer

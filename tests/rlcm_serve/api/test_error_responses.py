@@ -1,0 +1,120 @@
+"""Every error of this service has a type of its own that never changes, and a status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibration.errors import CalibrationError, CertificateError, InfeasibleAlpha, TraceError
+from rlcm_serve import errors
+from rlcm_serve.api.error_responses import response_of
+from rlcm_serve.errors import RlcmError
+from rlcm_serve.settings import Settings
+from tests.rlcm_serve.api.serving import Running
+from tests.rlcm_serve.scripted_engine import ScriptedEngine
+
+ANSWERED: list[tuple[Exception, int, str]] = [
+    (errors.EngineDead("it died"), 503, "engine-dead"),
+    (errors.NotReady("starting"), 503, "not-ready"),
+    (errors.RequestRefused("alpha", "alpha is 2"), 422, "invalid-request"),
+    (errors.Infeasible(0.01, 0.02, (0.05,), "none at 0.01"), 409, "infeasible-alpha"),
+    (errors.OutOfTime(1.0), 504, "out-of-time"),
+    (errors.Overloaded(3, 7), 429, "overloaded"),
+    (errors.TooManyAtOnce(3, 7), 429, "overloaded"),
+    (errors.BodyTooLarge(10), 413, "body-too-large"),
+    (errors.TooManyRollouts(10), 413, "body-too-large"),
+    (errors.AccessDenied("no key"), 401, "unauthenticated"),
+    (errors.AccessDenied("another scope", known=True), 403, "forbidden"),
+    (errors.NotFound("no such job"), 404, "not-found"),
+    (errors.ModelNotFound("a", "b"), 404, "model-not-found"),
+    (errors.NoExhibit("no traces"), 404, "no-exhibit"),
+    (errors.Conflict("it has ended"), 409, "conflict"),
+    (errors.CertificateMismatch("another engine"), 422, "certificate-mismatch"),
+    (CalibrationError("delta is 2"), 422, "invalid-calibration"),
+    (TraceError("row 3"), 422, "invalid-calibration"),
+    (CertificateError("edited"), 422, "invalid-calibration"),
+    (InfeasibleAlpha(0.01, "risk too high", None, 0.02), 422, "invalid-calibration"),
+]
+AT_START = {
+    # They end the start, so that nobody is there to be answered; should one come later, it is a
+    # mistake of ours and tells nothing of itself.
+    errors.ModelRefused,
+    errors.UnsupportedVllm,
+    errors.SettingsRefused,
+}
+NAMED = pytest.mark.parametrize(
+    ("error", "status", "name"), ANSWERED, ids=[type(error).__name__ for error, _, _ in ANSWERED]
+)
+
+
+def kinds(base: type[Exception]) -> set[type[Exception]]:
+    """All subclasses that are defined in our packages."""
+    below = set(base.__subclasses__())
+    ours = {kind for kind in below if kind.__module__.startswith(("rlcm_serve.", "calibration."))}
+    return ours.union(*map(kinds, below))
+
+
+def test_every_error_is_either_answered_or_ends_the_start() -> None:
+    known = {type(error) for error, _, _ in ANSWERED} | AT_START | {errors.DatabaseRefused}
+    assert kinds(RlcmError) | kinds(CalibrationError) == known - {CalibrationError}
+
+
+def test_where_the_database_is_stays_in_the_log() -> None:
+    response = response_of("/certificates", errors.DatabaseRefused("sqlite:////secret is locked"))
+    assert response.status_code == 503
+    problem = json.loads(bytes(response.body))
+    assert problem["type"] == "urn:rlcm:problem:database-unavailable"
+    assert "secret" not in problem["detail"]
+
+
+@NAMED
+def test_an_error_is_a_problem_of_a_stable_type(error: Exception, status: int, name: str) -> None:
+    response = response_of("/solve", error)
+    assert response.status_code == status
+    assert response.media_type == "application/problem+json"
+    problem = json.loads(bytes(response.body))
+    assert problem["type"] == f"urn:rlcm:problem:{name}"
+    assert problem["status"] == status
+    assert problem["detail"] == str(error)
+    assert problem["title"]
+    assert ("retry-after" in response.headers) == (status in (429, 503))
+    assert ("www-authenticate" in response.headers) == (status == 401)
+
+
+@NAMED
+def test_openai_clients_get_the_same_in_their_envelope(
+    error: Exception, status: int, name: str
+) -> None:
+    response = response_of("/v1/chat/completions", error)
+    assert response.status_code == (400 if status == 422 else status)
+    assert response.media_type == "application/json"
+    told = json.loads(bytes(response.body))["error"]
+    assert told.keys() >= {"message", "type", "param", "code"}
+    assert told["message"] == str(error)
+    assert told["code"] == name.replace("-", "_")
+    assert told["rlcm"]["type"] == f"urn:rlcm:problem:{name}"
+    assert told["rlcm"]["status"] == response.status_code
+
+
+@pytest.mark.parametrize("kind", [*sorted(AT_START, key=str), KeyError, ZeroDivisionError])
+def test_any_other_error_tells_nothing_of_itself(kind: type[Exception]) -> None:
+    for path in ("/solve", "/v1/chat/completions"):
+        response = response_of(path, kind("the secret at /home/me"))
+        assert response.status_code == 500
+        assert b"secret" not in bytes(response.body)
+
+
+def test_the_description_has_a_place_for_every_status(tmp_path: Path) -> None:
+    app = Running(ScriptedEngine(), tmp_path, [], Settings(state=tmp_path)).app
+    paths: dict[str, Any] = app.openapi()["paths"]
+    documented = {
+        int(status)
+        for path in paths.values()
+        for operation in path.values()
+        for status in operation["responses"]
+        if status.isdigit()
+    }
+    assert {status for _, status, _ in ANSWERED} | {400, 415, 500} <= documented

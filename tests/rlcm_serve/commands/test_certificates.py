@@ -1,0 +1,539 @@
+"""`rlcm fit`, `verify` and `replay` as their users meet them: files, words, exit statuses."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibration import (
+    Certificate,
+    ExitReason,
+    Fingerprint,
+    PValue,
+    Reading,
+    Rollout,
+    certify,
+    read_traces,
+    write_traces,
+)
+from calibration.certificate.certificate import _digest
+from calibration.certificate.report_data import Exhibit
+from calibration.report.build_data import make_exhibit
+from rlcm_serve.commands.certificates import DIFFERENT, NOTHING_CERTIFIED
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from tests.rlcm_serve.command_line import Rlcm
+from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, INTERVAL
+
+Record = Callable[..., Path]
+RLCM = Path(sys.executable).with_name("rlcm")
+
+
+def rollouts(
+    rng: np.random.Generator,
+    n: int,
+    *,
+    name: str = "p",
+    per_problem: int = 1,
+    right: float | None = None,
+    confidence: float | None = None,
+) -> list[Rollout]:
+    """Answers right with a chance that is their confidence, unless both are given."""
+    tokens = [*range(INTERVAL, BUDGET, INTERVAL), BUDGET]
+    made = []
+    for problem in range(n):
+        for number in range(per_problem):
+            shown = rng.random(len(tokens))
+            correct = rng.random(len(tokens)) < (shown if right is None else right)
+            if confidence is not None:
+                shown = np.full(len(tokens), confidence)
+            readings = tuple(
+                Reading(at, float(c), "7" if ok else "8", int(not ok), 3, bool(ok))
+                for at, c, ok in zip(tokens, shown, correct, strict=True)
+            )
+            made.append(
+                Rollout(
+                    f"{name}{problem:03d}", number, ExitReason.BUDGET, readings[:-1], readings[-1]
+                )
+            )
+    return made
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    """Writes traces of the scripted engine into the folder `rlcm` runs in."""
+
+    def write(
+        file: str,
+        n: int = 140,
+        *,
+        seed: int = 1,
+        fingerprint: Fingerprint | None = fingerprint_of(IDENTITY),  # noqa: B008
+        **how: Any,
+    ) -> Path:
+        path = tmp_path / file
+        write_traces(path, rollouts(np.random.default_rng(seed), n, **how), fingerprint)
+        return path
+
+    return write
+
+
+FIT = "fit t.parquet --alpha 0.2 --alpha 0.4 --out c.json"
+
+
+class TestFit:
+    def test_writes_what_certify_returns(self, rlcm: Rlcm, record: Record) -> None:
+        path = record("t.parquet")
+        status, out, err = rlcm(f"{FIT} --risk regret --delta 0.05 --promise pointwise")
+        assert (status, err) == (0, "")
+        loaded = Certificate.load("c.json")
+        assert loaded == certify(
+            read_traces(path),
+            risk="regret",
+            alphas=(0.2, 0.4),
+            delta=0.05,
+            promise="pointwise",
+            created=loaded.created,
+        )
+        first, second, last = out.splitlines()
+        assert first.startswith("alpha 0.2: certified. On the calibration problems the regret risk")
+        assert second.startswith("alpha 0.4: certified.")
+        assert second.endswith("% of the tokens are saved")
+        assert last == f"certificate {loaded.id} is in c.json"
+
+    def test_defaults(self, rlcm: Rlcm, record: Record) -> None:
+        path = record("t.parquet")
+        status, out, _ = rlcm("fit t.parquet --out some/new/folder/c.json")
+        assert status == 0
+        loaded = Certificate.load("some/new/folder/c.json")
+        assert loaded == certify(read_traces(path), created=loaded.created)
+        assert [level.alpha for level in loaded.levels] == [0.05, 0.1, 0.2]
+        assert "% of the questions are answered, " in out
+
+    def test_every_option(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet", 120, per_problem=4)
+        record("order.parquet", 60, per_problem=2, name="o", seed=2)
+        record("pool.parquet", 50, name="q", seed=3)
+        status, _, err = rlcm(
+            f"{FIT} --n 2 --vote majority --draws 3 --method split --p-value hoeffding-bentkus "
+            "--order order.parquet --pool pool.parquet --smoothing 0 --smoothing 0.5 --slack 0.1"
+        )
+        assert (status, err) == (0, "")
+        loaded = Certificate.load("c.json")
+        procedure = loaded.procedure
+        assert (procedure.samples, procedure.vote, procedure.draws) == (2, "majority", 3)
+        assert loaded.p_value is PValue.HOEFFDING_BENTKUS
+        assert (loaded.n_problems, loaded.n_order_problems) == (120, 60)
+        assert "60 other problems through quantiles of the confidences of 50 other" in loaded.method
+        assert loaded.fingerprint == fingerprint_of(IDENTITY, samples=2, vote="majority")
+
+    def test_one_level_of_several_is_enough(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        status, out, _ = rlcm("fit t.parquet --alpha 0.01 --alpha 0.4 --out c.json")
+        assert status == 0
+        assert out.startswith("alpha 0.01: not certified. n too small: the policy tested first")
+        assert [x.certified for x in Certificate.load("c.json").levels] == [False, True]
+
+    @pytest.mark.parametrize("risk", ["selective", "error"])
+    def test_all_wrong_is_a_result_with_a_status_of_its_own(
+        self, rlcm: Rlcm, record: Record, risk: str
+    ) -> None:
+        record("t.parquet", right=0.0)
+        status, out, err = rlcm(f"{FIT} --risk {risk}")
+        assert (status, err) == (NOTHING_CERTIFIED, "")
+        assert NOTHING_CERTIFIED == 3
+        made = Certificate.load("c.json")
+        assert not any(level.certified for level in made.levels)
+        assert "risk too high" in out
+        assert f"certificate {made.id} is in c.json" in out
+
+    def test_all_correct_certifies(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet", right=1.0)
+        for risk in ("selective", "error", "regret"):
+            status, out, _ = rlcm(f"fit t.parquet --risk {risk} --out c.json")
+            assert status == 0
+            assert f"the {risk} risk is 0.000" in out
+
+    def test_constant_confidence_gives_the_full_budget(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet", right=0.5, confidence=0.6)
+        status, out, _ = rlcm("fit t.parquet --risk regret --alpha 0.1 --out c.json")
+        assert status == 0
+        assert "regret risk is 0.000, 0% of the tokens are saved" in out
+
+    def test_without_a_fingerprint(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet", fingerprint=None)
+        status, out, _ = rlcm(FIT)
+        assert status == 0
+        assert "not servable: the traces carry no fingerprint" in out
+        assert not Certificate.load("c.json").servable
+
+    def test_a_folder_of_traces(self, rlcm: Rlcm, record: Record, tmp_path: Path) -> None:
+        (tmp_path / "t.parquet").mkdir()
+        record("t.parquet/a.parquet", 70)
+        record("t.parquet/b.parquet", 70, seed=2, name="q")
+        assert rlcm(FIT)[0] == 0
+        assert Certificate.load("c.json").n_problems == 140
+
+    def test_a_long_path_stays_on_one_line(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        long = "f" * 90 + "/c.json"
+        _, out, _ = rlcm(f"fit t.parquet --out {long}")
+        assert out.splitlines()[-1].endswith(f" is in {long}")
+
+
+LOSSES = """
+from calibration import Risk
+
+def slow(outcomes):
+    return outcomes.tokens_DT / outcomes.tokens_DT.max() / 2
+
+def too_large(outcomes):
+    return outcomes.tokens_DT
+
+wrong = Risk.custom("wrong", lambda o: ~o.correct_DT, answers_always=True, binary=True)
+five = 5
+"""
+
+
+class TestOwnLoss:
+    @pytest.fixture(autouse=True)
+    def module(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "own_losses.py").write_text(LOSSES)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "own_losses", raising=False)
+
+    def test_from_end_to_end(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("new.parquet", seed=2, name="n")
+        status, out, _ = rlcm(
+            "fit t.parquet --risk time --loss own_losses:slow --alpha 0.7 --out c.json"
+        )
+        assert status == 0
+        assert "the time risk is 0." in out
+        assert Certificate.load("c.json").risk == "time"
+        with_loss = "--loss own_losses:slow"
+        assert rlcm(f"verify c.json t.parquet {with_loss}")[0] == 0
+        status, out, _ = rlcm(f"replay c.json new.parquet {with_loss} --json")
+        assert status == 0
+        assert json.loads(out)["levels"][0]["realised_risk"] < 0.7
+        for command in ("verify c.json t.parquet", "replay c.json new.parquet"):
+            status, out, err = rlcm(command)
+            assert (status, out) == (1, "")
+            assert "bounds a loss of its maker's own, 'time': give that loss" in err
+
+    def test_is_called_by_its_name_if_none_is_given(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        assert rlcm("fit t.parquet --loss own_losses:slow --alpha 0.7 --out c.json")[0] == 0
+        assert Certificate.load("c.json").risk == "slow"
+
+    def test_may_be_a_risk(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        assert rlcm("fit t.parquet --loss own_losses:wrong --alpha 0.9 --out c.json")[0] == 0
+        made = Certificate.load("c.json")
+        assert (made.risk, made.p_value) == ("wrong", PValue.BINOMIAL)
+        assert made.levels[0].policy.answer_on_low
+        assert rlcm("verify c.json t.parquet --loss own_losses:wrong")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (
+                "--loss nowhere:slow",
+                "--loss is 'nowhere:slow' (No module named 'nowhere'): give mod",
+            ),
+            ("--loss own_losses:none", "has no attribute 'none'): give module:function"),
+            ("--loss own_losses", "--loss is 'own_losses'"),
+            ("--loss :slow", "--loss is ':slow' (Empty module name)"),
+            ("--loss .own:slow", "--loss is '.own:slow'"),
+            ("--loss own_losses:five", "--loss is 'own_losses:five', 5: give a function or a Risk"),
+            ("--loss own_losses:too_large", "loss 'too_large' has the value"),
+            (
+                "--loss own_losses:slow --risk regret",
+                "risk 'regret' is built in: give your loss an",
+            ),
+        ],
+    )
+    def test_that_cannot_be_used(
+        self, rlcm: Rlcm, record: Record, options: str, message: str
+    ) -> None:
+        record("t.parquet")
+        check_refused(rlcm(f"{FIT} {options}"), message)
+
+    def test_where_none_is_needed(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        rlcm(FIT)
+        for command in ("verify", "replay"):
+            status, _, err = rlcm(f"{command} c.json t.parquet --loss own_losses:slow")
+            assert status == 1
+            assert "bounds the built-in risk 'selective': leave out --loss" in err
+
+
+def check_refused(done: tuple[int, str, str], message: str) -> None:
+    """One line, a status of 1, and nothing written."""
+    status, out, err = done
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+    assert not Path("c.json").exists()
+    assert not list(Path.cwd().glob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--alpha 1.5", "alpha is 1.5: give a rate between 0 and 1"),
+        ("--alpha 0.2", "none twice"),
+        ("--delta 0", "delta is 0.0: give a rate"),
+        ("--slack -1", "slack is -1.0: give a share"),
+        ("--risk regrets", "risk 'regrets' is unknown: give one of selective, error, regret"),
+        ("--promise none", "promise 'none' is unknown: give one of simultaneous, pointwise"),
+        ("--method best", "method 'best' is unknown: give one of auto, "),
+        ("--p-value t", "p_value 't' is unknown: give one of auto, binomial"),
+        ("--vote loud", "vote is 'loud': give one of confidence, majority"),
+        ("--n 2", "problem 'p000' has 1 rollouts and the procedure takes 2 samples"),
+        ("--draws 2", "draws is 2 with one sample"),
+        ("--smoothing 1", "smoothing is 1.0: give 0 (none) up to, not including, 1"),
+        ("--order t.parquet", "140 problems or groups are in both splits, 'problem p000' among"),
+        ("--order other.parquet", "splits were recorded under different fingerprints"),
+        ("--pool pool.parquet", "the method 'auto' has its own: give --method split, holm, bonf"),
+        ("--pool t.parquet --method split", "140 problems or groups of --pool are calibration pr"),
+        ("--order none.parquet", "none.parquet: no such file"),
+    ],
+)
+def test_what_fit_refuses(rlcm: Rlcm, record: Record, options: str, message: str) -> None:
+    record("t.parquet")
+    record("pool.parquet", 30, name="q")
+    other = replace(fingerprint_of(IDENTITY), model="m1")
+    record("other.parquet", 30, name="o", fingerprint=other)
+    check_refused(rlcm(f"{FIT} {options}"), message)
+
+
+def test_too_few_problems(rlcm: Rlcm, record: Record) -> None:
+    record("t.parquet", 10)
+    check_refused(rlcm("fit t.parquet --out c.json"), "10 problems or groups to test on, and alpha")
+    check_refused(rlcm("fit t.parquet --out c.json"), "at least 16 even if no answer is wrong")
+
+
+def test_an_older_certificate_survives_an_error(rlcm: Rlcm, record: Record) -> None:
+    record("t.parquet")
+    rlcm(FIT)
+    before = Path("c.json").read_bytes()
+    assert rlcm(f"{FIT} --alpha 7")[0] == 1
+    assert Path("c.json").read_bytes() == before
+
+
+class TestVerify:
+    @pytest.fixture
+    def fitted(self, rlcm: Rlcm, record: Record) -> dict[str, Any]:
+        """The certificate's JSON."""
+        record("t.parquet")
+        assert rlcm(f"{FIT} --alpha 0.01")[0] == 0
+        plain: dict[str, Any] = json.loads(Path("c.json").read_text())
+        return plain
+
+    def test_nothing_differs(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
+        status, out, err = rlcm("verify c.json t.parquet")
+        assert (status, err) == (0, "")
+        assert out == f"certificate {fitted['id']}: every figure follows from the traces\n"
+
+    def test_an_edit_by_hand(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
+        fitted["levels"][1]["alpha"] = 0.1
+        Path("c.json").write_text(json.dumps(fitted))
+        for command in ("verify c.json t.parquet", "replay c.json t.parquet"):
+            status, out, err = rlcm(command)
+            assert (status, out) == (1, "")
+            assert "error: c.json: the content does not match its digest" in err
+            assert "restore it, or fit again" in err
+
+    def test_an_edit_with_a_digest_that_fits(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
+        fitted["levels"][2]["risk_upper"] = 0.01
+        content = {name: fitted[name] for name in fitted if name not in ("id", "digest")}
+        digest = _digest(content)
+        Path("c.json").write_text(json.dumps({**content, "id": digest[:12], "digest": digest}))
+        status, out, err = rlcm("verify c.json t.parquet")
+        assert (status, err) == (DIFFERENT, "")
+        (line,) = out.splitlines()
+        assert line.startswith("differs: alpha 0.4: risk_upper is 0.01 in the certificate, 0.")
+
+    def test_other_traces(self, rlcm: Rlcm, record: Record, fitted: dict[str, Any]) -> None:
+        record("other.parquet", seed=2)
+        status, out, _ = rlcm("verify c.json other.parquet")
+        assert status == DIFFERENT == 1
+        assert out.startswith("differs: calibration_digest is ")
+
+    def test_an_unknown_version(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
+        Path("c.json").write_text(json.dumps({**fitted, "version": 99}))
+        status, _, err = rlcm("verify c.json t.parquet")
+        assert status == 1
+        assert "c.json: certificate version 99 is unknown, this release reads 2" in err
+
+    def test_with_the_traces_of_the_order(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("order.parquet", 60, name="o", seed=2)
+        assert rlcm(f"{FIT} --order order.parquet --method split")[0] == 0
+        assert rlcm("verify c.json t.parquet --order order.parquet")[0] == 0
+        assert rlcm("verify c.json t.parquet")[0] == 0
+        assert rlcm("verify c.json t.parquet --order t.parquet")[0] == 1
+
+
+class TestReplay:
+    @pytest.fixture(autouse=True)
+    def fitted(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("new.parquet", 200, seed=2, name="n")
+        assert rlcm(f"{FIT} --alpha 0.01")[0] == 0
+
+    def test_json(self, rlcm: Rlcm) -> None:
+        status, out, err = rlcm("replay c.json new.parquet --json")
+        assert (status, err) == (0, "")
+        printed = json.loads(out)
+        assert list(printed) == ["levels"]
+        for level, alpha in zip(printed["levels"], (0.01, 0.2, 0.4), strict=True):
+            assert level["alpha"] == alpha
+            assert set(level) == {
+                *("alpha", "certified", "reason", "realised_risk", "risk_interval"),
+                *("tokens_share", "answered_share", "right_share", "tokens"),
+                *("full_budget_tokens", "exits", "n_units", "n_draws"),
+            }
+        infeasible, _, certified = printed["levels"]
+        assert infeasible["realised_risk"] is None
+        assert infeasible["reason"].startswith("n too small")
+        low, high = certified["risk_interval"]
+        assert 0 <= low < certified["realised_risk"] < high <= 1
+        assert 0 < certified["tokens_share"] < 1
+        assert 0 < certified["right_share"] < certified["answered_share"] <= 1
+        assert certified["n_units"] == sum(certified["exits"].values()) == 200
+
+    def test_in_words(self, rlcm: Rlcm) -> None:
+        status, out, _ = rlcm("replay c.json new.parquet")
+        assert status == 0
+        first, second, third = out.splitlines()
+        assert first.startswith("alpha 0.01: not certified. n too small")
+        for line, alpha in ((second, 0.2), (third, 0.4)):
+            assert line.startswith(f"alpha {alpha}: realised risk 0.")
+            assert line.endswith(" budget")
+
+    def test_traces_of_another_recording(self, rlcm: Rlcm, record: Record) -> None:
+        other = replace(fingerprint_of(IDENTITY), temperature=0.1)
+        record("hot.parquet", fingerprint=other)
+        record("unknown.parquet", fingerprint=None)
+        for file, message in [
+            ("hot", "temperature: 0.8 here, 0.1 there. Record them with the calibrated model"),
+            ("unknown", "only the certificate carries a fingerprint"),
+        ]:
+            for command in ("replay", "verify"):
+                status, out, err = rlcm(f"{command} c.json {file}.parquet")
+                assert (status, out) == (1, "")
+                assert message in err
+
+    def test_fewer_rollouts_than_samples(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet", 100, per_problem=2)
+        assert rlcm(f"{FIT} --n 2")[0] == 0
+        status, _, err = rlcm("replay c.json new.parquet")
+        assert status == 1
+        assert "problem 'n000' has 1 rollouts and the procedure takes 2 samples" in err
+
+
+class TestPlan:
+    def test_a_forecast(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 60)
+        status, out, _ = rlcm("plan pilot.parquet --risk regret --alpha 0.3 --promise pointwise")
+        assert status == 0
+        assert "regret risk, forecast from 60 problems or groups" in out
+        assert "alpha 0.3: about " in out.splitlines()[-1]
+        assert out.endswith("no test can with fewer than 7\n")
+
+    def test_json(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 60)
+        status, out, _ = rlcm("plan pilot.parquet --risk regret --alpha 0.3 --json")
+        assert status == 0
+        printed = json.loads(out)
+        assert (printed["risk"], printed["n_pilot"], printed["fewest"]) == (
+            "regret",
+            60,
+            {"0.3": 7},
+        )
+        certified = [forecast["certified"] for forecast in printed["forecasts"]]
+        assert certified[-1] == 1
+        assert {forecast["alpha"] for forecast in printed["forecasts"]} == {0.3}
+
+    def test_what_it_refuses(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 20)
+        for options, message in [
+            ("--alpha 2", "alpha is 2.0: give a rate"),
+            ("--delta 1", "delta is 1.0: give a rate"),
+            ("--risk none", "risk 'none' is unknown"),
+            ("--promise none", "promise 'none' is unknown: give one of simultaneous, pointwise"),
+            ("--n 2", "problem 'p000' has 1 rollouts"),
+        ]:
+            status, out, err = rlcm(f"plan pilot.parquet {options}")
+            assert (status, out) == (1, "")
+            assert message in err
+
+
+class TestReport:
+    def test_a_page(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("new.parquet", 80, seed=2, name="n")
+        assert rlcm(FIT)[0] == 0
+        status, out, err = rlcm("report c.json t.parquet --test new.parquet --out page")
+        assert (status, out, err) == (0, "page/report.html\n", "")
+        assert Certificate.load("c.json").id in Path("page/report.html").read_text()
+
+    def test_of_other_traces(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("new.parquet", 80, seed=2, name="n")
+        rlcm(FIT)
+        status, _, err = rlcm("report c.json new.parquet --out page")
+        assert status == 1
+        assert "are not those that certificate" in err
+        assert not Path("page").exists()
+
+
+def test_the_installed_command(record: Record, tmp_path: Path) -> None:
+    """With a loss in the folder it is called from."""
+    record("t.parquet")
+    (tmp_path / "my_losses.py").write_text(LOSSES)
+    loss = ["--risk", "time", "--loss", "my_losses:slow"]
+    fit = [RLCM, "fit", "t.parquet", *loss, "--alpha", "0.7", "--out", "c.json"]
+    run: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 120}
+    lost = subprocess.run(fit, check=False, **run)
+    assert lost.returncode == 1
+    assert "No module named 'my_losses'" in lost.stderr
+    assert "PYTHONPATH=." in lost.stderr
+    done = subprocess.run(fit, check=False, env={**os.environ, "PYTHONPATH": "."}, **run)
+    assert done.returncode == 0, done.stderr
+    assert Certificate.load(tmp_path / "c.json").risk == "time"
+
+
+class TestExhibit:
+    def test_lies_beside_its_certificate_unless_told_otherwise(
+        self, rlcm: Rlcm, record: Record
+    ) -> None:
+        path, test = record("t.parquet"), record("test.parquet", 40, seed=2, name="q")
+        assert rlcm(FIT)[0] == 0
+        status, out, err = rlcm("exhibit c.json t.parquet")
+        assert (status, out.strip(), err) == (0, "exhibits/c.json", "")
+        certificate, traces = Certificate.load("c.json"), read_traces(path)
+        assert Exhibit.load(Path("exhibits/c.json")) == make_exhibit(certificate, traces)
+        status, out, _ = rlcm("exhibit c.json t.parquet --test test.parquet --out e/x.json")
+        assert (status, out.strip()) == (0, "e/x.json")
+        made = Exhibit.load(Path("e/x.json"))
+        assert made == make_exhibit(certificate, traces, read_traces(test))
+        assert made.test is not None
+
+    def test_of_other_traces_is_refused(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        record("other.parquet", seed=3)
+        assert rlcm(FIT)[0] == 0
+        status, out, err = rlcm("exhibit c.json other.parquet")
+        assert (status, out) == (1, "")
+        assert "are not those that certificate" in err
+        assert not Path("exhibits").exists()

@@ -1,0 +1,97 @@
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from rlcm_serve.evaluation.datasets.questions import (
+    BOXED,
+    Asked,
+    boxed_question,
+    choice_question,
+    code_question,
+    gsm8k_question,
+    hidden_choice_question,
+    olympiad_question,
+    plain_question,
+)
+from rlcm_serve.evaluation.grading import grader_named
+
+OPTIONS = ["red", "green", "blue", "grey"]
+
+
+def test_a_plain_question_is_put_as_it_stands() -> None:
+    assert plain_question({"problem": " 1+1? ", "answer": 2}) == Asked(" 1+1? ", "2")
+
+
+def test_mathematics_is_asked_to_be_boxed() -> None:
+    assert boxed_question({"problem": "1+1?", "answer": "2"}) == Asked("1+1?" + BOXED, "2")
+
+
+def test_the_reference_of_gsm8k_follows_its_hashes() -> None:
+    solution = "She has 2 + 2 = <<2+2=4>>4.\n#### 1,004"
+    assert gsm8k_question({"problem": "p", "answer": solution}).answer == "1,004"
+    assert gsm8k_question({"problem": "p", "answer": "18"}).answer == "18"
+
+
+def test_several_answers_of_olympiadbench_become_one() -> None:
+    row = {"problem": "p", "answer": ["$1$", "$2$"], "context": "Let $x$ be."}
+    assert olympiad_question(row) == Asked("Let $x$ be.\n\np" + BOXED, "$1$,$2$")
+    assert olympiad_question({"problem": "p", "answer": "$3$", "context": None}).answer == "$3$"
+
+
+@pytest.mark.parametrize("answer", [2, "2", "C", "c", "blue"])
+def test_the_right_option_is_told_by_number_letter_or_text(answer: Any) -> None:
+    row = {"problem": "Which?", "options": OPTIONS, "answer": answer, "context": "A sky."}
+    asked = choice_question(row)
+    assert asked.problem.startswith("A sky.\n\nWhich?\n\nA) red\nB) green\nC) blue\nD) grey\n")
+    assert json.loads(asked.answer) == {"letter": "C", "options": OPTIONS}
+
+
+@pytest.mark.parametrize("answer", [4, "E", "violet", "", None])
+def test_an_answer_that_is_no_option_is_refused(answer: Any) -> None:
+    with pytest.raises(ValueError, match="none of the 4 options"):
+        choice_question({"problem": "Which?", "options": OPTIONS, "answer": answer})
+
+
+def test_options_are_shuffled_by_the_question_alone() -> None:
+    letters = Counter()
+    grader = grader_named("choice")
+    for number in range(400):
+        row = {"problem": f"Which, {number}?", "right": "red"}
+        row |= {f"wrong_{n}": OPTIONS[n] for n in (1, 2, 3)}
+        asked = hidden_choice_question(row)
+        assert asked == hidden_choice_question(row)
+        plain = json.loads(asked.answer)
+        assert sorted(plain["options"]) == sorted(OPTIONS)
+        assert f"{plain['letter']}) red" in asked.problem
+        assert grader.grade([(plain["letter"], asked.answer), ("red", asked.answer)]) == [True] * 2
+        letters[plain["letter"]] += 1
+    assert all(60 < letters[letter] < 140 for letter in "ABCD")
+
+
+def code_row(**changed: Any) -> dict[str, Any]:
+    row = {"problem": "Add.", "starter_code": "", "metadata": "{}"}
+    return row | {"public_test_cases": "[]", "private_test_cases": "[]"} | changed
+
+
+def test_a_program_is_asked_for_as_livecodebench_does() -> None:
+    asked = code_question(code_row())
+    assert "Read the inputs from stdin" in asked.problem
+    assert json.loads(asked.answer) == {"function": None, "tests": ["[]", "[]"]}
+    starter = "class Solution:\n    def add(self):"
+    asked = code_question(code_row(starter_code=starter, metadata='{"func_name": "add"}'))
+    assert f"```python\n{starter}\n```" in asked.problem
+    assert json.loads(asked.answer)["function"] == "add"
+
+
+def test_a_function_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="func_name"):
+        code_question(code_row(starter_code="class Solution:"))
+
+
+@pytest.mark.parametrize("question", [plain_question, boxed_question, gsm8k_question])
+@pytest.mark.parametrize("row", [{"problem": " ", "answer": "1"}, {"problem": "p", "answer": None}])
+def test_an_empty_field_is_refused(question: Any, row: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="is empty"):
+        question(row)

@@ -1,0 +1,110 @@
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibration import ExitPolicy
+from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.core import Question, Solution
+from rlcm_serve.errors import EngineDead, RequestRefused
+from rlcm_serve.recording.journal import Journal
+from rlcm_serve.solving.batch import Asked, read_questions, solve_all, summary
+from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.solving.solver import Solver
+from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine, certificate
+
+SETTINGS = Question("any", alpha=0.1)
+ASKED = [Asked(f"q{number}", f"What is {number}?", "7.0") for number in range(100)]
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[AnswerGrader]:
+    with AnswerGrader() as grader:
+        yield grader
+
+
+def solver(engine: ScriptedEngine, grader: AnswerGrader) -> Solver:
+    policy = ExitPolicy(lambda_low=0.1, patience=16, lambda_high=0.9)
+    return Solver(engine, Guarantees(IDENTITY, [certificate({0.1: policy})]), grader)
+
+
+def describe(solution: Solution) -> dict[str, Any]:
+    return {"answer": solution.answer, "tokens": solution.tokens}
+
+
+def test_each_question_gets_a_row_in_its_place(grader: AnswerGrader, tmp_path: Path) -> None:
+    engine = ScriptedEngine(Script(), Script(own=r"\boxed{8}"), Script(confidences=(0.0,)))
+    asked = [*ASKED[:3], Asked("q3", "What is 3?")]
+    with Journal(tmp_path / "j", {}) as journal:
+        rows = asyncio.run(solve_all(solver(engine, grader), asked, SETTINGS, journal, describe))
+    assert [row["id"] for row in rows] == ["q0", "q1", "q2", "q3"]
+    assert [row["answer"] for row in rows] == ["7", "8", None, "7"]
+    assert [row.get("correct", "unknown") for row in rows] == [True, False, None, "unknown"]
+    assert summary(rows) == "4 questions, 3 answered, 1 of 2 wrong (50.0%)"
+
+
+class Dying(ScriptedEngine):
+    """Dies when it is asked for the thirtieth sample."""
+
+    async def check_health(self) -> None:
+        self.dead = len(self.policies) >= 30
+        await super().check_health()
+
+
+def test_an_interrupted_file_goes_on_where_it_stopped(grader: AnswerGrader, tmp_path: Path) -> None:
+    file = tmp_path / "j"
+    with Journal(file, {"alpha": 0.1}) as journal:
+        with pytest.raises(EngineDead, match="restart"):
+            asyncio.run(solve_all(solver(Dying(), grader), ASKED, SETTINGS, journal, describe))
+        kept = list(journal.rows())
+    with file.open("a") as cut_off:
+        cut_off.write('{"id": "q99", "answ')  # a kill in the middle of a row
+    engine, seen = ScriptedEngine(), list[tuple[int, int]]()
+    with Journal(file, {"alpha": 0.1}) as journal:
+        rows = asyncio.run(
+            solve_all(
+                solver(engine, grader),
+                ASKED,
+                SETTINGS,
+                journal,
+                describe,
+                lambda done, total: seen.append((done, total)),
+            )
+        )
+        finished = [row["id"] for row in journal.rows()]
+    assert len(engine.policies) == len(ASKED) - len(kept)
+    assert seen == [(done, 100) for done in range(len(kept), 101)]
+    assert [row["id"] for row in rows] == [one.id for one in ASKED]
+    assert len(set(finished)) == len(finished) == 100
+    with pytest.raises(RequestRefused, match="other settings"):
+        Journal(file, {"alpha": 0.2})
+
+
+def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    rows = [{"problem": "What is 1?", "id": 5}, {"problem": "What is\u20282?", "answer": 2}]
+    file.write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n")
+    first, second = read_questions(file)
+    assert first == Asked("5", "What is 1?")
+    assert (second.problem, second.answer, len(second.id)) == ("What is\u20282?", "2", 16)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no problem"),
+        ("[]", "line 1: not a JSON object"),
+        ('{"problem": "What?"}\n{"problem": " "}', "line 2: 'problem' is ' '"),
+        ('{"problem": 7}', "line 1: 'problem' is 7"),
+        ('{"problem": "What?"}\n{"problem": "What?"}', "line 2: .* comes twice"),
+        ("{", "line 1"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text(text)
+    with pytest.raises(RequestRefused, match=said):
+        read_questions(file)

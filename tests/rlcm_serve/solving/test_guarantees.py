@@ -1,0 +1,257 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibration import FULL_BUDGET, Certificate, ExitPolicy
+from calibration.errors import CertificateError
+from calibration.testing.fwer import Promise
+from rlcm_serve.answers.grader import GRADER
+from rlcm_serve.core import (
+    Budget,
+    Expectation,
+    Message,
+    OnInfeasible,
+    Question,
+    RiskName,
+    Role,
+    Sampling,
+    VoteRule,
+)
+from rlcm_serve.errors import CertificateMismatch, Infeasible
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.solving.guarantees import Guarantees, find_certificates
+from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, certificate
+
+SAFE, FAST = ExitPolicy(lambda_high=0.95), ExitPolicy(lambda_high=0.8)
+ONE = certificate({0.05: None, 0.1: SAFE, 0.2: FAST})
+QUESTION = Question("A dial shows 3.", alpha=0.1)
+
+
+def test_the_policy_is_that_of_the_largest_certified_level_not_above_alpha() -> None:
+    guarantees = Guarantees(IDENTITY, [ONE])
+    for alpha, served, policy in [(0.1, 0.1, SAFE), (0.15, 0.1, SAFE), (0.9, 0.2, FAST)]:
+        terms = guarantees.terms_for(replace(QUESTION, alpha=alpha))
+        assert terms.policy == policy
+        assert terms.guarantee is not None
+        assert terms.no_guarantee_reason is None
+        assert terms.guarantee.alpha_requested == alpha
+        assert terms.guarantee.alpha_certified == served
+        assert terms.guarantee.certificate == ONE.id
+
+
+def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
+    guarantee = Guarantees(IDENTITY, [ONE]).terms_for(QUESTION).guarantee
+    assert guarantee is not None
+    for part in (
+        "at most 10% wrong",
+        "90% confidence",
+        "500",
+        "not cover: other problems; changed",
+    ):
+        assert part in guarantee.statement
+    assert "whichever alpha is asked for" in guarantee.statement
+    pointwise = certificate({0.1: SAFE}, promise=Promise.POINTWISE)
+    guarantee = Guarantees(IDENTITY, [pointwise]).terms_for(QUESTION).guarantee
+    assert guarantee is not None
+    assert "without looking" in guarantee.statement
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.07])
+def test_an_alpha_below_every_certified_level_is_infeasible(alpha: float) -> None:
+    with pytest.raises(Infeasible) as caught:
+        Guarantees(IDENTITY, [ONE]).terms_for(replace(QUESTION, alpha=alpha))
+    assert caught.value.alpha == alpha
+    assert caught.value.smallest_certifiable == 0.0432
+    assert caught.value.certified == (0.1, 0.2)
+
+
+def test_pointwise_does_not_fall_through_a_level_that_failed() -> None:
+    pointwise = certificate({0.1: SAFE, 0.2: None}, promise=Promise.POINTWISE)
+    with pytest.raises(Infeasible):
+        Guarantees(IDENTITY, [pointwise]).terms_for(replace(QUESTION, alpha=0.2))
+
+
+def test_without_a_certificate_the_full_budget_is_spent_and_nothing_promised() -> None:
+    terms = Guarantees(IDENTITY).terms_for(QUESTION)
+    assert terms.policy == FULL_BUDGET
+    assert terms.guarantee is None
+    assert "no certificate is loaded" in (terms.no_guarantee_reason or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "both_values"),
+    [
+        (replace(QUESTION, samples=4), ["n is 4", "certified is 1"]),
+        (replace(QUESTION, max_tokens=50), ["max_tokens is 50", f"certified is {BUDGET}"]),
+        (replace(QUESTION, temperature=0.5), ["temperature is 0.5", "certified is 0.8"]),
+        (replace(QUESTION, top_p=0.9), ["top_p is 0.9", "certified is 1"]),
+        (replace(QUESTION, seed=7), ["seed is 7", "free draws"]),
+        (replace(QUESTION, context=(Message(Role.SYSTEM, "Be brief."),)), ["system prompt"]),
+        (
+            replace(
+                QUESTION, context=(Message(Role.USER, "Hi."), Message(Role.ASSISTANT, "Hello."))
+            ),
+            ["several turns"],
+        ),
+    ],
+)
+def test_a_departure_keeps_the_policy_and_loses_the_guarantee(
+    changed: Question, both_values: list[str]
+) -> None:
+    terms = Guarantees(IDENTITY, [ONE]).terms_for(changed)
+    assert terms.policy == SAFE
+    assert terms.guarantee is None
+    for part in both_values:
+        assert part in (terms.no_guarantee_reason or "")
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        replace(QUESTION, max_tokens=BUDGET),
+        replace(QUESTION, vote=VoteRule.MAJORITY),
+        replace(QUESTION, temperature=0.8, top_p=1.0),
+        replace(QUESTION, timeout=1.0, stop_when_decided=False),
+    ],
+)
+def test_what_changes_nothing_keeps_the_guarantee(same: Question) -> None:
+    assert Guarantees(IDENTITY, [ONE]).terms_for(same).guarantee is not None
+
+
+def test_max_tokens_is_the_thinking_budget() -> None:
+    guarantees = Guarantees(IDENTITY, [ONE])
+    assert guarantees.terms_for(QUESTION).budget == IDENTITY.budget
+    assert guarantees.terms_for(replace(QUESTION, max_tokens=50)).budget == Budget(50, 8)
+
+
+def test_the_certificate_for_the_number_of_samples_is_used() -> None:
+    eight = certificate({0.1: FAST}, fingerprint=fingerprint_of(IDENTITY, samples=8))
+    guarantees = Guarantees(IDENTITY, [eight, ONE])
+    terms = guarantees.terms_for(replace(QUESTION, samples=8))
+    assert terms.policy == FAST
+    assert terms.guarantee is not None
+    assert terms.guarantee.certificate == eight.id
+    assert guarantees.terms_for(replace(QUESTION, samples=3)).policy == SAFE
+
+
+@pytest.mark.parametrize(
+    ("engine", "difference"),
+    [
+        (replace(IDENTITY, model="m1"), "model: 'm0' here, 'm1' there"),
+        (replace(IDENTITY, sampling=Sampling(0.7, 1.0)), "temperature: 0.8 here, 0.7 there"),
+        (replace(IDENTITY, budget=Budget(BUDGET, 9)), "answer_max_tokens: 8 here, 9 there"),
+    ],
+)
+def test_a_certificate_for_another_engine_is_refused(engine: object, difference: str) -> None:
+    with pytest.raises(CertificateMismatch, match=difference):
+        Guarantees(engine, [ONE])  # type: ignore[arg-type]
+
+
+def test_two_certificates_for_one_procedure_are_refused() -> None:
+    with pytest.raises(CertificateMismatch, match="same procedure"):
+        Guarantees(IDENTITY, [ONE, certificate({0.1: FAST})])
+    by_number = certificate({0.1: FAST}, fingerprint=fingerprint_of(IDENTITY, vote="majority"))
+    with pytest.raises(CertificateMismatch, match="same procedure"):
+        Guarantees(IDENTITY, [ONE, by_number])
+
+
+def test_each_procedure_is_served_by_its_own_certificate() -> None:
+    def fitted(risk: str = "selective", **changes: Any) -> Certificate:
+        policy = replace(FAST, patience=sum(map(ord, repr((risk, changes)))))  # tells them apart
+        return certificate(
+            {0.1: policy}, fingerprint=fingerprint_of(IDENTITY, **changes), risk=risk
+        )
+
+    certified = {
+        QUESTION: fitted(),
+        replace(QUESTION, risk=RiskName.REGRET): fitted("regret"),
+        replace(QUESTION, max_tokens=48): fitted(max_tokens=48),
+        replace(QUESTION, samples=4): fitted(samples=4),
+        replace(QUESTION, samples=4, vote=VoteRule.MAJORITY): fitted(samples=4, vote="majority"),
+        replace(QUESTION, samples=4, max_tokens=48): fitted(samples=4, max_tokens=48),
+    }
+    guarantees = Guarantees(IDENTITY, list(certified.values()))
+    for question, its_own in certified.items():
+        terms = guarantees.terms_for(question)
+        assert terms.guarantee is not None
+        assert terms.guarantee.certificate == its_own.id
+        assert terms.policy == its_own.levels[0].policy  # type: ignore[union-attr]
+        assert terms.expectation == Expectation(200.0, 400.0)
+
+
+@pytest.mark.parametrize(
+    ("risk", "said"),
+    [
+        ("selective", "Among the questions it answers under this policy, the service answers at"),
+        ("error", "Of all questions, the service answers at most 10% wrong"),
+        ("regret", "at most 10% lose by the early stop a right answer"),
+    ],
+)
+def test_each_risk_is_said_in_its_own_words(risk: str, said: str) -> None:
+    guarantees = Guarantees(IDENTITY, [certificate({0.1: FAST}, risk=risk)])
+    guarantee = guarantees.terms_for(replace(QUESTION, risk=RiskName(risk))).guarantee
+    assert guarantee is not None
+    assert guarantee.risk == risk
+    assert said in guarantee.statement
+
+
+def test_a_risk_without_a_certificate_is_answered_at_full_budget() -> None:
+    terms = Guarantees(IDENTITY, [ONE]).terms_for(replace(QUESTION, risk=RiskName.ERROR))
+    assert terms.policy == FULL_BUDGET
+    assert terms.guarantee is None
+    assert terms.expectation is None
+    for part in ("'error'", "full budget", "selective"):
+        assert part in (terms.no_guarantee_reason or "")
+
+
+@pytest.mark.parametrize(
+    ("then", "policy", "said"),
+    [
+        (OnInfeasible.FULL_BUDGET, FULL_BUDGET, "answered at the full budget"),
+        (OnInfeasible.ABSTAIN, None, "not answered"),
+    ],
+)
+def test_what_is_done_at_an_infeasible_alpha_is_the_callers_choice(
+    then: OnInfeasible, policy: ExitPolicy | None, said: str
+) -> None:
+    asked = replace(QUESTION, alpha=0.01, on_infeasible=then)
+    terms = Guarantees(IDENTITY, [ONE]).terms_for(asked)
+    assert terms.policy == policy
+    assert terms.guarantee is None
+    assert said in (terms.no_guarantee_reason or "")
+    assert "0.0432" in (terms.no_guarantee_reason or "")
+
+
+def test_a_risk_of_ones_own_is_refused() -> None:
+    with pytest.raises(CertificateMismatch, match="'tokens and errors'"):
+        Guarantees(IDENTITY, [certificate({0.1: FAST}, risk="tokens and errors")])
+
+
+def test_a_certificate_of_traces_without_a_fingerprint_is_refused() -> None:
+    with pytest.raises(CertificateMismatch, match="not servable: its traces carry no fingerprint"):
+        Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=None)])
+
+
+def test_the_fingerprint_names_the_grader() -> None:
+    assert fingerprint_of(IDENTITY).grader == GRADER
+
+
+def test_certificates_are_found_in_the_models_folder(tmp_path: Path) -> None:
+    assert find_certificates(tmp_path) == ()
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    (folder / "README.md").write_text("none")
+    ONE.save(folder / "one.json")
+    files = find_certificates(tmp_path)
+    assert files == (folder / "one.json",)
+    assert Guarantees.load(IDENTITY, files).certificates == (ONE,)
+
+
+def test_an_edited_certificate_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "one.json"
+    ONE.save(file)
+    file.write_text(file.read_text().replace('"delta": 0.1', '"delta": 0.01'))
+    with pytest.raises(CertificateError, match=r"one\.json"):
+        Guarantees.load(IDENTITY, [file])

@@ -1,0 +1,100 @@
+"""Exhibits in the database and in files beside certificates."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from calibration import Certificate, ExitPolicy
+from calibration.certificate.report_data import (
+    Captions,
+    Exhibit,
+    ExhibitedLevel,
+    ProblemSet,
+    Readings,
+    Reliabilities,
+    Words,
+    beside,
+)
+from rlcm_serve.errors import NoExhibit, NotFound
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+
+MADE = certificate({0.1: ExitPolicy(lambda_high=0.9)})
+
+
+def exhibit_of(made: Certificate, n_problems: int = 500) -> Exhibit:
+    readings = Readings(100, 0.8, 0.05, 0.1, None, ())
+    words = Words("Title", "Text.", "Content.")
+    return Exhibit(
+        certificate=made.digest,
+        calibration=ProblemSet(n_problems, n_problems, 0.8),
+        test=None,
+        levels=tuple(ExhibitedLevel(level.alpha, None, None) for level in made.levels),
+        maps=(),
+        reliability=Reliabilities(False, readings, readings),
+        captions=Captions(words, words, words, words),
+    )
+
+
+@pytest.fixture
+def store(database: Database, tmp_path: Path) -> CertificateStore:
+    """One that was started with a file of `MADE`."""
+    MADE.save(tmp_path / "one.json")
+    store = CertificateStore(database)
+    store.load(IDENTITY, [tmp_path / "one.json"])
+    return store
+
+
+def test_what_is_kept_outlives_the_store(store: CertificateStore, database: Database) -> None:
+    with pytest.raises(NoExhibit, match="nothing here was fitted on or recomputed"):
+        store.exhibit(MADE.id)
+    store.add(MADE, "upload", exhibit_of(MADE))
+    assert store.exhibit(MADE.id) == exhibit_of(MADE)
+    again = CertificateStore(database)
+    with pytest.raises(NotFound, match="there is no certificate"):
+        again.exhibit(MADE.id)
+    again.add(MADE, "upload")
+    with database.session() as session:
+        assert session.scalar(text("SELECT count(*) FROM rlcm_exhibits")) == 1
+
+
+def test_one_that_comes_later_takes_the_place(store: CertificateStore) -> None:
+    other = replace(MADE, created="2026-01-12")
+    store.add(other, "job a", exhibit_of(other))
+    assert store.exhibit(other.id).calibration.n_problems == 500
+    store.add(other, "upload", exhibit_of(other, 600))
+    assert store.exhibit(other.id).calibration.n_problems == 600
+    store.add(other, "upload")
+    assert store.exhibit(other.id).calibration.n_problems == 600
+
+
+def test_a_file_goes_before_the_database(store: CertificateStore, tmp_path: Path) -> None:
+    store.add(MADE, "upload", exhibit_of(MADE))
+    exhibit_of(MADE, 700).save(beside(tmp_path / "one.json"))
+    assert store.exhibit(MADE.id).calibration.n_problems == 700
+
+
+def test_an_exhibit_of_another_certificate_is_none(store: CertificateStore) -> None:
+    other = replace(MADE, created="2026-01-12")
+    store.add(MADE, "upload", exhibit_of(other))
+    with pytest.raises(NoExhibit, match="of another certificate"):
+        store.exhibit(MADE.id)
+
+
+def test_a_database_of_before_is_opened_as_it_is(
+    store: CertificateStore, database: Database
+) -> None:
+    store.activate(MADE.id, IDENTITY)
+    with database.session() as session:
+        session.execute(text("DROP TABLE rlcm_exhibits"))
+    opened = Database(database.url.render_as_string(hide_password=False))
+    try:
+        newer = CertificateStore(opened)
+        assert newer.get(MADE.id) == MADE
+        newer.add(MADE, "upload", exhibit_of(MADE))
+        assert newer.exhibit(MADE.id) == exhibit_of(MADE)
+    finally:
+        opened.close()

@@ -1,0 +1,95 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calibration.metrics.bootstrap import estimate_difference, estimate_metrics
+from calibration.metrics.estimates import Estimate
+from studies.paper.report.results_index import fewest_rollouts, scored_alike
+from studies.paper.report.seeds import COMPARED, mean_difference
+from studies.paper.result import Result, Rollouts
+
+
+def of(results: Sequence[Result], name: str) -> Result:
+    return next(result for result in results if result.name == name)
+
+
+def test_of_one_seed_it_is_the_paired_difference(every_result: Sequence[Result]) -> None:
+    one, other = of(every_result, "grpo-0"), of(every_result, "rlcm-0.1-0")
+    expected = estimate_difference(one.rollouts.scored(), other.rollouts.scored(), COMPARED)
+    found = mean_difference([(one, other)])
+    for name in COMPARED:
+        for field in ("value", "low", "high"):
+            assert getattr(found[name], field) == pytest.approx(getattr(expected[name], field))
+
+
+def test_of_several_seeds_it_is_the_mean_of_their_differences(
+    every_result: Sequence[Result],
+) -> None:
+    pairs = [(of(every_result, f"grpo-{s}"), of(every_result, f"rlcm-0.1-{s}")) for s in range(3)]
+    each = [mean_difference([pair]) for pair in pairs]
+    together = mean_difference(pairs)
+    for name in COMPARED:
+        values = [found[name].value for found in each]
+        assert together[name].value == pytest.approx(np.mean([v for v in values if v is not None]))
+        widths = [_width(found, name) for found in each]
+        assert 0 < _width(together, name) < max(widths)
+
+
+def test_the_same_seed_three_times_is_as_sure_as_once(every_result: Sequence[Result]) -> None:
+    """Resamples draw the same problems for all seeds: what they have in common does not cancel."""
+    pair = of(every_result, "grpo-0"), of(every_result, "rlcm-0.1-0")
+    once, thrice = mean_difference([pair]), mean_difference([pair] * 3)
+    for name in COMPARED:
+        assert thrice[name].low == pytest.approx(once[name].low)
+        assert thrice[name].high == pytest.approx(once[name].high)
+
+
+def test_an_undefined_metric_stays_undefined(every_result: Sequence[Result]) -> None:
+    """AUROC, where all rollouts are right."""
+    one = of(every_result, "grpo-0")
+    right = tuple(tuple(1 for _ in own) for own in one.rollouts.right)
+    classes = tuple(tuple(0 for _ in own) for own in one.rollouts.right)
+    perfect = replace(one, rollouts=replace(one.rollouts, right=right, answer_class=classes))
+    found = mean_difference([(one, perfect), (one, one)])
+    assert found["auroc"].value is None
+    assert found["accuracy"].value is not None
+
+
+def test_runs_compare_on_as_many_rollouts(every_result: Sequence[Result]) -> None:
+    many, few = of(every_result, "rlcm-0.1-0"), of(every_result, "final-brier-0.1-0")
+    assert fewest_rollouts([many, few]) == 4
+    thinned = scored_alike(many, 4)
+    assert thinned.rollouts_P.tolist() == [4] * few.rollouts.scored().n_problems
+    first = [own[:4] for own in many.rollouts.confidence]
+    assert thinned.confidence_R.reshape(-1, 4).tolist() == [list(own) for own in first]
+    names = ["ece", "accuracy"]
+    ours, theirs = (
+        estimate_metrics(s, names, resamples=1) for s in (few.rollouts.scored(), thinned)
+    )
+    found = mean_difference([(many, few)], names)
+    for name in names:
+        one, other = ours[name].value, theirs[name].value
+        assert one is not None
+        assert other is not None
+        assert found[name].value == pytest.approx(one - other)
+
+
+def test_thinning_keeps_to_the_problems_of_a_part(every_result: Sequence[Result]) -> None:
+    kept = Rollouts(
+        problems=("a", "b", "c"),
+        parts=("dial, level 1", "tale, level 1", "dial, level 2"),
+        confidence=((0.1, 0.2), (0.3, 0.4), (0.5, 0.6)),
+        right=((0, 1), (1, 0), (1, 1)),
+        answer_class=((0, 1), (0, 1), (0, 0)),
+    )
+    result = replace(every_result[0], rollouts=kept)
+    assert scored_alike(result, 1, "dial,").confidence_R.tolist() == [0.1, 0.5]
+
+
+def _width(found: dict[str, Estimate], name: str) -> float:
+    estimate = found[name]
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.high - estimate.low

@@ -1,0 +1,79 @@
+"""From token ids to what rewards read, with the embedded model's tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
+from rlcm_serve.evaluation.grading import grader_named
+from training.rl.rewards.methods import METHODS
+from training.rl.trainer.forced_answers import Thinking
+from training.rl.trainer.grading import Judge
+from training.rl.trainer.recipe import Recipe
+from training.rl.trainer.step_clock import StepClock
+
+END = "<|im_end|>"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
+
+
+@pytest.fixture(scope="module")
+def judge(tokenizer: PreTrainedTokenizerBase) -> Iterator[Judge]:
+    thinking = Thinking.of(ModelFiles.read(EMBEDDED_MODEL), tokenizer)
+    with grader_named("math") as grader:
+        recipe = Recipe(METHODS["rlcm"], 0.1, thinking, grader, interval=4, samples=2)
+        yield Judge(recipe, tokenizer, StepClock())
+
+
+def ids(judge: Judge, text: str) -> list[int]:
+    return list(judge.tokenizer.encode(text, add_special_tokens=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (f"So it is 7.</think>\nThe answer is \\boxed{{7}}.{END}", True),
+        (f"So it is 7.</think>\nThe answer is \\boxed{{\\frac{{14}}{{2}}}}.{END}", True),
+        (f"So it is 7.</think>\nThe answer is \\boxed{{8}}.{END}", False),
+        (f"So it is 7.</think>\nThe answer is 7.{END}", False),
+        ("So it is \\boxed{7}. But", False),  # still thinking
+        ("So it is 7.</think>\nThe answer is \\boxed{7", False),  # cut off
+    ],
+)
+def test_the_answer_after_the_thinking_counts(judge: Judge, text: str, right: bool) -> None:
+    (found,) = judge([ids(judge, text)], ["7"], [()], [[]])
+    assert found.is_right is right
+    assert found.final_confidence is None
+
+
+def test_rlcrs_format_and_confidence_are_read(judge: Judge) -> None:
+    said = "<answer>\\boxed{7}</answer><confidence>0.8</confidence>"
+    whole, bare = f"Hm.</think>\n{said}{END}", f"Hm.</think>\nI say {said}{END}"
+    kept, broken = judge([ids(judge, whole), ids(judge, bare)], ["7", "7"], [(), ()], [[], []])
+    assert (kept.is_right, kept.is_formatted, kept.stated) == (True, True, 0.8)
+    assert (broken.is_right, broken.is_formatted, broken.stated) == (True, False, 0.8)
+
+
+def test_the_longer_form_has_an_analysis(judge: Judge) -> None:
+    said = "<answer>\\boxed{7}</answer>\n<analysis>Easy.</analysis>\n<confidence>1</confidence>"
+    (found,) = judge([ids(judge, f"Hm.</think>\n{said}{END}")], ["7"], [()], [[]])
+    assert found.is_formatted
+
+
+def test_forced_answers_are_counted_by_rollout_and_budget(judge: Judge) -> None:
+    texts = ["7}.", "8}.", "7}.", "7}.", "3", "5}."]  # the fifth is never closed
+    forced = [ids(judge, text + END) for text in texts]
+    assert judge.targets(forced, ["7", "1", "5"], [2, 0, 1]) == [(0.5, 1.0), (), (0.5,)]
+
+
+def test_readings_are_those_at_the_budgets_and_then_the_ends(judge: Judge) -> None:
+    text = f"Hm.</think>\nThe answer is \\boxed{{7}}.{END}"
+    (found,) = judge([ids(judge, text)], ["7"], [(1.0, 0.5)], [[0.1, 0.2, 0.3]])
+    assert found.confidence_B == (0.1, 0.2)
+    assert found.final_confidence == 0.3

@@ -1,0 +1,217 @@
+"""The trainer on the embedded model: what it reads, rewards, and leaves alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from tests.training.rl.small import SMALL, small_run, small_trainer
+from training.errors import TrainingRefused
+from training.rl.rewards.methods import METHODS
+from training.rl.run import finish
+from training.rl.settings import BudgetSettings
+from training.rl.trainer.batch import Batch
+from training.rl.trainer.joint_probe import ProbeSettings
+from training.rl.trainer.trainer import RLCMTrainer
+
+pytestmark = pytest.mark.slow
+
+
+class Watched:
+    """Keeps every batch of a trainer."""
+
+    def __init__(self, trainer: RLCMTrainer) -> None:
+        self.batches: list[Batch] = []
+        under_way = trainer._under_way
+
+        def keep() -> Batch:
+            batch = under_way()
+            if not any(batch is known for known in self.batches):
+                self.batches.append(batch)
+            return batch
+
+        trainer._under_way = keep  # type: ignore[method-assign]  # to look on
+
+
+def weights(trainer: RLCMTrainer) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in trainer.model.parameters()]
+
+
+def first_log(trainer: RLCMTrainer) -> dict[str, Any]:
+    log: dict[str, Any] = trainer.state.log_history[0]
+    return log
+
+
+def test_states_at_the_cuts_are_those_of_a_fresh_forward_of_each_prefix(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path)
+    fresh = [parameter.clone() for parameter in trainer.model.parameters()]
+    watched = Watched(trainer)
+    trainer.train()
+    (batch,) = watched.batches
+    with torch.no_grad():  # the states are of the weights before the step
+        for parameter, before in zip(trainer.model.parameters(), fresh, strict=True):
+            parameter.copy_(before)
+    trainer.model.eval()
+    compared = 0
+    for rollout, states_BH in enumerate(batch.states_in_order()):
+        for budget, state_H in zip(batch.cuts(rollout), states_BH, strict=True):
+            prefix = [*batch.prompts[rollout], *batch.completions[rollout][:budget]]
+            with torch.no_grad():
+                expected = trainer.model.base_model(torch.tensor([prefix])).last_hidden_state[0, -1]
+            torch.testing.assert_close(state_H, expected, atol=1e-5, rtol=0)
+            compared += 1
+    assert compared > 3 * len(batch.completions)
+
+
+def test_budgets_come_before_the_thinking_closes(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path)
+    watched = Watched(trainer)
+    trainer.train()
+    (batch,) = watched.batches
+    close = trainer.recipe.thinking.think_end
+    assert any(close in completion for completion in batch.completions)
+    for completion, own, judged in zip(batch.completions, batch.budgets, batch.judged, strict=True):
+        end = completion.index(close) if close in completion else len(completion)
+        assert own == tuple(range(16, end + 1, 16))
+        assert len(own) == len(judged.target_B) == len(judged.confidence_B)
+    assert len(batch.forced) == 2 * sum(map(len, batch.budgets))
+    shares = [share for judged in batch.judged for share in judged.target_B]
+    assert set(shares) == {0, 0.5, 1}
+
+
+def test_the_probe_leaves_the_policys_step_bitwise_as_it_is(tmp_path: Path) -> None:
+    """It reads and learns (here much), and the policy's weights after the step are the same."""
+    found = []
+    for learning_rate in (0.0, 0.05):
+        settings = ProbeSettings(learning_rate=learning_rate, weight_decay=0, updates=3)
+        trainer = small_trainer(tmp_path, probe=settings)
+        before = weights(trainer)
+        trainer.train()
+        after = weights(trainer)
+        assert any(not torch.equal(*pair) for pair in zip(before, after, strict=True))
+        assert trainer.probe is not None
+        found.append((after, trainer.probe.inner.weight.clone()))
+    (plain, idle), (probed, trained) = found
+    assert all(torch.equal(*pair) for pair in zip(plain, probed, strict=True))
+    assert not torch.equal(idle, trained)
+
+
+def test_rewards_and_advantages_are_those_of_the_equations(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path)
+    watched = Watched(trainer)
+    trainer.train()
+    (batch,) = watched.batches
+    rewards = torch.tensor([METHODS["rlcm"].reward(own, 0.1) for own in batch.judged])
+    groups = rewards.view(2, 4)
+    expected = (groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)
+    torch.testing.assert_close(
+        torch.tensor(list(trainer._logs["advantages"])), expected.flatten(), atol=1e-4, rtol=1e-4
+    )
+    assert first_log(trainer)["reward"] == pytest.approx(rewards.mean().item(), abs=1e-5)
+    right = [own.is_right for own in batch.judged]
+    assert first_log(trainer)["accuracy"] == pytest.approx(sum(right) / len(right))
+
+
+@pytest.mark.parametrize("changes", [{"method": "grpo"}, {"method": "rlcm", "strength": 0.0}])
+def test_what_is_not_used_is_not_forced(tmp_path: Path, changes: dict[str, Any]) -> None:
+    trainer = small_trainer(tmp_path, **changes)
+    watched = Watched(trainer)
+    trainer.train()
+    assert trainer.probe is None
+    assert watched.batches[0].forced == []
+    log = first_log(trainer)
+    assert "time/forced answers" not in log
+    assert log["time/overhead"] == 1
+
+
+def test_lambda_0_is_grpo_bitwise(tmp_path: Path) -> None:
+    found = []
+    for changes in ({"method": "grpo"}, {"method": "rlcm", "strength": 0.0}):
+        trainer = small_trainer(tmp_path, **changes)
+        trainer.train()
+        assert first_log(trainer)["grad_norm"] > 0
+        found.append(weights(trainer))
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
+def test_padding_on_the_left_moves_no_log_probability(tmp_path: Path) -> None:
+    """Beyond rounding: positions count from the prompt's first token."""
+    trainer = small_trainer(tmp_path)
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(10, 400, (2, 300), generator=draw)
+    mask = torch.ones_like(ids)
+    with torch.no_grad():
+        plain = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, 250)[0]
+        padded_ids, padded_mask = (torch.nn.functional.pad(each, (200, 0)) for each in (ids, mask))
+        padded_mask[0, :200] = 1  # the other row is longer, so the columns cannot be dropped
+        padded = trainer._get_per_token_logps_and_entropies(
+            trainer.model, padded_ids, padded_mask, 250
+        )[0]
+    torch.testing.assert_close(padded[1], plain[1], atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", [*METHODS])
+def test_every_method_takes_a_step_and_logs_its_curves(tmp_path: Path, name: str) -> None:
+    trainer = small_trainer(tmp_path, method=name)
+    before = weights(trainer)
+    trainer.train()
+    log = first_log(trainer)
+    for term in METHODS[name].terms:
+        assert f"rewards/{term.name}/mean" in log
+    assert any(not torch.equal(*pair) for pair in zip(before, weights(trainer), strict=True))
+    assert ("probe/bce" in log) == METHODS[name].reads_probe
+    assert ("confidence/sequence" in log) == (name == "c2gspg")
+    assert ("confidence/stated" in log) == (name == "rlcr")
+
+
+def test_the_embedded_model_states_its_confidence_when_asked(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, method="rlcr")
+    watched = Watched(trainer)
+    trainer.train()
+    stated = [own for own in watched.batches[0].judged if own.stated is not None]
+    assert stated
+    assert any(own.is_formatted for own in stated)
+
+
+def test_an_interval_longer_than_every_trace_is_refused_before_a_step(tmp_path: Path) -> None:
+    trainer = small_trainer(
+        tmp_path,
+        rollouts=replace(SMALL.rollouts, max_tokens=1200),
+        budgets=BudgetSettings(interval=1200, samples=2),
+    )
+    before = weights(trainer)
+    with pytest.raises(TrainingRefused, match="interval is 1200 tokens and the longest"):
+        trainer.train()
+    assert all(torch.equal(*pair) for pair in zip(before, weights(trainer), strict=True))
+
+
+def test_the_result_is_a_folder_that_the_service_takes(tmp_path: Path) -> None:
+    prepared = small_run(tmp_path)
+    trainer = small_trainer(tmp_path)
+    trainer.train()
+    finish(trainer, prepared, tmp_path)
+    files = ModelFiles.read(tmp_path)
+    assert files.probe is not None
+    assert files.probe.checkpoint_interval == 16
+    assert files.tokenizer_digest() == prepared.files.tokenizer_digest()
+    assert files.generation == prepared.files.generation
+    assert files.config["dtype"] == "float32"
+    assert files.config["use_cache"] is True
+    hidden = torch.randn(5, files.probe.hidden_size)
+    assert trainer.probe is not None
+    torch.testing.assert_close(
+        Probe.load(tmp_path / PROBE_FOLDER).confidence(hidden), trainer.probe.confidence(hidden)
+    )
+    facts = json.loads((tmp_path / "training.json").read_text())
+    assert facts["data"]["digest"] == prepared.problems.digest
+    assert facts["settings"]["method"] == "rlcm"
+    assert len(facts["curves"]) == 1
+    assert "| rollouts that are right |" in (tmp_path / "README.md").read_text()

@@ -1,0 +1,1 @@
+"""What a rollout earns, and the methods that combine rewards and losses."""

@@ -1,0 +1,1 @@
+"""TRL's trainer, extended: rollouts, forced answers, the joint probe."""

@@ -1,0 +1,99 @@
+"""The rollouts of a step, from their generation to the probe's update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from training.rl.rewards.rewards import Judged
+from training.rl.trainer.forced_answers import budgets
+from training.rl.trainer.recipe import Recipe
+
+Ids = list[int]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rollouts (R) of one rank, and what becomes known of them.
+
+    Attributes:
+        prompts, completions: token ids.
+        lengths: tokens of reasoning in each completion.
+        budgets: B(y) of each rollout; none where no probe is trained.
+        forced: continuations at the budgets, K a budget, of one rollout after the other.
+        states: by rollout, of shape (budgets + 1, hidden): at its budgets, then at its end.
+        judged: the rollouts as rewards see them.
+    """
+
+    prompts: list[Ids]
+    completions: list[Ids]
+    lengths: list[int]
+    budgets: list[tuple[int, ...]]
+    forced: list[Ids] = field(default_factory=list)
+    states: dict[int, Tensor] = field(default_factory=dict)
+    judged: list[Judged] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, prompts: list[Ids], completions: list[Ids], recipe: Recipe) -> Self:
+        """New rollouts, with their budgets if the recipe has any."""
+        lengths = [recipe.thinking.length(own) for own in completions]
+        cuts = [budgets(own, recipe.interval) if recipe.trains_probe else () for own in lengths]
+        return cls(prompts, completions, lengths, cuts)
+
+    @property
+    def budgets_R(self) -> list[int]:
+        """How many budgets each rollout has."""
+        return [len(own) for own in self.budgets]
+
+    def prefixes(self) -> list[Ids]:
+        """What comes before each cut, of one rollout after the other."""
+        return [
+            [*prompt, *completion[:budget]]
+            for prompt, completion, own in zip(
+                self.prompts, self.completions, self.budgets, strict=True
+            )
+            for budget in own
+        ]
+
+    def cuts(self, rollout: int) -> tuple[int, ...]:
+        """Where the rollout's states are read."""
+        return (*self.budgets[rollout], self.lengths[rollout])
+
+    def states_in_order(self) -> list[Tensor]:
+        """Of every rollout."""
+        return [self.states[rollout] for rollout in range(len(self.completions))]
+
+    def points(self) -> tuple[Tensor, Tensor]:
+        """What the probe learns from: the state at each budget (N, hidden), and Y_b (N)."""
+        hidden_NH = torch.cat([own[:-1] for own in self.states_in_order()])
+        targets = [share for own in self.judged for share in own.target_B]
+        return hidden_NH, torch.tensor(targets).to(hidden_NH)
+
+    def curves(self, states_confidence: bool) -> dict[str, float]:
+        """Means over the rollouts, to be logged beside TRL's own.
+
+        Args:
+            states_confidence: whether the model was asked how confident it is.
+        """
+        judged = self.judged
+        found = {"accuracy": _mean([own.is_right for own in judged])}
+        if states_confidence:
+            found["confidence/stated"] = _mean([own.stated is not None for own in judged])
+        if self.states:
+            targets = [share for own in judged for share in own.target_B]
+            confidences = [value for own in judged for value in own.confidence_B]
+            both = [any(own.promising_B) and not all(own.promising_B) for own in judged]
+            found["budgets/per_rollout"] = len(targets) / len(judged)
+            found["budgets/both_sides"] = _mean(both)
+            if targets:
+                found |= {"probe/target": _mean(targets), "probe/confidence": _mean(confidences)}
+        return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan

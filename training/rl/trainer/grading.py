@@ -1,0 +1,113 @@
+"""From token ids to what rewards read: answers found, graded, and held against the probe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlcm_serve.evaluation.grading import Grader
+from rlcm_serve.evaluation.verbalized import verbalised
+from training.rl.rewards.rewards import Judged
+from training.rl.trainer.forced_answers import shares_right
+from training.rl.trainer.recipe import Recipe
+from training.rl.trainer.step_clock import StepClock
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+RLCR_FORMAT = re.compile(
+    r"\s*<answer>.*?</answer>\s*(<analysis>.*?</analysis>\s*)?<confidence>.*?</confidence>\s*",
+    re.DOTALL,
+)
+"""What follows the thinking (arXiv 2507.16806); the analysis is of its longer form."""
+
+Ids = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Reads and grades what a model wrote.
+
+    Attributes:
+        recipe: says how answers are found, and by whom they are graded.
+        tokenizer: of the model.
+        clock: what is spent on forced answers is theirs.
+    """
+
+    recipe: Recipe
+    tokenizer: PreTrainedTokenizerBase
+    clock: StepClock
+
+    def __call__(
+        self,
+        completions: Sequence[Ids],
+        references: Sequence[str],
+        targets: Sequence[tuple[float, ...]],
+        confidences: Sequence[Sequence[float]],
+    ) -> list[Judged]:
+        """The rollouts (R) as rewards see them.
+
+        Args:
+            completions: of each rollout.
+            references: the right answer of each rollout's problem.
+            targets: Y_b of each rollout's budgets.
+            confidences: the probe's readings of each rollout, at its budgets and then at its end;
+                empty without a probe.
+        """
+        with self.clock("grading"):
+            written = [self._text(self.recipe.thinking.answered(ids)) for ids in completions]
+            found = [self.recipe.grader.find(text) for text in written]
+            verdicts = graded(self.recipe.grader, found, references)
+        return [
+            Judged(
+                is_right=is_right,
+                is_formatted=RLCR_FORMAT.fullmatch(text) is not None,
+                stated=verbalised(text),
+                target_B=target_B,
+                confidence_B=tuple(readings[:-1]),
+                final_confidence=readings[-1] if readings else None,
+            )
+            for text, is_right, target_B, readings in zip(
+                written, verdicts, targets, confidences, strict=True
+            )
+        ]
+
+    def targets(
+        self, forced: Sequence[Ids], references: Sequence[str], budgets_R: Sequence[int]
+    ) -> list[tuple[float, ...]]:
+        """Y_b of every rollout.
+
+        Args:
+            forced: continuations at the budgets, K a budget, of one rollout after the other.
+            references: the right answer of each rollout's problem.
+            budgets_R: how many budgets each rollout has.
+        """
+        if not forced:
+            return [() for _ in budgets_R]
+        with self.clock("forced answers"):
+            answers = [self.recipe.grader.close(self._text(ids)) for ids in forced]
+            samples = self.recipe.samples
+            owners = [
+                reference
+                for reference, count in zip(references, budgets_R, strict=True)
+                for _ in range(count * samples)
+            ]
+            shares = iter(shares_right(graded(self.recipe.grader, answers, owners), samples))
+            return [tuple(next(shares) for _ in range(count)) for count in budgets_R]
+
+    def _text(self, ids: Ids) -> str:
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+
+def graded(grader: Grader, answers: Sequence[str | None], references: Sequence[str]) -> list[bool]:
+    """Whether each answer is right; a missing one is not."""
+    pairs = [
+        (answer, reference)
+        for answer, reference in zip(answers, references, strict=True)
+        if answer is not None
+    ]
+    verdicts = iter(grader.grade(pairs))
+    return [answer is not None and next(verdicts) for answer in answers]

@@ -1,0 +1,128 @@
+"""The probe that is trained beside the policy (RLCM §3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from rlcm_serve.engine.worker.probe import Probe
+
+Sum = Callable[[Tensor], Tensor]
+"""The sum of a tensor over all ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSettings:
+    """Of the probe's own AdamW.
+
+    Attributes:
+        width: hidden units.
+        learning_rate, weight_decay: constant.
+        updates: steps on each batch of rollouts, which is one step of the policy.
+        always: train a probe even if no reward reads it.
+    """
+
+    width: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    updates: int = 1
+    always: bool = False
+
+
+class JointProbe(nn.Module):
+    """A 2-layer MLP on detached states; no gradient of it reaches the policy.
+
+    Inputs are standardised by the mean and spread of the first batch of states, which then stay.
+    It is no part of the policy's module: neither its optimiser nor its wrapping (FSDP, DDP) sees
+    it. Every rank holds the same weights and adds up its gradients with the others'.
+
+    Args:
+        hidden_size: numbers in a state.
+        settings: of its optimiser.
+        seed: of its weights; the global random numbers stay as they are.
+    """
+
+    mean_H: Tensor
+    scale_H: Tensor
+
+    def __init__(self, hidden_size: int, settings: ProbeSettings, seed: int) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(seed)
+            self.inner = nn.Linear(hidden_size, settings.width)
+            self.outer = nn.Linear(settings.width, 1)
+        self.register_buffer("mean_H", torch.zeros(hidden_size))
+        self.register_buffer("scale_H", torch.zeros(hidden_size))
+        self.updates = settings.updates
+        self.optimizer = torch.optim.AdamW(
+            self.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether it has seen the first batch."""
+        return bool(self.scale_H.any())
+
+    def scale_to(self, hidden_NH: Tensor, over_ranks: Sum) -> None:
+        """Takes the inputs' mean and spread from these states, of all ranks."""
+        wide_NH = hidden_NH.double()
+        count = over_ranks(torch.tensor(float(len(wide_NH)), device=wide_NH.device)).clamp(min=1)
+        mean_H = over_ranks(wide_NH.sum(0)) / count
+        variance_H = over_ranks(((wide_NH - mean_H) ** 2).sum(0)) / count
+        self.mean_H.copy_(mean_H)
+        self.scale_H.copy_(variance_H.sqrt() + 1e-3)
+
+    def forward(self, hidden_NH: Tensor) -> Tensor:
+        """Log-odds of the confidence, shape (N,)."""
+        return self.as_probe().logit(hidden_NH)
+
+    @torch.no_grad()
+    def confidence(self, hidden_NH: Tensor) -> Tensor:
+        """C_b in (0, 1), shape (N,)."""
+        return torch.sigmoid(self(hidden_NH))
+
+    def update(self, hidden_NH: Tensor, target_N: Tensor, over_ranks: Sum) -> float:
+        """One batch of soft-target binary cross-entropy, averaged over the cuts of all ranks.
+
+        Returns:
+            The loss before the first step, in nats per cut; NaN if no rank has a cut.
+        """
+        count = over_ranks(torch.tensor(float(len(target_N)), device=target_N.device))
+        if not count:
+            return float("nan")
+        before = None
+        for _ in range(self.updates):
+            self.optimizer.zero_grad()
+            loss = binary_cross_entropy_with_logits(self(hidden_NH), target_N, reduction="sum")
+            (loss / count).backward()  # type: ignore[no-untyped-call]
+            for parameter in self.parameters():
+                if parameter.grad is not None:
+                    parameter.grad = over_ranks(parameter.grad)
+            self.optimizer.step()
+            if before is None:
+                before = float(over_ranks(loss.detach()) / count)
+        return float("nan") if before is None else before
+
+    def as_probe(self) -> Probe:
+        """The standardisation goes into the first layer, as the service's probe has none."""
+        weight_WH = self.inner.weight / self.scale_H
+        return Probe(
+            hidden_weight=weight_WH,
+            hidden_bias=self.inner.bias - weight_WH @ self.mean_H,
+            output_weight=self.outer.weight,
+            output_bias=self.outer.bias,
+        )
+
+    def whole_state(self) -> dict[str, Any]:
+        """Weights and optimiser, for a checkpoint."""
+        return {"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes up a state that `whole_state` gave."""
+        self.load_state_dict(state["weights"])
+        self.optimizer.load_state_dict(state["optimizer"])

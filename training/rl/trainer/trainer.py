@@ -1,0 +1,349 @@
+"""GRPO on reasoning whose confidence is rewarded: RLCM, its variants and its baselines.
+
+A step: the engine samples rollouts, then forced answers at their budgets; TRL's no-grad pass gives
+log-probabilities, and the states at the cuts on the way; the probe reads those; rewards; the
+probe's own step; TRL's policy step. Everything distributed is TRL's and accelerate's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor, nn
+from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.utils import pad
+
+from training.errors import TrainingRefused
+from training.rl.rewards.losses import confidence_regulariser, sequence_confidence
+from training.rl.rewards.methods import Term
+from training.rl.rewards.rewards import Judged
+from training.rl.trainer.batch import Batch
+from training.rl.trainer.colocated import awake, brief
+from training.rl.trainer.grading import Judge
+from training.rl.trainer.joint_probe import JointProbe
+from training.rl.trainer.passes import Pass, dealt_by_length, passes, trimmed
+from training.rl.trainer.positions import count_from_the_prompt
+from training.rl.trainer.recipe import Recipe
+from training.rl.trainer.requirements import check_signatures
+from training.rl.trainer.states import CutStates
+from training.rl.trainer.step_clock import UPDATE, StepClock, overhead
+
+PROBE_STATE = "probe.pt"
+_FORCED_AT_A_TIME = 64
+
+
+class RLCMTrainer(GRPOTrainer):
+    """TRL's trainer, with budgets, forced answers, a probe, and rewards that read it.
+
+    Args:
+        model: as for `GRPOTrainer`.
+        recipe: what is trained.
+        args: as for `GRPOTrainer`; rewards and their weights come from the recipe.
+        more: as for `GRPOTrainer`.
+
+    Raises:
+        TrainingRefused: this TRL's trainer is not the one this class was written for.
+    """
+
+    _tag_names = ("trl", "rlcm")
+    _name = "RLCM"
+    _last_loaded_step: int
+    _buffered_inputs: list[dict[str, Any]]
+
+    def __init__(self, model: Any, recipe: Recipe, args: GRPOConfig, **more: Any) -> None:
+        check_signatures(GRPOTrainer)
+        terms = recipe.method.terms
+        args.reward_weights = [term.weight(recipe.strength) for term in terms]
+        args.importance_sampling_level = "sequence" if recipe.method.is_sequence_level else "token"
+        super().__init__(model, [_reward_function(term) for term in terms], args, **more)
+        self.recipe = recipe
+        self.clock = StepClock()
+        self._judge = Judge(recipe, self._tokenizer, self.clock)
+        self._batch: Batch | None = None
+        self._logps: Tensor | None = None
+        self.probe: JointProbe | None = None
+        backbone = _backbone(self.accelerator.unwrap_model(self.model))
+        count_from_the_prompt(backbone)
+        if recipe.trains_probe:
+            self._cut_states = CutStates(backbone)
+            hidden_size = self.model.config.get_text_config().hidden_size
+            self.probe = JointProbe(hidden_size, recipe.probe, args.seed)
+            self.probe.to(self.accelerator.device)
+
+    # --- rollouts, and forced answers while the prefix cache still holds them
+
+    def _generate_single_turn(
+        self,
+        prompt_ids: list[list[int]],
+        images: Any,
+        multimodal_fields: dict[str, Any],
+        num_generations: int,
+        has_tool_images: bool = False,
+    ) -> tuple[list[list[int]], Any]:
+        self._push_weights()
+        with awake(self.vllm_generation) if self.use_vllm else nullcontext():
+            with self.clock("rollouts"):
+                completions, logps = super()._generate_single_turn(
+                    prompt_ids, images, multimodal_fields, num_generations, has_tool_images
+                )
+            self._batch = Batch.of(prompt_ids, completions, self.recipe)
+            if self.recipe.trains_probe:
+                with self.clock("forced answers"):
+                    self._batch.forced = self._force(self._batch)
+        return completions, logps
+
+    def _push_weights(self) -> None:
+        """Before TRL would, so that its time is known."""
+        if self.use_vllm and self.state.global_step != self._last_loaded_step:
+            with self.clock("weights"):
+                self.vllm_generation.sync_weights()
+            self._last_loaded_step = self.state.global_step
+
+    def _force(self, batch: Batch) -> list[list[int]]:
+        """K continuations of every budget's prefix, those of one budget side by side.
+
+        Every rank asks for as many as the one with the most, because the engine may be shared.
+
+        Raises:
+            TrainingRefused: before the first step: no rollout is long enough for a budget.
+        """
+        suffix = list(self.recipe.thinking.suffix)
+        prefixes = [[*prefix, *suffix] for prefix in batch.prefixes()]
+        most = max(gather_object([len(prefixes)]))
+        if not most:
+            self._refuse_long_interval(batch)
+            return []
+        spare = prefixes[:1] or [[*batch.prompts[0], *suffix]]
+        asked = [*prefixes, *spare * (most - len(prefixes))]
+        samples = self.recipe.samples
+        repeated = [prefix for prefix in asked for _ in range(samples)]
+        return self._continue(repeated, samples)[: len(prefixes) * samples]
+
+    def _refuse_long_interval(self, batch: Batch) -> None:
+        if self.state.global_step == 0:
+            longest = max(gather_object([max(batch.lengths)]))
+            raise TrainingRefused(
+                f"the budget interval is {self.recipe.interval} tokens and the longest of the "
+                f"first rollouts {longest}, so there is nothing to supervise: lower interval in "
+                "[budgets]"
+            )
+
+    def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
+        """A short continuation of each; `samples` equal prefixes follow one another."""
+        if self.use_vllm:
+            with brief(self.vllm_generation, self.recipe.answer_tokens) as engine:
+                _, drawn, _, _ = engine.generate(prefixes, None, samples)
+            return [list(ids) for ids in drawn]
+        return self._continue_by_transformers(prefixes)
+
+    def _continue_by_transformers(self, prefixes: list[list[int]]) -> list[list[int]]:
+        """By length, a few at a time."""
+        order = sorted(range(len(prefixes)), key=lambda at: len(prefixes[at]))
+        drawn: list[list[int]] = [[]] * len(prefixes)
+        with _at_most(self.recipe.answer_tokens, self.generation_config, self.generation_kwargs):
+            for first in range(0, len(order), _FORCED_AT_A_TIME):
+                chosen = order[first : first + _FORCED_AT_A_TIME]
+                ids, _ = super()._generate_single_turn([prefixes[at] for at in chosen], None, {}, 1)
+                for at, own in zip(chosen, ids, strict=True):
+                    drawn[at] = own
+        return drawn
+
+    # --- states at the cuts, from a pass that is made anyway
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        *rest: Any,
+        **more: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        if torch.is_grad_enabled():
+            found = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *rest, **more
+            )
+            self._logps = found[0]
+            return found  # type: ignore[no-any-return]  # TRL comes without types
+        size = more.pop("batch_size", None) or len(input_ids)
+        if given := [name for name, value in more.items() if value is not None]:
+            raise TrainingRefused(f"this trainer is for text alone, not for {', '.join(given)}")
+        with self.clock("log-probabilities"):
+            every = passes(input_ids, attention_mask, logits_to_keep, size)
+            logps_RT = torch.zeros(len(input_ids), logits_to_keep, device=input_ids.device)
+            for each in every:
+                logps_RT[each.rows, : each.width] = self._pass(model, each)
+        return logps_RT, None, None
+
+    def _pass(self, model: Any, each: Pass) -> Tensor:
+        """Log-probabilities of some rollouts, and on the way their states, if nobody has them."""
+        batch, score = self._batch, super()._get_per_token_logps_and_entropies
+        if self.probe is None or batch is None:
+            return score(model, each.ids, each.mask, each.width)[0]  # type: ignore[no-any-return]  # as above
+        rows = each.rows.tolist()
+        cuts = [batch.cuts(row) for row in rows]
+        with self._cut_states.reading(cuts, each.width) as states:
+            logps: Tensor = score(model, each.ids, each.mask, each.width)[0]
+        batch.states |= dict(zip(rows, states, strict=True))
+        return logps
+
+    def _read_states(self, batch: Batch) -> None:
+        """A pass for the states alone: TRL makes none where transformers samples."""
+        ids, masks = [], []
+        for rows, side in ((batch.prompts, "left"), (batch.completions, "right")):
+            own = [torch.tensor(row) for row in rows]
+            ids.append(pad(own, padding_side=side))
+            masks.append(pad([torch.ones_like(row) for row in own], padding_side=side))
+        device = self.accelerator.device
+        with torch.no_grad():
+            self._get_per_token_logps_and_entropies(
+                self.model,
+                torch.cat(ids, 1).to(device),
+                torch.cat(masks, 1).to(device),
+                ids[1].shape[1],
+                batch_size=self.args.per_device_train_batch_size,
+            )
+
+    # --- rewards, and the probe's own step
+
+    def _calculate_rewards(
+        self,
+        inputs: list[dict[str, Any]],
+        prompts: list[Any],
+        completions: list[Any],
+        completion_ids_list: list[list[int]],
+    ) -> Tensor:
+        batch = self._under_way()
+        references = [str(row["answer"]) for row in inputs]
+        targets = self._judge.targets(batch.forced, references, batch.budgets_R)
+        batch.judged = self._judge(batch.completions, references, targets, self._confidences(batch))
+        rows = [{**row, "judged": own} for row, own in zip(inputs, batch.judged, strict=True)]
+        for name, value in batch.curves(self.recipe.method.asks_confidence).items():
+            self._log_metric(name, value)
+        return super()._calculate_rewards(rows, prompts, completions, completion_ids_list)  # type: ignore[no-any-return]  # TRL comes without types
+
+    def _confidences(self, batch: Batch) -> list[list[float]]:
+        """The probe's readings at every cut; none without a probe."""
+        if self.probe is None:
+            return [[] for _ in batch.completions]
+        with self.clock("probe"):
+            if not batch.states:
+                self._read_states(batch)
+            states = batch.states_in_order()
+            if not self.probe.is_scaled:
+                self.probe.scale_to(torch.cat([own[:-1] for own in states]), self._over_ranks)
+            counts = [len(own) for own in states]
+            confidence_N = self.probe.confidence(torch.cat(states))
+            return [own.tolist() for own in torch.split(confidence_N, counts)]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        with self.clock("other"):
+            output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        batch = self._under_way()
+        if self.recipe.method.is_regularised:
+            right = [float(own.is_right) for own in batch.judged]
+            output["is_right"] = torch.tensor(right, device=self.accelerator.device)
+        if self.probe is not None and self.model.training:
+            with self.clock("probe"):
+                loss = self.probe.update(*batch.points(), self._over_ranks)
+            self._metrics["train"]["probe/bce"].append(loss)
+        self._batch = None
+        return output
+
+    def _over_ranks(self, values: Tensor) -> Tensor:
+        reduced: Tensor = self.accelerator.reduce(values, "sum")
+        return reduced
+
+    def _under_way(self) -> Batch:
+        if self._batch is None:
+            raise RuntimeError("rewards were asked for before there were rollouts")
+        return self._batch
+
+    # --- the policy's step
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        inputs = trimmed(inputs)
+        loss: Tensor = super()._compute_loss(model, inputs)
+        if not self.recipe.method.is_regularised or self._logps is None:
+            return loss
+        confidence_R = sequence_confidence(self._logps, inputs["completion_mask"])
+        pull = confidence_regulariser(confidence_R, inputs["is_right"])
+        mode = "train" if self.model.training else "eval"
+        self._metrics[mode]["confidence/sequence"].append(confidence_R.mean().item())
+        self._metrics[mode]["confidence/cross_entropy"].append(pull.item())
+        parts = self.current_gradient_accumulation_steps if self.model.training else 1
+        return loss + self.recipe.strength * pull / parts
+
+    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        """Rollouts of like length go together, if all of them are in one and the same step."""
+        before = self._buffered_inputs
+        inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
+        parts = self.args.steps_per_generation
+        is_fresh = self._buffered_inputs is not before
+        if is_fresh and parts == self.args.gradient_accumulation_steps:
+            self._buffered_inputs = dealt_by_length(self._buffered_inputs)
+            inputs = self._buffered_inputs[self._step % parts]
+        return inputs
+
+    def training_step(
+        self, model: Any, inputs: dict[str, Any], num_items_in_batch: Tensor | None = None
+    ) -> Tensor:
+        """As TRL's, and at the end of a step its times."""
+        with self.clock(UPDATE):
+            loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        self._logps = None
+        if self._step % self.current_gradient_accumulation_steps == 0:
+            seconds = self.clock.finish()
+            for part, spent in seconds.items():
+                self._metrics["train"][f"time/{part}"].append(spent)
+            self._metrics["train"]["time/overhead"].append(overhead(seconds))
+        return loss
+
+    # --- checkpoints
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """The probe first: a checkpoint counts as whole once TRL has written its last file."""
+        if self.probe is not None and self.args.should_save:
+            step = f"checkpoint-{self.state.global_step}"
+            folder = Path(self._get_output_dir(trial=trial)) / step
+            folder.mkdir(parents=True, exist_ok=True)
+            torch.save(self.probe.whole_state(), folder / PROBE_STATE)
+        super()._save_checkpoint(model, trial)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if self.probe is not None and checkpoint is not None:
+            path = Path(checkpoint) / PROBE_STATE
+            self.probe.restore(torch.load(path, map_location=self.accelerator.device))
+
+
+def _reward_function(term: Term) -> Any:
+    """The term as TRL calls rewards."""
+
+    def reward(judged: list[Judged], **_: Any) -> list[float]:
+        return [term.of(own) for own in judged]
+
+    reward.__name__ = term.name
+    return reward
+
+
+def _backbone(model: Any) -> nn.Module:
+    """What the head's input comes out of, under adapters or not."""
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+    backbone: nn.Module = whole.base_model
+    return backbone
+
+
+@contextmanager
+def _at_most(tokens: int, config: Any, arguments: dict[str, Any]) -> Iterator[None]:
+    usual = config.max_new_tokens
+    config.max_new_tokens = arguments["max_new_tokens"] = tokens
+    try:
+        yield
+    finally:
+        config.max_new_tokens = arguments["max_new_tokens"] = usual
