@@ -90,7 +90,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class GenerationSettings:
     """How one sample is drawn, and how urgently.
 
     `seed` None draws freely. Among requests that wait, a smaller `priority` goes first: 0 for
@@ -117,7 +117,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Reading:
     """The reading of confidence after `tokens` reasoning tokens.
 
     `is_final` marks c_end, the reading at the last state before `</think>` or at the budget; it
@@ -133,7 +133,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class Rollout:
     """How one sample's thinking went, up to its exit.
 
     `tokens` are the reasoning tokens kept; `answer_text` is what the model wrote by itself after it
@@ -145,7 +145,7 @@ class Thought:
     tokens: TokenIds
     text: str
     exit: ExitReason
-    checkpoints: tuple[Checkpoint, ...]
+    readings: tuple[Reading, ...]
     answer_text: str | None = None
     answer_tokens: int = 0
     discarded: int = 0
@@ -154,9 +154,9 @@ class Thought:
     @property
     def confidence(self) -> float:
         """The rollout's confidence: the reading that fired, or c_end."""
-        return self.checkpoints[-1].confidence
+        return self.readings[-1].confidence
 
-    def cut(self, tokens: int) -> Thought:
+    def cut(self, tokens: int) -> Rollout:
         """Only its first `tokens` reasoning tokens, and no answer yet; text and readings stay."""
         return replace(self, tokens=self.tokens[:tokens], answer_text=None, answer_tokens=0)
 
@@ -177,13 +177,13 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample of a question: its thought, its answer if it gives one, and what it cost.
+    """One sample of a question: its rollout, its answer if it gives one, and what it cost.
 
     `answer_tokens` were generated after the thinking: the model's own answer and the forced one;
     `suffix_tokens` were put in to force it.
     """
 
-    thought: Thought
+    rollout: Rollout
     answer: str | None
     answer_tokens: int
     suffix_tokens: int = 0
@@ -191,7 +191,7 @@ class Sample:
     @property
     def tokens(self) -> int:
         """Generated, wherever they are kept."""
-        return len(self.thought.tokens) + self.answer_tokens + self.thought.discarded
+        return len(self.rollout.tokens) + self.answer_tokens + self.rollout.discarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class CancelledSample:
     """
 
     tokens: int
-    checkpoints: tuple[Checkpoint, ...] = ()
+    readings: tuple[Reading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ RlcmError
 |-- AccessDenied        no key, a wrong one, or one that may not do this
 |-- NotFound            nothing of that name
 |   |-- ModelNotFound   or no such model
-|   '-- NoExhibit       or a certificate of which nothing was measured here
+|   '-- NoReport       or a certificate of which nothing was measured here
 '-- Conflict            it cannot be done to the thing as it is now
 """
 
@@ -154,7 +154,7 @@ class ModelNotFound(NotFound):
         super().__init__(f"the model {asked[:80]!r} is not served here: ask for {served!r}")
 
 
-class NoExhibit(NotFound):
+class NoReport(NotFound):
     """There is such a certificate, and nothing to show of it."""
 
 

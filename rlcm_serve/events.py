@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from calibration import ExitReason
-from rlcm_serve.core import CancelledSample, Checkpoint, Sample
+from rlcm_serve.core import CancelledSample, Reading, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CheckpointEvent:
     """A reading was taken of a sample."""
 
     sample: int
-    checkpoint: Checkpoint
+    checkpoint: Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,4 +138,4 @@ def test_relative_imports_are_resolved() -> None:
     names = ["rlcm_serve.core", "rlcm_serve.engine", "rlcm_serve.engine.probe"]
     assert [found.target for found in imports(source, "rlcm_serve.engine.vllm_v1")] == names
     inside = imports("from .base import Engine", "rlcm_serve.engine", is_package=True)
-    assert [found.target for found in inside] == ["rlcm_serve.engine.contract"]
+    assert [found.target for found in inside] == ["rlcm_serve.engine.base"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from calibration import Certificate, Traces, read_traces
-from calibration.certificate.report_data import Exhibit, beside
-from calibration.report.build_data import make_exhibit
+from calibration.certificate.report_data import ReportData, beside
+from calibration.report.build_data import build_report_data
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START
 from rlcm_serve.solving.guarantees import find_certificates
 
@@ -38,10 +38,12 @@ def test_every_certificate_has_one_and_nothing_else_does(model: Path) -> None:
     ("model", "file"), FILES, ids=[f"{model.name}-{file.stem}" for model, file in FILES]
 )
 def test_it_follows_from_the_traces(model: Path, file: Path) -> None:
-    shipped = Exhibit.load(beside(file))
+    shipped = ReportData.load(beside(file))
     certificate = Certificate.load(file)
     assert shipped.certificate == certificate.digest
-    again = make_exhibit(certificate, traces_of(model, "calibration-8"), traces_of(model, "test"))
+    again = build_report_data(
+        certificate, traces_of(model, "calibration-8"), traces_of(model, "test")
+    )
     check_close(shipped.to_json(), again.to_json())
 
 
@@ -66,8 +68,8 @@ def check_close(shipped: Any, again: Any, place: str = "") -> None:
 
 
 def test_a_difference_would_be_seen() -> None:
-    shipped = Exhibit.load(beside(FILES[0][1])).to_json()
-    changed = Exhibit.load(beside(FILES[0][1])).to_json()
+    shipped = ReportData.load(beside(FILES[0][1])).to_json()
+    changed = ReportData.load(beside(FILES[0][1])).to_json()
     changed["calibration"]["n_units"] += 1
     with pytest.raises(AssertionError, match="/calibration/n_units"):
         check_close(shipped, changed)

@@ -17,7 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from calibration.metrics import auroc, expected_calibration_error
 from rlcm_serve.engine.worker.probe import Probe
-from rlcm_serve.recording.recorder import Recording
+from rlcm_serve.recording.recorder import RecordedRollout
 from training.errors import TrainingRefused
 
 Report = Callable[[str], None]
@@ -75,7 +75,7 @@ class ProbeMetrics:
 
 def hidden_states(
     model_folder: Path,
-    recordings: Sequence[Recording],
+    recordings: Sequence[RecordedRollout],
     device: str | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> ProbeData:

@@ -83,7 +83,7 @@ def plan(
     seed: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Plan:
-    """Re-enact calibrations of several sizes on problems drawn from a pilot, with replacement.
+    """Re-simulate calibrations of several sizes on problems drawn from a pilot, with replacement.
 
     A forecast, not a promise: it takes the pilot for the population, so it errs as far as the pilot
     does, and a pilot of fewer than 50 problems says little. Record new problems for the calibration

@@ -67,7 +67,7 @@ class LevelFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ExhibitedLevel:
+class ReportLevel:
     """One level: on the calibration problems, where figures are optimistic, and on test problems.
 
     Both are None where nothing is certified, `test` also where no test problems were given.
@@ -179,7 +179,7 @@ class Captions:
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class ReportData:
     """What was seen of one certificate.
 
     Attributes:
@@ -195,7 +195,7 @@ class Exhibit:
     certificate: str
     calibration: ProblemSet
     test: ProblemSet | None
-    levels: tuple[ExhibitedLevel, ...]
+    levels: tuple[ReportLevel, ...]
     maps: tuple[Map, ...]
     reliability: Reliabilities
     captions: Captions

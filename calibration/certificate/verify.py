@@ -27,7 +27,7 @@ from calibration.policy.exit_rule import (
 )
 from calibration.policy.voting import NO_ANSWER, confidence_vote, is_answered, majority_vote
 from calibration.simulation.losses import Losses
-from calibration.simulation.procedure import Draws, Procedure, enact
+from calibration.simulation.procedure import Draws, Procedure, simulate
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import Outcomes, Risk
 from calibration.testing.families import Family
@@ -107,7 +107,7 @@ class _Recount:
     ) -> None:
         self._certificate, self._traces, self._risk = certificate, traces, risk
         self._tested, self._seed = tested, seed
-        self._draws = enact(traces, certificate.procedure)
+        self._draws = simulate(traces, certificate.procedure)
         self._walked: dict[ExitPolicy, Outcomes] = {}
 
     @property

@@ -11,14 +11,14 @@ from calibration.certificate.evaluate import Evaluation
 from calibration.certificate.report_data import (
     EXIT_EDGES,
     Captions,
-    Exhibit,
-    ExhibitedLevel,
     LevelFigures,
     Map,
     Place,
     ProblemSet,
     Readings,
     Reliabilities,
+    ReportData,
+    ReportLevel,
     TestedPlace,
     Words,
 )
@@ -38,12 +38,12 @@ FIGURE_DIGITS, THRESHOLD_DIGITS, P_VALUE_DIGITS = 4, 6, 3
 _IN_MAPS = ("lambda_low", "lambda_high")
 
 
-def make_exhibit(
+def build_report_data(
     certificate: Certificate,
     traces: Traces,
     test: Traces | None = None,
     risk: Risk | None = None,
-) -> Exhibit:
+) -> ReportData:
     """What was seen of a certificate.
 
     Args:
@@ -64,12 +64,12 @@ def make_exhibit(
     on_test: dict[float, LevelFigures] = {}
     if test is not None:
         on_test = _figures(certificate, findings.shown, test)
-    return Exhibit(
+    return ReportData(
         certificate=certificate.digest,
         calibration=_problems(findings.measured[-1]),
         test=None if test is None else _problems(findings.shown),
         levels=tuple(
-            ExhibitedLevel(level.alpha, on_calibration.get(level.alpha), on_test.get(level.alpha))
+            ReportLevel(level.alpha, on_calibration.get(level.alpha), on_test.get(level.alpha))
             for level in certificate.levels
         ),
         maps=tuple(map(_map, findings.maps)),

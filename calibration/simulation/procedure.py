@@ -73,7 +73,7 @@ class Draws:
         return len(self.problem_D)
 
 
-def enact(traces: Traces, procedure: Procedure) -> Draws:
+def simulate(traces: Traces, procedure: Procedure) -> Draws:
     """Draw each problem's samples among its recorded rollouts, without replacement.
 
     A random permutation of the problem's rollouts is cut into disjoint subsets, and another one if

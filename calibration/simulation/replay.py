@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from calibration.errors import CalibrationError
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.losses import Losses
-from calibration.simulation.procedure import ONE_SAMPLE, Draws, Procedure, enact
+from calibration.simulation.procedure import ONE_SAMPLE, Draws, Procedure, simulate
 from calibration.simulation.risks import SELECTIVE, Outcomes, Risk
-from calibration.simulation.simulator import Enactor
+from calibration.simulation.simulator import Simulator
 from calibration.traces.traces import Traces
 
 THREADS = 2
@@ -62,15 +62,15 @@ class Replay:
 def outcomes(
     traces: Traces, policies: Sequence[ExitPolicy], procedure: Procedure = ONE_SAMPLE
 ) -> Outcomes:
-    """What became of each draw of `enact` under each policy, all in memory at once.
+    """What became of each draw of `simulate` under each policy, all in memory at once.
 
     Takes some 50 bytes per sample and policy; `replay` works through the same in blocks.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
     """
-    draws = enact(traces, procedure)
-    enactor = Enactor(traces, policies, procedure.vote)
+    draws = simulate(traces, procedure)
+    enactor = Simulator(traces, policies, procedure.vote)
     return enactor.stopped(np.arange(traces.n_rollouts)).outcomes(draws.rollout_DN)
 
 
@@ -98,7 +98,7 @@ def replay(
     if not policies:
         raise CalibrationError("policies is empty: give at least one")
     risk.check_policies(policies)
-    plan = _Plan(traces, enact(traces, procedure))
+    plan = _Plan(traces, simulate(traces, procedure))
     sums = _Sums(plan, len(policies))
     per_problem = int(max(plan.rollouts_P.max(), (plan.draws_P * procedure.samples).max()))
     width = max(1, min(len(policies), block // per_problem))
@@ -106,9 +106,9 @@ def replay(
     problems = max(1, block // (per_problem * max(width, traces.tokens_RC.shape[1])))
     for start in range(0, len(policies), width):
         columns = slice(start, start + width)
-        enactor = Enactor(traces, policies[columns], procedure.vote)
+        enactor = Simulator(traces, policies[columns], procedure.vote)
 
-        def run(problem_B: NDArray[np.intp], enactor: Enactor = enactor) -> list[_Part]:
+        def run(problem_B: NDArray[np.intp], enactor: Simulator = enactor) -> list[_Part]:
             return _replay_block(plan, enactor, risk, problem_B)
 
         for parts in _in_order(run, plan.blocks(problems)):
@@ -167,7 +167,7 @@ class _Part:
 
 
 def _replay_block(
-    plan: _Plan, enactor: Enactor, risk: Risk, problem_B: NDArray[np.intp]
+    plan: _Plan, enactor: Simulator, risk: Risk, problem_B: NDArray[np.intp]
 ) -> list[_Part]:
     rows_R, rollout_DN = plan.rows_and_draws(problem_B)
     stopped = enactor.stopped(rows_R)

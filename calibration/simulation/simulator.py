@@ -17,7 +17,7 @@ _ANSWERED, _CORRECT, _TOKENS = 2, 1, 4
 """An outcome of one rollout is one number, tokens * 4 + answered * 2 + correct."""
 
 
-class Enactor:
+class Simulator:
     """Replays draws of a procedure under policies (T); holds what all rollouts share."""
 
     def __init__(self, traces: Traces, policies: Sequence[ExitPolicy], vote: str) -> None:
@@ -88,16 +88,16 @@ class _Worth:
 class Stopped:
     """Rollouts (R) at their stops under each policy (T), and at the full budget."""
 
-    enactor: Enactor
+    enactor: Simulator
     worth: _Worth
     stop_RT: NDArray[np.unsignedinteger[Any]]
     full_R1: NDArray[np.unsignedinteger[Any]]
 
     def outcomes(self, rollout_DN: NDArray[np.intp]) -> Outcomes:
         """The outcomes of draws, each of N of these rollouts."""
-        enact = self._merge if rollout_DN.shape[1] > 1 else self._alone
-        outcome_DT, confidence_DT = enact(self.stop_RT, rollout_DN, self.enactor.least_T)
-        full_D1, _ = enact(self.full_R1, rollout_DN, np.zeros(1))
+        simulate = self._merge if rollout_DN.shape[1] > 1 else self._alone
+        outcome_DT, confidence_DT = simulate(self.stop_RT, rollout_DN, self.enactor.least_T)
+        full_D1, _ = simulate(self.full_R1, rollout_DN, np.zeros(1))
         full_tokens_D = full_D1[:, 0] // _TOKENS
         if self.worth.readings_R is not None:  # nobody who always goes to the end takes any
             full_tokens_D -= self.worth.readings_R[rollout_DN].sum(axis=1)

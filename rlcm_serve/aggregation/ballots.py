@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ballots:
+class AnswerCounts:
     """What was said about some problems (P): a ballot (B) for each text of each problem.
 
     Attributes:
@@ -57,7 +57,7 @@ class Ballots:
         return np.add.reduceat(value_B, starts)
 
 
-def count_ballots(rollouts: pa.RecordBatch, options: VoteOptions, places: Places) -> Ballots:
+def count_answers(rollouts: pa.RecordBatch, options: VoteOptions, places: Places) -> AnswerCounts:
     """The ballots of all rows.
 
     Args:
@@ -80,7 +80,7 @@ def count_ballots(rollouts: pa.RecordBatch, options: VoteOptions, places: Places
     sorted_R = ballot_R[order]
     starts = np.flatnonzero(np.diff(sorted_R, prepend=-1))
     problem_B, text_B = np.divmod(sorted_R[starts], len(texts.text_T) + 1)
-    return Ballots(
+    return AnswerCounts(
         problem_P=problems.dictionary,
         row_P=column(rollouts, "row")[first_P].astype(np.int64),
         reference_P=reference_P,

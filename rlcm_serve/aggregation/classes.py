@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rlcm_serve.aggregation.ballots import UNKNOWN, Ballots, Integers
+from rlcm_serve.aggregation.ballots import UNKNOWN, AnswerCounts, Integers
 from rlcm_serve.aggregation.graders import Comparison, Graders
 from rlcm_serve.aggregation.texts import HARD
 from rlcm_serve.answers.plain import Kind
@@ -36,7 +36,7 @@ class Classes:
     correct_B: Flags
 
 
-def find_classes(ballots: Ballots, rank_T: Integers, graders: Graders) -> Classes:
+def find_classes(ballots: AnswerCounts, rank_T: Integers, graders: Graders) -> Classes:
     """Puts equal answers together, those that take mathematics by asking the graders."""
     key_B, correct_B = _compare(ballots, graders)
     standing = np.flatnonzero(ballots.answered_B & (ballots.votes_B > 0))
@@ -66,12 +66,12 @@ def find_classes(ballots: Ballots, rank_T: Integers, graders: Graders) -> Classe
     )
 
 
-def _lengths(ballots: Ballots) -> Integers:
+def _lengths(ballots: AnswerCounts) -> Integers:
     lengths: Integers = pc.utf8_length(ballots.texts.text_T).to_numpy().astype(np.int64)
     return lengths
 
 
-def _compare(ballots: Ballots, graders: Graders) -> tuple[Integers, Flags]:
+def _compare(ballots: AnswerCounts, graders: Graders) -> tuple[Integers, Flags]:
     """A key for each ballot, the same for equal answers of a problem, and whether it is right."""
     # No answer reads as a text of its own, which is never asked about.
     key_T = np.append(ballots.texts.key_T, len(ballots.texts.key_T))
@@ -104,7 +104,7 @@ def _compare(ballots: Ballots, graders: Graders) -> tuple[Integers, Flags]:
 
 
 def _comparison(
-    ballots: Ballots, problem: np.int64, group: Integers, candidates: Integers
+    ballots: AnswerCounts, problem: np.int64, group: Integers, candidates: Integers
 ) -> Comparison:
     texts = ballots.texts
     reference = ballots.reference_P[problem]
@@ -115,7 +115,7 @@ def _comparison(
     )
 
 
-def _hold_against_references(ballots: Ballots, key_T: Integers) -> tuple[Flags, Flags]:
+def _hold_against_references(ballots: AnswerCounts, key_T: Integers) -> tuple[Flags, Flags]:
     """Which ballots are right at sight, and of which only mathematics can tell."""
     kind_T = np.append(ballots.texts.kind_T, HARD)
     reference_B = ballots.reference_P[ballots.problem_B]
@@ -128,7 +128,7 @@ def _hold_against_references(ballots: Ballots, key_T: Integers) -> tuple[Flags, 
     return correct_B, known_B & ~correct_B & (hard_B | mixed_B)
 
 
-def _take_mathematics(ballots: Ballots, standing_B: Flags) -> Flags:
+def _take_mathematics(ballots: AnswerCounts, standing_B: Flags) -> Flags:
     """Which problems have answers whose equality is not seen (`plain_answers.open_pairs`)."""
     kind_B = np.append(ballots.texts.kind_T, HARD)[ballots.text_B]
     has = {

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rlcm_serve.aggregation.ballots import UNIT, UNKNOWN, Ballots, Integers, count_ballots
+from rlcm_serve.aggregation.ballots import UNIT, UNKNOWN, AnswerCounts, Integers, count_answers
 from rlcm_serve.aggregation.classes import Classes, find_classes
 from rlcm_serve.aggregation.graders import Graders
 from rlcm_serve.aggregation.results import RESULTS
@@ -28,7 +28,7 @@ def take_votes(
         RequestRefused: two references for one problem, or too many rollouts of it.
         RuntimeError: answers could not be compared.
     """
-    ballots = count_ballots(rollouts, options, places)
+    ballots = count_answers(rollouts, options, places)
     rank_T = ballots.texts.ranks()
     classes = find_classes(ballots, rank_T, graders)
     winner_P, most_P, tied_P = _find_winners(ballots, classes, options.seed)
@@ -67,7 +67,7 @@ def draw(seed: int, problem_id: str, count: int) -> int:
 
 
 def _find_winners(
-    ballots: Ballots, classes: Classes, seed: int
+    ballots: AnswerCounts, classes: Classes, seed: int
 ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """The class that wins each problem (-1: nobody answered), its weight, and whether it tied."""
     problems = len(ballots.row_P)
@@ -91,7 +91,7 @@ def _find_winners(
     return winner_P, most_P, tied_P
 
 
-def _tally(ballots: Ballots, classes: Classes, rank_T: Integers) -> pa.MapArray:
+def _tally(ballots: AnswerCounts, classes: Classes, rank_T: Integers) -> pa.MapArray:
     """The weight of each class of each problem, the heaviest first."""
     text_C = ballots.text_B[classes.ballot_C]
     order = np.lexsort((rank_T[text_C], -classes.weight_C, classes.problem_C))

@@ -1,16 +1,16 @@
-"""What a thought is answered with: one rule for serving and for recording what serving would do."""
+"""What a rollout is answered with: one rule for serving and for recording what serving would do."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from rlcm_serve.answers.grader import close_boxed, own_answer
-from rlcm_serve.core import Drawing, Thought, TokenIds
+from rlcm_serve.core import GenerationSettings, Rollout, TokenIds
 from rlcm_serve.engine.contract import ReasoningEngine
 
 
-class Given(NamedTuple):
-    """Answers to one thought, None where none can be read, and what the first cost.
+class ExtractedAnswers(NamedTuple):
+    """Answers to one rollout, None where none can be read, and what the first cost.
 
     `tokens` were generated, `suffix_tokens` put in to force it.
     """
@@ -20,17 +20,21 @@ class Given(NamedTuple):
     suffix_tokens: int
 
 
-async def answer_thought(
-    engine: ReasoningEngine, prompt: TokenIds, thought: Thought, drawing: Drawing, count: int = 1
-) -> Given:
+async def answer_rollout(
+    engine: ReasoningEngine,
+    prompt: TokenIds,
+    rollout: Rollout,
+    generation: GenerationSettings,
+    count: int = 1,
+) -> ExtractedAnswers:
     """The model's own answer if it wrote one; else `count` answers forced (RLCM App. A).
 
     Raises:
         EngineDead: the engine is gone.
     """
-    own = own_answer(thought.answer_text or "")
+    own = own_answer(rollout.answer_text or "")
     if own is not None:
-        return Given((own,), thought.answer_tokens, 0)
-    forced = await engine.force_answers(prompt, thought.tokens, drawing, count)
+        return ExtractedAnswers((own,), rollout.answer_tokens, 0)
+    forced = await engine.force_answers(prompt, rollout.tokens, generation, count)
     answers = tuple(close_boxed(completion.text) for completion in forced)
-    return Given(answers, thought.answer_tokens + forced[0].tokens, engine.suffix_tokens)
+    return ExtractedAnswers(answers, rollout.answer_tokens + forced[0].tokens, engine.suffix_tokens)

@@ -29,7 +29,7 @@ from rlcm_serve.errors import (
     EngineDead,
     Infeasible,
     ModelNotFound,
-    NoExhibit,
+    NoReport,
     NotFound,
     NotReady,
     OutOfTime,
@@ -122,7 +122,7 @@ def problem_of(error: BaseException) -> Problem:
         case ModelNotFound():
             errors = [{"field": "model", "message": str(error)}]
             return Problem(404, "model-not-found", str(error), {"errors": errors})
-        case NoExhibit():
+        case NoReport():
             return Problem(404, "no-exhibit", str(error))
         case NotFound():
             return Problem(404, "not-found", str(error))

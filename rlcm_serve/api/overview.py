@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibration import Certificate, CertifiedLevel, Level
-from calibration.certificate.report_data import EXIT_EDGES, Exhibit
+from calibration.certificate.report_data import EXIT_EDGES, ReportData
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import problem_of, report_unexpected
-from rlcm_serve.api.status import standing_of
+from rlcm_serve.api.status import status_of
 from rlcm_serve.api.wire.certificates import iso
 from rlcm_serve.api.wire.overview import (
     CertificateNow,
@@ -28,7 +28,7 @@ from rlcm_serve.api.wire.overview import (
     RequestsNow,
     SavedSoFar,
 )
-from rlcm_serve.errors import DatabaseRefused, NoExhibit, NotFound, NotReady
+from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
 from rlcm_serve.telemetry.readout import Readout
 
 JOBS, LOG_LINES = 10, 10
@@ -37,7 +37,7 @@ JOBS, LOG_LINES = 10, 10
 
 async def overview(context: Context) -> OverviewBody:
     """The service at this moment; what cannot be had of it is said to be missing."""
-    certificates = _in_force(context)
+    certificates = _active(context)
     readout, exhibits = await asyncio.to_thread(_read, context, certificates)
     jobs, jobs_error = await _jobs(context)
     return OverviewBody(
@@ -59,7 +59,7 @@ async def overview(context: Context) -> OverviewBody:
     )
 
 
-def _in_force(context: Context) -> tuple[Certificate, ...]:
+def _active(context: Context) -> tuple[Certificate, ...]:
     try:
         return context.service.guarantees.certificates
     except NotReady:
@@ -68,19 +68,19 @@ def _in_force(context: Context) -> tuple[Certificate, ...]:
 
 def _read(
     context: Context, certificates: Sequence[Certificate]
-) -> tuple[Readout, dict[str, Exhibit]]:
+) -> tuple[Readout, dict[str, ReportData]]:
     """The counters, and the exhibits there are; may ask a database."""
     exhibits = {}
     for certificate in certificates:
         try:
             exhibits[certificate.id] = context.certificates.exhibit(certificate.id)
-        except (NoExhibit, NotFound, DatabaseRefused):
+        except (NoReport, NotFound, DatabaseRefused):
             continue
     return context.metrics.readout(), exhibits
 
 
 async def _engine(context: Context) -> EngineNow:
-    standing = await standing_of(context)
+    standing = await status_of(context)
     return EngineNow(
         state=standing.state,
         detail=standing.detail,
@@ -128,7 +128,7 @@ def _saved(readout: Readout) -> SavedSoFar:
 
 
 def _confidence(
-    readout: Readout, certificates: Sequence[Certificate], exhibits: Mapping[str, Exhibit]
+    readout: Readout, certificates: Sequence[Certificate], exhibits: Mapping[str, ReportData]
 ) -> ConfidenceNow:
     comparable = np.zeros(len(EXIT_EDGES) - 1, dtype=int)
     expected = np.zeros(len(EXIT_EDGES) - 1)

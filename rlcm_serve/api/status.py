@@ -10,7 +10,7 @@ from rlcm_serve.errors import EngineDead, NotReady
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Status:
     """How the service stands.
 
     Attributes:
@@ -23,21 +23,21 @@ class Standing:
     detail: str
 
 
-async def standing_of(context: Context) -> Standing:
+async def status_of(context: Context) -> Status:
     """How the service stands at this moment."""
     if context.admission.closed or context.draining.closed:
-        return Standing("stopping", "stopping")
+        return Status("stopping", "stopping")
     try:
         await context.service.check_health()
     except EngineDead as error:
-        return Standing("failed", str(error))
+        return Status("failed", str(error))
     try:
         await context.service.check_ready()
     except EngineDead as error:
-        return Standing("restarting", str(error))
+        return Status("restarting", str(error))
     except NotReady as error:
-        return Standing("restarting" if _has_started(context) else "starting", error.stage)
-    return Standing("ready", context.service.stage)
+        return Status("restarting" if _has_started(context) else "starting", error.stage)
+    return Status("ready", context.service.stage)
 
 
 def _has_started(context: Context) -> bool:

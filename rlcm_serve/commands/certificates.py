@@ -375,10 +375,10 @@ def exhibit(
     """Write what a service shows of a certificate: its figures on its traces, as JSON."""
     from calibration import Certificate, read_traces
     from calibration.certificate.report_data import beside
-    from calibration.report.build_data import make_exhibit
+    from calibration.report.build_data import build_report_data
 
     loaded = Certificate.load(certificate)
-    made = make_exhibit(
+    made = build_report_data(
         loaded,
         read_traces(traces),
         read_traces(test) if test else None,

@@ -24,7 +24,7 @@ def children() -> frozenset[int]:
     return frozenset(pid for pid in started if pid is not None)
 
 
-class Remains:
+class DeadEngineCleanup:
     """Some processes with all those they have started, and their shared memory."""
 
     def __init__(self, started: Iterable[int]) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from calibration import ExitPolicy
 from rlcm_serve.core import (
     Budget,
-    Checkpoint,
     Completion,
     Delta,
-    Drawing,
+    GenerationSettings,
     Message,
+    Reading,
+    Rollout,
     Sampling,
-    Thought,
     TokenIds,
 )
 from rlcm_serve.engine.prompts import FORCED_ANSWER
@@ -42,7 +42,7 @@ class EngineIdentity:
 class ReasoningEngine(ABC):
     """Generates reasoning under an exit policy, and short continuations of forced prefixes.
 
-    An engine decides nothing about answers: it stops a thought at the checkpoint where the policy
+    An engine decides nothing about answers: it stops a rollout at the checkpoint where the policy
     says so, and reports every reading it took. It never alters a policy, and never changes its
     identity after `start`. All methods may be called by many tasks of one event loop at a time.
     Every method raises `EngineDead` once the engine is gone; none waits for ever.
@@ -88,23 +88,28 @@ class ReasoningEngine(ABC):
         """
 
     @abstractmethod
-    def check(self, prompt: TokenIds, drawing: Drawing) -> None:
+    def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
         """Returns if `think` would take this.
 
         Raises:
             RequestRefused: prompt and budget do not fit into the model's context, or the engine
-                cannot honour the drawing.
+                cannot honour the generation.
         """
 
     @abstractmethod
     def think(
-        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
-    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
+        self,
+        prompt: TokenIds,
+        policy: ExitPolicy,
+        generation: GenerationSettings,
+        *,
+        text: bool = False,
+    ) -> AsyncGenerator[Delta | Reading | Rollout]:
         """Thinks until the policy, the model or the budget ends it.
 
         Yields a `Delta` whenever tokens arrive (with their text if `text` is set) and every
-        `Checkpoint` as soon as the caller can have it, the final reading included; then exactly one
-        `Thought` with all readings. Closing the iterator early aborts the generation inside the
+        `Reading` as soon as the caller can have it, the final reading included; then exactly one
+        `Rollout` with all readings. Closing the iterator early aborts the generation inside the
         engine.
 
         Raises:
@@ -112,13 +117,13 @@ class ReasoningEngine(ABC):
         """
 
     async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
+        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings, count: int = 1
     ) -> tuple[Completion, ...]:
         r"""Samples `count` answers forced after `thinking` (RLCM App. A).
 
-        Each has at most `drawing.budget.answer` tokens. The text begins inside `\boxed{`.
+        Each has at most `generation.budget.answer` tokens. The text begins inside `\boxed{`.
         """
-        return await self.continue_after(prompt, thinking, FORCED_ANSWER, drawing, count)
+        return await self.continue_after(prompt, thinking, FORCED_ANSWER, generation, count)
 
     @abstractmethod
     async def continue_after(
@@ -126,20 +131,20 @@ class ReasoningEngine(ABC):
         prompt: TokenIds,
         thinking: TokenIds,
         text: str,
-        drawing: Drawing,
+        generation: GenerationSettings,
         count: int = 1,
         *,
         logprobs: bool = False,
     ) -> tuple[Completion, ...]:
         """Closes the thinking, writes `text` after it, and samples `count` continuations of that.
 
-        Each has at most `drawing.budget.answer` tokens, and with `logprobs` its pieces. A model
+        Each has at most `generation.budget.answer` tokens, and with `logprobs` its pieces. A model
         that does not close its thinking with a token goes on with `text` on a new line.
         """
 
     @abstractmethod
     async def entropy_after(
-        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing
+        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings
     ) -> float | None:
         """How open it is what the model would say if its thinking were closed (EAT, 2509.26522).
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Conversations:
     """Encodes conversations for one model.
 
-    A message may spell a special token: it must not close its turn, or a thought. Such a message is
+    A message may spell a special token: it must not close its turn, or a rollout. Such a message is
     put into the template as a placeholder, and encoded by itself.
 
     Raises:

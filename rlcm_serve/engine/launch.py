@@ -51,7 +51,7 @@ class EngineSettings:
         top_p: of the sampling.
         slots: samples that may think at a time; further ones wait.
         runner: vLLM's model runner, "v1" or "v2".
-        confidence: the `Signal` that `Checkpoint.confidence` is, and that exits act on. With any
+        confidence: the `Signal` that `Reading.confidence` is, and that exits act on. With any
             but the probe a model without one can be served, and readings carry all other signals.
         record_signals: have every reading carry all signals, whichever acts.
         needs_probe: refuse a model without a probe. Else it runs as it is, and every reading is

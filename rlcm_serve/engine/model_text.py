@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibration import ExitReason
-from rlcm_serve.core import Budget, Delta, Message, Thought, TokenIds
+from rlcm_serve.core import Budget, Delta, Message, Rollout, TokenIds
 from rlcm_serve.engine.conversation import Conversations
 from rlcm_serve.engine.model_files import ModelFiles, spare_ids, think_end_id
 from rlcm_serve.engine.prompts import FORCED_ANSWER, THINK_END
@@ -47,7 +47,7 @@ class ModelText:
         return self._conversations.encode(messages)
 
     def close(self, text: str = "") -> TokenIds:
-        """What closes a thought, where the model does so, with any text on a line of its own."""
+        """What closes a rollout, where the model does so, with any text on a line of its own."""
         closing = f"{self._closing}\n{text}" if text else self._closing
         return tuple(self.tokenizer.encode(closing, add_special_tokens=False))
 
@@ -55,9 +55,9 @@ class ModelText:
         """What of newly generated ids is not the one that stopped their request."""
         return ids[:-1] if ids and ids[-1] in self._stops else ids
 
-    def stream(self) -> ThoughtStream:
+    def stream(self) -> RolloutStream:
         """The text of one sample as its tokens arrive."""
-        return ThoughtStream(self.tokenizer, self.think_end)
+        return RolloutStream(self.tokenizer, self.think_end)
 
     def answer(self, ids: Sequence[int]) -> str:
         """The text of an answer, without special tokens."""
@@ -72,7 +72,7 @@ class ModelText:
             pieces[-1] += stream.flush()
         return pieces
 
-    def thought(self, ids: Sequence[int], stop_reason: int | str | None, budget: Budget) -> Thought:
+    def rollout(self, ids: Sequence[int], stop_reason: int | str | None, budget: Budget) -> Rollout:
         """Tells the kept reasoning from the stop id, the closing token and the model's own answer.
 
         Args:
@@ -81,7 +81,7 @@ class ModelText:
             budget: what it was generated under.
 
         Returns:
-            The thought, its checkpoints still to be filled in.
+            The rollout, its checkpoints still to be filled in.
         """
         kept, answer, discarded, exit_ = list(ids), list[int](), 1, ExitReason.NATURAL
         if stop_reason in (self.stop_high, self.stop_low):
@@ -96,40 +96,40 @@ class ModelText:
             kept.pop()
         else:
             discarded = 0
-        # Without a closing token, the whole completion is both the thought and the answer.
+        # Without a closing token, the whole completion is both the rollout and the answer.
         written = kept if self.think_end is None and exit_ is ExitReason.NATURAL else answer
-        return Thought(
+        return Rollout(
             tokens=tuple(kept),
             text=self.tokenizer.decode(kept),
             exit=exit_,
-            checkpoints=(),
+            readings=(),
             answer_text=self.answer(written) if written else None,
             answer_tokens=len(answer),
             discarded=discarded,
         )
 
 
-class ThoughtStream:
-    """The text of a thought and then of the model's own answer, without what stands between."""
+class RolloutStream:
+    """The text of a rollout and then of the model's own answer, without what stands between."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, think_end: int | None) -> None:
-        self._thought = TextStream(tokenizer)
+        self._rollout = TextStream(tokenizer)
         self._answer = TextStream(tokenizer, skip_special_tokens=True)
         self._think_end = think_end
         self._thinks = True
 
     def push(self, ids: Sequence[int]) -> list[Delta]:
-        """What these tokens add to the thought, to the answer, or to both."""
+        """What these tokens add to the rollout, to the answer, or to both."""
         if not self._thinks:
             return [Delta(len(ids), self._answer.push(ids), is_answer=True)]
         if self._think_end is None or self._think_end not in ids:
-            return [Delta(len(ids), self._thought.push(ids))]
+            return [Delta(len(ids), self._rollout.push(ids))]
         end = ids.index(self._think_end)
         self._thinks = False
-        thought = Delta(end + 1, self._thought.push(ids[:end]) + self._thought.flush())
-        return [thought, *(self.push(ids[end + 1 :]) if ids[end + 1 :] else ())]
+        rollout = Delta(end + 1, self._rollout.push(ids[:end]) + self._rollout.flush())
+        return [rollout, *(self.push(ids[end + 1 :]) if ids[end + 1 :] else ())]
 
     def flush(self) -> list[Delta]:
         """The text of what still waits, once nothing follows."""
-        rest = self._thought.flush() if self._thinks else self._answer.flush()
+        rest = self._rollout.flush() if self._thinks else self._answer.flush()
         return [Delta(0, rest, is_answer=not self._thinks)] if rest else []

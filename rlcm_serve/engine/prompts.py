@@ -1,4 +1,4 @@
-"""The text around a model's reasoning: what forces an answer out of an unfinished thought."""
+"""The text around a model's reasoning: what forces an answer out of an unfinished rollout."""
 
 THINK_BEGIN, THINK_END = "<think>", "</think>"
 FORCED_ANSWER = "If I were to give the final answer now, the final answer would be \\boxed{"

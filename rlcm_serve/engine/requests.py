@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rlcm_serve.core import Drawing
+from rlcm_serve.core import GenerationSettings
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
@@ -20,15 +20,17 @@ still comes with the very token that makes it stand.
 _SEEDS = 2**62  # vLLM adds the number of an answer to its seed, and takes -1 for none
 
 
-def sampling_params(drawing: Drawing, max_tokens: int, stop_ids: Sequence[int]) -> SamplingParams:
+def sampling_params(
+    generation: GenerationSettings, max_tokens: int, stop_ids: Sequence[int]
+) -> SamplingParams:
     """Tokens alone, as they come; any of `stop_ids` ends them."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
     return SamplingParams(
-        temperature=drawing.sampling.temperature,
-        top_p=drawing.sampling.top_p,
-        seed=seed_of(drawing),
+        temperature=generation.sampling.temperature,
+        top_p=generation.sampling.top_p,
+        seed=seed_of(generation),
         max_tokens=max_tokens,
         stop_token_ids=list(stop_ids),
         detokenize=False,
@@ -36,11 +38,11 @@ def sampling_params(drawing: Drawing, max_tokens: int, stop_ids: Sequence[int]) 
     )
 
 
-def seed_of(drawing: Drawing) -> int | None:
+def seed_of(generation: GenerationSettings) -> int | None:
     """The seed as vLLM takes one; greedy sampling draws nothing that it could change."""
-    if drawing.seed is None or drawing.sampling.temperature == 0:
+    if generation.seed is None or generation.sampling.temperature == 0:
         return None
-    return drawing.seed % _SEEDS
+    return generation.seed % _SEEDS
 
 
 def stride_of(interval: int) -> int:

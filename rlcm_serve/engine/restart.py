@@ -13,7 +13,7 @@ from rlcm_serve.errors import EngineDead
 
 
 @dataclass(frozen=True, slots=True)
-class Supervision:
+class RestartPolicy:
     """How an engine is watched, and how patiently it is started again. Times are in seconds.
 
     Attributes:

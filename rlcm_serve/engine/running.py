@@ -14,7 +14,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from rlcm_serve.core import TokenIds
-from rlcm_serve.engine.cleanup import Remains, children
+from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
 from rlcm_serve.engine.launch import EngineSettings, launch
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.readings import ReadingsTable
@@ -63,7 +63,7 @@ class RunningVllm:
             settings.slots, self.context // interval + 1, signals=settings.follows_tokens
         )
         self._started = children() - before
-        self.remains = Remains(self._started)
+        self.remains = DeadEngineCleanup(self._started)
         self._ids = itertools.count()
 
     @classmethod
@@ -101,7 +101,7 @@ class RunningVllm:
 
     def settle(self) -> None:
         """To be called when a first request has been answered, and so all its parts are there."""
-        self.remains = Remains(self._started)
+        self.remains = DeadEngineCleanup(self._started)
         if self.llm.output_handler is not None:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
         if self.llm.vllm_config.parallel_config.data_parallel_size == 1:

@@ -11,14 +11,14 @@ from typing import Any
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
 from rlcm_serve.core import (
-    Checkpoint,
     Completion,
     Delta,
-    Drawing,
+    GenerationSettings,
     Message,
+    Reading,
     Role,
+    Rollout,
     Signal,
-    Thought,
     TokenIds,
 )
 from rlcm_serve.engine.contract import ReasoningEngine
@@ -111,10 +111,10 @@ class VllmEngine(ReasoningEngine):
         """In the model's own chat template; what spells a special token stays text."""
         return self._text.prompt(messages)
 
-    def check(self, prompt: TokenIds, drawing: Drawing) -> None:
+    def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
         """Room in the context, and a seed only where vLLM survives one."""
         running = self._alive()
-        budget = drawing.budget
+        budget = generation.budget
         answering = self.suffix_tokens + budget.answer + 2
         needed = len(prompt) + budget.thinking + answering
         if needed > running.context:
@@ -124,36 +124,41 @@ class VllmEngine(ReasoningEngine):
                 f"{answering} to answer that is {needed}, and the model's context holds "
                 f"{running.context}: shorten the problem or lower max_tokens",
             )
-        if seed_of(drawing) is not None and not running.honours_seeds:
+        if seed_of(generation) is not None and not running.honours_seeds:
             raise RequestRefused(
                 "seed",
-                f"seed is {drawing.seed}, and on a CPU vLLM draws with a seed only where it takes "
+                f"seed is {generation.seed}, and on a CPU vLLM uses a seed only where it takes "
                 "in a prompt as a whole: leave it out, set temperature to 0, or start the service "
                 "with `-- --no-enable-chunked-prefill`",
             )
 
     async def think(
-        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
-    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
+        self,
+        prompt: TokenIds,
+        policy: ExitPolicy,
+        generation: GenerationSettings,
+        *,
+        text: bool = False,
+    ) -> AsyncGenerator[Delta | Reading | Rollout]:
         """One request to vLLM, its readings taken from a slot of the table as they come."""
-        self.check(prompt, drawing)
-        running, budget = self._alive(), drawing.budget
+        self.check(prompt, generation)
+        running, budget = self._alive(), generation.budget
         # After the budget comes the stop id that ends it; after a natural end, the closing token
         # and the model's own answer.
         most = budget.thinking + budget.answer + 2
-        params = sampling_params(drawing, most, (*self.stop_ids, *self._text.end_ids))
+        params = sampling_params(generation, most, (*self.stop_ids, *self._text.end_ids))
         params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
         stream = self._text.stream() if text else None
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         tokens: list[int] = []
-        checkpoints: list[Checkpoint] = []
+        checkpoints: list[Reading] = []
         stop_reason: int | str | None = None
         cached = 0
         try:
             params.extra_args = self._control(
                 running, slot, policy, budget.thinking, self.settings.confidence
             )
-            async with running.outputs(prompt, params, drawing.priority) as outputs:
+            async with running.outputs(prompt, params, generation.priority) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
                     tokens += part.token_ids
@@ -164,20 +169,20 @@ class VllmEngine(ReasoningEngine):
                     for checkpoint in slot.new(len(tokens)):
                         checkpoints.append(checkpoint)
                         yield checkpoint
-            thought = self._text.thought(tokens, stop_reason, budget)
-            final, signals = slot.final(), slot.token_signals(len(thought.tokens))
+            rollout = self._text.rollout(tokens, stop_reason, budget)
+            final, signals = slot.final(), slot.token_signals(len(rollout.tokens))
         finally:
             running.table.release(slot)
         for delta in stream.flush() if stream else ():
             yield delta
-        if thought.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+        if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
             if final is None:  # closed by an end of text, which leaves no later step to read it
-                final = await self._read_end(prompt, thought.tokens, signals, drawing.priority)
+                final = await self._read_end(prompt, rollout.tokens, signals, generation.priority)
             checkpoints.append(final)
             yield final
         yield replace(
-            thought,
-            checkpoints=tuple(checkpoints),
+            rollout,
+            readings=tuple(checkpoints),
             cached_prompt_tokens=min(cached, len(prompt)),
         )
 
@@ -186,20 +191,20 @@ class VllmEngine(ReasoningEngine):
         prompt: TokenIds,
         thinking: TokenIds,
         text: str,
-        drawing: Drawing,
+        generation: GenerationSettings,
         count: int = 1,
         *,
         logprobs: bool = False,
     ) -> tuple[Completion, ...]:
         """One request to vLLM, its prefix cached from the thinking."""
         running = self._alive()
-        params = sampling_params(drawing, drawing.budget.answer, tuple(self._text.end_ids))
+        params = sampling_params(generation, generation.budget.answer, tuple(self._text.end_ids))
         params.n = count
         params.logprobs = 0 if logprobs else None  # of what is drawn, and of no other token
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]
         prefix = (*prompt, *thinking, *self._text.close(text))
-        async with running.outputs(prefix, params, drawing.priority) as outputs:
+        async with running.outputs(prefix, params, generation.priority) as outputs:
             async for output in outputs:
                 for part in output.outputs:
                     ids[part.index] += part.token_ids
@@ -214,13 +219,13 @@ class VllmEngine(ReasoningEngine):
         )
 
     async def entropy_after(
-        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing
+        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings
     ) -> float | None:
         """A reading of its own kind at the closing token, its prefix cached from the thinking."""
         if self._text.think_end is None:
             return None
         closed = (*prompt, *thinking, *self._text.close())
-        return (await self._read_state(closed, drawing.priority, ENTROPY)).confidence
+        return (await self._read_state(closed, generation.priority, ENTROPY)).confidence
 
     async def _read_end(
         self,
@@ -228,24 +233,24 @@ class VllmEngine(ReasoningEngine):
         thinking: TokenIds,
         tokens_say: TokenSignals | None,
         priority: int,
-    ) -> Checkpoint:
-        """c_end of a thought whose last state no step of its own has read."""
+    ) -> Reading:
+        """c_end of a rollout whose last state no step of its own has read."""
         probe = math.nan
         if self._has_probe or tokens_say is None:
             probe = (await self._read_state((*prompt, *thinking), priority)).confidence
         if tokens_say is None:
-            return Checkpoint(len(thinking), probe, is_final=True)
+            return Reading(len(thinking), probe, is_final=True)
         signals = (probe, *tokens_say)
         confidence = signals[list(Signal).index(Signal(self.settings.confidence))]
-        return Checkpoint(len(thinking), confidence, is_final=True, signals=named(signals))
+        return Reading(len(thinking), confidence, is_final=True, signals=named(signals))
 
     async def _read_state(
         self, prefix: TokenIds, priority: int = 0, reads: str = Signal.PROBE.value
-    ) -> Checkpoint:
+    ) -> Reading:
         """A reading at the last token of `prefix`, in a request of its own."""
         running = self._alive()
-        drawing = Drawing(self.identity.budget, self.identity.sampling)
-        params = sampling_params(drawing, 1, self.stop_ids)
+        generation = GenerationSettings(self.identity.budget, self.identity.sampling)
+        params = sampling_params(generation, 1, self.stop_ids)
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         try:
             params.extra_args = self._control(running, slot, FULL_BUDGET, budget=0, reads=reads)

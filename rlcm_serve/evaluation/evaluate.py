@@ -39,7 +39,7 @@ from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.report import write_report
 from rlcm_serve.evaluation.run_folder import (
     BenchmarkFolder,
-    RolloutJournal,
+    EvaluationJournal,
     RunFolder,
     flat,
     plain_manifest,
@@ -143,7 +143,7 @@ async def _record(
     made_with = {"grader": benchmark.grader.name}
     folder.begin(benchmark.problems)
     wanted = {(problem.id, number) for problem in benchmark.problems for number in range(rollouts)}
-    with RolloutJournal(folder.journal, made_with, folder.finished()) as journal:
+    with EvaluationJournal(folder.journal, made_with, folder.finished()) as journal:
         if wanted - journal.keys():
             with progress_bar(console) as progress:
                 bar = progress.add_task(benchmark.title, total=None)

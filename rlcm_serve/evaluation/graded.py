@@ -19,7 +19,7 @@ from calibration.policy.voting import NO_ANSWER
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.table import Reading as TraceReading
 from calibration.traces.table import Rollout, to_table
-from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
+from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 from rlcm_serve.evaluation.sources import ABOUT, Source
 
 CONFIDENCE, TOKENS = "confidence:", "tokens:"
@@ -41,7 +41,7 @@ class Read:
     tokens: int = 0
 
 
-def answers_given(records: Iterable[RolloutRecord]) -> Iterable[tuple[str, str]]:
+def answers_given(records: Iterable[EvaluationRollout]) -> Iterable[tuple[str, str]]:
     """Every answer that a stop at some reading would give, with its problem's id."""
     for record in records:
         for at in range(len(record.readings)):
@@ -51,7 +51,7 @@ def answers_given(records: Iterable[RolloutRecord]) -> Iterable[tuple[str, str]]
 
 
 def graded_table(
-    records: Iterable[RolloutRecord],
+    records: Iterable[EvaluationRollout],
     references: Mapping[str, str],
     groups: Mapping[str, str | None],
     verdicts: Verdicts,
@@ -108,7 +108,7 @@ class _Equal:
     @classmethod
     def find(
         cls,
-        records: Sequence[RolloutRecord],
+        records: Sequence[EvaluationRollout],
         references: Mapping[str, str],
         verdicts: Verdicts,
         classes_of_all: ClassesOfAll,
@@ -146,12 +146,14 @@ class _Equal:
         """Its class within the problem."""
         return NO_ANSWER if answer is None else self.class_of[problem_id, answer]
 
-    def to_given(self, record: RolloutRecord, at: int) -> tuple[bool, ...]:
+    def to_given(self, record: EvaluationRollout, at: int) -> tuple[bool, ...]:
         """Which of the answers forced at a reading equal the one that a stop there gives."""
         return self.same[record.given(at)[0], *record.readings[at].answers]
 
 
-def _rollout(record: RolloutRecord, group: str | None, equal: _Equal, source: Source) -> Rollout:
+def _rollout(
+    record: EvaluationRollout, group: str | None, equal: _Equal, source: Source
+) -> Rollout:
     readings = []
     for at, reading in enumerate(record.readings):
         answer, tokens = record.given(at)
@@ -178,7 +180,7 @@ def _rollout(record: RolloutRecord, group: str | None, equal: _Equal, source: So
     )
 
 
-def _read(source: Source, record: RolloutRecord, at: int, equal: _Equal) -> Read:
+def _read(source: Source, record: EvaluationRollout, at: int, equal: _Equal) -> Read:
     reading = record.readings[at]
     if ABOUT[source].online:
         return Read(reading.signals.get(source))
@@ -192,7 +194,7 @@ def _read(source: Source, record: RolloutRecord, at: int, equal: _Equal) -> Read
 
 
 def _said(
-    source: Source, record: RolloutRecord, at: int, equal: _Equal, is_final: bool
+    source: Source, record: EvaluationRollout, at: int, equal: _Equal, is_final: bool
 ) -> float | None:
     """What is said of the answer given; None where the answer that it is of is another one."""
     reading, same = record.readings[at], equal.to_given(record, at)
@@ -207,7 +209,9 @@ def _said(
     return reading.verbalised
 
 
-def _generated(source: Source, record: RolloutRecord, reading: Reading, is_final: bool) -> int:
+def _generated(
+    source: Source, record: EvaluationRollout, reading: EvaluationReading, is_final: bool
+) -> int:
     """Tokens of a reading; of a last answer that had to be forced anyway, only what is on top."""
     first, *others = reading.answer_tokens
     tokens = 0 if is_final and record.own_answer is None else first

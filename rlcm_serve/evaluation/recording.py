@@ -11,19 +11,19 @@ from itertools import takewhile
 from calibration import ExitReason
 from rlcm_serve.core import (
     Budget,
-    Checkpoint,
     Completion,
-    Drawing,
-    Thought,
+    GenerationSettings,
+    Reading,
+    Rollout,
     TokenIds,
 )
 from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.evaluation.grading.base import Grader
-from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
+from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 from rlcm_serve.evaluation.sources import Source
 from rlcm_serve.evaluation.verbalized import verbalised
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import check_fits, prompt_of, think_fully
+from rlcm_serve.recording.recorder import check_fits, generate_fully, prompt_of
 
 ANSWERS = 4
 """Answers forced at every reading: K of RLCM App. B."""
@@ -51,7 +51,9 @@ class EvaluationRecorder:
         self.engine, self.grader, self.answers, self.sources = engine, grader, answers, sources
         budget = engine.identity.budget
         answer = max(budget.answer, grader.answer_tokens or 0)
-        self.drawing = Drawing(replace(budget, answer=answer), engine.identity.sampling)
+        self.generation = GenerationSettings(
+            replace(budget, answer=answer), engine.identity.sampling
+        )
 
     def check(self, problem: LabelledProblem) -> None:
         """Returns if the engine would take it.
@@ -59,40 +61,42 @@ class EvaluationRecorder:
         Raises:
             RequestRefused: it does not fit into the model's context; the message names it.
         """
-        check_fits(self.engine, problem, self.drawing)
+        check_fits(self.engine, problem, self.generation)
 
-    async def record(self, problem: LabelledProblem, rollout: int) -> RolloutRecord:
+    async def record(self, problem: LabelledProblem, rollout: int) -> EvaluationRollout:
         """One rollout, and what can be read and forced at every checkpoint of it."""
         prompt = prompt_of(self.engine, problem)
-        thought = await think_fully(self.engine, prompt, self.drawing)
+        generated = await generate_fully(self.engine, prompt, self.generation)
         readings = await asyncio.gather(
-            *(self._reading(prompt, thought, at) for at in thought.checkpoints)
+            *(self._reading(prompt, generated, at) for at in generated.readings)
         )
-        own = thought.answer_text
-        return RolloutRecord(
+        own = generated.answer_text
+        return EvaluationRollout(
             problem_id=problem.id,
             rollout=rollout,
-            text=thought.text,
-            tokens=len(thought.tokens),
-            natural=thought.exit is ExitReason.NATURAL,
+            text=generated.text,
+            tokens=len(generated.tokens),
+            natural=generated.exit is ExitReason.NATURAL,
             own_text=own,
             own_answer=self.grader.find(own) if own else None,
-            own_tokens=thought.answer_tokens,
+            own_tokens=generated.answer_tokens,
             own_verbalised=verbalised(own) if own else None,
             readings=tuple(readings),
         )
 
-    async def _reading(self, prompt: TokenIds, thought: Thought, at: Checkpoint) -> Reading:
-        thinking = thought.tokens[: at.tokens]
+    async def _reading(
+        self, prompt: TokenIds, generated: Rollout, at: Reading
+    ) -> EvaluationReading:
+        thinking = generated.tokens[: at.tokens]
         forced, entropy = await asyncio.gather(
             self.engine.continue_after(
-                prompt, thinking, self.grader.opening, self.drawing, self.answers, logprobs=True
+                prompt, thinking, self.grader.opening, self.generation, self.answers, logprobs=True
             ),
             self._entropy(prompt, thinking),
         )
         answers = tuple(self.grader.close(completion.text) for completion in forced)
         said, said_tokens = await self._say(prompt, thinking, answers[0])
-        return Reading(
+        return EvaluationReading(
             tokens=at.tokens,
             signals=dict(at.signals or {}),
             answers=answers,
@@ -106,7 +110,7 @@ class EvaluationRecorder:
     async def _entropy(self, prompt: TokenIds, thinking: TokenIds) -> float | None:
         if Source.ENTROPY not in self.sources:
             return None
-        return await self.engine.entropy_after(prompt, thinking, self.drawing)
+        return await self.engine.entropy_after(prompt, thinking, self.generation)
 
     async def _say(
         self, prompt: TokenIds, thinking: TokenIds, answer: str | None
@@ -115,9 +119,11 @@ class EvaluationRecorder:
         if answer is None or Source.VERBALISED not in self.sources:
             return None, 0
         asked = f"<answer>\\boxed{{{answer}}}</answer><confidence>"
-        budget = Budget(self.drawing.budget.thinking, _SAID_TOKENS)
-        drawing = replace(self.drawing, budget=budget)
-        (said,) = await self.engine.continue_after(prompt, thinking, asked, drawing, logprobs=True)
+        budget = Budget(self.generation.budget.thinking, _SAID_TOKENS)
+        generation = replace(self.generation, budget=budget)
+        (said,) = await self.engine.continue_after(
+            prompt, thinking, asked, generation, logprobs=True
+        )
         return verbalised(f"<confidence>{said.text}"), _tokens_before(said, "<")
 
 

@@ -9,7 +9,7 @@ from rlcm_serve.recording.recorder import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class EvaluationReading:
     """The state after `tokens` reasoning tokens: what it says of itself, what it would answer.
 
     Attributes:
@@ -34,7 +34,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutRecord:
+class EvaluationRollout:
     """One rollout at full budget; its last reading is the final one.
 
     Attributes:
@@ -56,7 +56,7 @@ class RolloutRecord:
     own_answer: str | None
     own_tokens: int
     own_verbalised: float | None
-    readings: tuple[Reading, ...]
+    readings: tuple[EvaluationReading, ...]
 
     @property
     def key(self) -> Key:
@@ -82,7 +82,7 @@ class RolloutRecord:
     def from_json(cls, plain: dict[str, Any]) -> Self:
         """The record of `to_json`."""
         readings = tuple(
-            Reading(
+            EvaluationReading(
                 **reading
                 | {
                     "answers": tuple(reading["answers"]),

@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 
 from calibration.files import write_text
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
+from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 from rlcm_serve.recording.journal import Journal
 from rlcm_serve.recording.problems import LabelledProblem, read_problems
 from rlcm_serve.recording.recorder import Key
 
-_READING = [field.name for field in fields(Reading)]
-_ROLLOUT = [field.name for field in fields(RolloutRecord) if field.name != "readings"]
+_READING = [field.name for field in fields(EvaluationReading)]
+_ROLLOUT = [field.name for field in fields(EvaluationRollout) if field.name != "readings"]
 _KINDS = {
     "problem_id": pa.string(),
     "rollout": pa.int64(),
@@ -48,7 +48,7 @@ _KINDS = {
 }
 
 
-class RolloutJournal(Journal):
+class EvaluationJournal(Journal):
     """A journal of rollouts, beside those of an earlier run that are whole already."""
 
     def __init__(self, path: Path, settings: dict[str, Any], finished: Iterable[Key]) -> None:
@@ -59,11 +59,11 @@ class RolloutJournal(Journal):
         """Which rollouts are there."""
         return self._finished | {record.key for record in self.records()}
 
-    def records(self) -> Iterator[RolloutRecord]:
+    def records(self) -> Iterator[EvaluationRollout]:
         """Those in the journal."""
-        return map(RolloutRecord.from_json, self.rows())
+        return map(EvaluationRollout.from_json, self.rows())
 
-    def append(self, recording: RolloutRecord, /) -> None:
+    def append(self, recording: EvaluationRollout, /) -> None:
         """Adds one."""
         self.add(recording.to_json())
 
@@ -128,11 +128,11 @@ class BenchmarkFolder:
         table = pq.read_table(self.rollouts, columns=["problem_id", "rollout"])
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
-    def read(self) -> Iterator[RolloutRecord]:
+    def read(self) -> Iterator[EvaluationRollout]:
         """The rollouts in the tables, by problem and number."""
         if not self.rollouts.exists():
             return
-        readings: dict[Key, list[Reading]] = {}
+        readings: dict[Key, list[EvaluationReading]] = {}
         for row in _rows(self.readings):
             key = row.pop("problem_id"), row.pop("rollout")
             row["signals"] = dict(row["signals"])
@@ -140,10 +140,10 @@ class BenchmarkFolder:
                 tuple(row["answers"]),
                 tuple(row["answer_tokens"]),
             )
-            readings.setdefault(key, []).append(Reading(**row))
+            readings.setdefault(key, []).append(EvaluationReading(**row))
         for row in _rows(self.rollouts):
             own = tuple(readings[row["problem_id"], row["rollout"]])
-            yield RolloutRecord(**row, readings=own)
+            yield EvaluationRollout(**row, readings=own)
 
     def texts(self) -> dict[Key, str]:
         """The reasoning of each rollout."""
@@ -151,7 +151,7 @@ class BenchmarkFolder:
         ids, numbers, texts = (column.to_pylist() for column in table.columns)
         return dict(zip(zip(ids, numbers, strict=True), texts, strict=True))
 
-    def write(self, records: Iterable[RolloutRecord]) -> None:
+    def write(self, records: Iterable[EvaluationRollout]) -> None:
         """Puts these into the tables, in place of what they hold; then the journal may go.
 
         One that comes twice, for a kill came between the tables and the journal, is there once.
@@ -250,7 +250,7 @@ def write_table(path: Path, table: pa.Table) -> None:
     partial.replace(path)
 
 
-def _key(record: RolloutRecord) -> Key:
+def _key(record: EvaluationRollout) -> Key:
     return record.key
 
 

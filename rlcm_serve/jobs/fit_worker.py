@@ -21,7 +21,7 @@ from calibration import Certificate, Traces, certify, read_traces, verify, write
 from calibration.errors import CalibrationError
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.recording.recorder import Recording, to_rollouts
+from rlcm_serve.recording.recorder import RecordedRollout, to_rollouts
 from rlcm_serve.store.job import CalibrationRequest
 
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
@@ -43,7 +43,9 @@ def fit(folder: Path) -> None:
     asked = json.loads((folder / REQUEST).read_text("utf-8"))
     request = CalibrationRequest.from_json(asked["request"])
     with AnswerGrader() as grader:
-        rollouts = to_rollouts((Recording.from_json(json.loads(one)) for one in recordings), grader)
+        rollouts = to_rollouts(
+            (RecordedRollout.from_json(json.loads(one)) for one in recordings), grader
+        )
     fingerprint = Fingerprint.from_json(json.loads((folder / FINGERPRINT).read_text("utf-8")))
     write_traces(folder / TRACES, rollouts, fingerprint)
     traces = read_traces(folder / TRACES)
@@ -73,10 +75,10 @@ def recompute(folder: Path) -> None:
 
 def exhibit(folder: Path, certificate: Certificate, traces: Traces) -> None:
     """What a certificate looks like on its traces; it holds where that cannot be told."""
-    from calibration.report.build_data import make_exhibit  # with all that reports need
+    from calibration.report.build_data import build_report_data  # with all that reports need
 
     try:
-        made = make_exhibit(certificate, traces)
+        made = build_report_data(certificate, traces)
         made.save(folder / EXHIBIT)
     except CalibrationError as error:
         sys.stderr.write(f"no exhibit of certificate {certificate.id}: {error}\n")

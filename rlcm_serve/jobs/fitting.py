@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from calibration import Certificate
-from calibration.certificate.report_data import Exhibit
+from calibration.certificate.report_data import ReportData
 from calibration.errors import CalibrationError
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.jobs import fit_worker as files
-from rlcm_serve.recording.recorder import Recording
+from rlcm_serve.recording.recorder import RecordedRollout
 from rlcm_serve.store.job import CalibrationRequest
 
 _PREFIX = "rlcm-fit-"
@@ -33,12 +33,12 @@ class Fitted:
 
     traces: bytes
     certificate: Certificate | None
-    exhibit: Exhibit | None
+    exhibit: ReportData | None
     refusal: str | None
 
 
 async def fit(
-    recordings: Iterable[Recording],
+    recordings: Iterable[RecordedRollout],
     fingerprint: Fingerprint,
     request: CalibrationRequest,
     created: str,
@@ -76,7 +76,7 @@ async def fit(
         return await asyncio.to_thread(read, folder, refusal)
 
 
-async def require_verified(certificate: Certificate, traces: Path) -> Exhibit | None:
+async def require_verified(certificate: Certificate, traces: Path) -> ReportData | None:
     """Returns if every figure of a certificate follows from these traces.
 
     Args:
@@ -111,9 +111,9 @@ async def require_verified(certificate: Certificate, traces: Path) -> Exhibit | 
     return exhibit
 
 
-def _exhibit(folder: Path) -> Exhibit | None:
+def _exhibit(folder: Path) -> ReportData | None:
     file = folder / files.EXHIBIT
-    return Exhibit.load(file) if file.exists() else None
+    return ReportData.load(file) if file.exists() else None
 
 
 class WorkerFailed(RuntimeError):

@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime
 
 from calibration import Certificate, CertifiedLevel
-from calibration.certificate.report_data import Exhibit
+from calibration.certificate.report_data import ReportData
 from calibration.errors import CalibrationError
 from rlcm_serve.errors import (
     CertificateMismatch,
@@ -163,7 +163,7 @@ class JobRunner:
             await self._finish(job, fitted.certificate, fitted.exhibit)
 
     async def _finish(
-        self, job: Calibration, certificate: Certificate, exhibit: Exhibit | None
+        self, job: Calibration, certificate: Certificate, exhibit: ReportData | None
     ) -> None:
         """What is done twice here, after a kill in between, is done once."""
         await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}", exhibit)

@@ -14,8 +14,8 @@ from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import (
     Key,
     OnProgress,
+    RecordedRollout,
     Recorder,
-    Recording,
     record_missing,
     tell_nobody,
 )
@@ -87,15 +87,15 @@ class Journal:
 class RecordingJournal(Journal):
     """A journal of recordings."""
 
-    def recordings(self) -> Iterator[Recording]:
+    def recordings(self) -> Iterator[RecordedRollout]:
         """What is finished."""
-        return map(Recording.from_json, self.rows())
+        return map(RecordedRollout.from_json, self.rows())
 
     def keys(self) -> set[Key]:
         """Which recordings are finished."""
         return {recording.key for recording in self.recordings()}
 
-    def append(self, recording: Recording) -> None:
+    def append(self, recording: RecordedRollout) -> None:
         """Adds one recording."""
         self.add(recording.to_json())
 
@@ -106,7 +106,7 @@ async def record_all(
     rollouts: int,
     journal: RecordingJournal,
     progress: OnProgress = tell_nobody,
-) -> list[Recording]:
+) -> list[RecordedRollout]:
     """Records `rollouts` rollouts of every problem that the journal does not hold yet.
 
     Returns:

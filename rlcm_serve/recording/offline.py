@@ -15,7 +15,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import digest_problems, read_problems
-from rlcm_serve.recording.recorder import Recorder, Recording
+from rlcm_serve.recording.recorder import RecordedRollout, Recorder
 from rlcm_serve.terminal import StageClock, progress_bar
 
 
@@ -43,7 +43,7 @@ async def record_problems(
     rollouts: int,
     answers: int,
     console: Console,
-) -> tuple[EngineIdentity, list[Recording]]:
+) -> tuple[EngineIdentity, list[RecordedRollout]]:
     """Records labelled problems with a progress bar; goes on from `journal` if it exists.
 
     Where no probe is needed none counts: a probe may be trained anew from recordings that are

@@ -1,4 +1,5 @@
-"""Recording: labelled problems run through the engine at full budget, an answer at every reading.
+"""RecordedRollout: labelled problems run through the engine at full budget, an answer at every
+reading.
 
 Two uses share it: calibration records what each exit would have answered (one forced answer per
 checkpoint), probe training how often a prefix leads to the right one (K forced answers, RLCM
@@ -14,10 +15,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 from calibration import FULL_BUDGET, ExitReason
-from calibration.traces.table import Reading, Rollout
-from rlcm_serve.answers.forcing import answer_thought
+from calibration.traces import table
+from rlcm_serve.answers.forcing import answer_rollout
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.core import Checkpoint, Drawing, Message, Role, Thought, TokenIds
+from rlcm_serve.core import GenerationSettings, Message, Reading, Role, Rollout, TokenIds
 from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
@@ -35,7 +36,7 @@ def tell_nobody(done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ForcedReading:
+class RecordedReading:
     """One reading of a rollout with the answers given there (K, or the model's own at its end)."""
 
     tokens: int
@@ -51,7 +52,7 @@ class ForcedReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordedRollout:
     """One rollout at full budget, with every reading; the last one is the final one."""
 
     problem_id: str
@@ -60,7 +61,7 @@ class Recording:
     prompt: TokenIds
     tokens: TokenIds
     natural: bool
-    readings: tuple[ForcedReading, ...]
+    readings: tuple[RecordedReading, ...]
 
     @property
     def key(self) -> Key:
@@ -74,7 +75,9 @@ class Recording:
     def from_json(cls, plain: dict[str, Any]) -> Self:
         """The recording of `to_json`."""
         readings = tuple(
-            ForcedReading(**(r | {"answers": tuple(r["answers"]), "correct": tuple(r["correct"])}))
+            RecordedReading(
+                **(r | {"answers": tuple(r["answers"]), "correct": tuple(r["correct"])})
+            )
             for r in plain["readings"]
         )
         ids = {"prompt": tuple(plain["prompt"]), "tokens": tuple(plain["tokens"])}
@@ -86,25 +89,29 @@ def prompt_of(engine: ReasoningEngine, problem: LabelledProblem) -> TokenIds:
     return engine.prompt((Message(Role.USER, problem.problem),))
 
 
-def check_fits(engine: ReasoningEngine, problem: LabelledProblem, drawing: Drawing) -> None:
+def check_fits(
+    engine: ReasoningEngine, problem: LabelledProblem, generation: GenerationSettings
+) -> None:
     """Returns if the engine would take it.
 
     Raises:
         RequestRefused: it does not fit into the model's context; the message names it.
     """
     try:
-        engine.check(prompt_of(engine, problem), drawing)
+        engine.check(prompt_of(engine, problem), generation)
     except RequestRefused as error:
         raise _named(problem, error) from error
 
 
-async def think_fully(engine: ReasoningEngine, prompt: TokenIds, drawing: Drawing) -> Thought:
+async def generate_fully(
+    engine: ReasoningEngine, prompt: TokenIds, generation: GenerationSettings
+) -> Rollout:
     """One rollout that no policy stops."""
-    async with aclosing(engine.think(prompt, FULL_BUDGET, drawing)) as events:
+    async with aclosing(engine.think(prompt, FULL_BUDGET, generation)) as events:
         async for event in events:
-            if isinstance(event, Thought):
+            if isinstance(event, Rollout):
                 return event
-    raise RuntimeError("the engine's events ended without a thought")
+    raise RuntimeError("the engine's events ended without a generated")
 
 
 class Recorder:
@@ -114,7 +121,7 @@ class Recorder:
         engine: generates.
         grader: says which answers are right.
         answers: forced at every checkpoint.
-        priority: of everything it asks of the engine; see `Drawing`.
+        priority: of everything it asks of the engine; see `GenerationSettings`.
     """
 
     def __init__(
@@ -125,7 +132,9 @@ class Recorder:
         priority: int = 0,
     ) -> None:
         self.engine, self.grader, self.answers = engine, grader, answers
-        self.drawing = Drawing(engine.identity.budget, engine.identity.sampling, priority=priority)
+        self.generation = GenerationSettings(
+            engine.identity.budget, engine.identity.sampling, priority=priority
+        )
 
     def check(self, problem: LabelledProblem) -> None:
         """Returns if the engine would take it.
@@ -133,38 +142,40 @@ class Recorder:
         Raises:
             RequestRefused: it does not fit into the model's context; the message names it.
         """
-        check_fits(self.engine, problem, self.drawing)
+        check_fits(self.engine, problem, self.generation)
 
-    async def record(self, problem: LabelledProblem, rollout: int) -> Recording:
+    async def record(self, problem: LabelledProblem, rollout: int) -> RecordedRollout:
         """One rollout at full budget, and `answers` answers forced at every checkpoint of it."""
         prompt = prompt_of(self.engine, problem)
         try:
-            thought = await think_fully(self.engine, prompt, self.drawing)
+            generated = await generate_fully(self.engine, prompt, self.generation)
         except RequestRefused as error:
             raise _named(problem, error) from error
         readings = await asyncio.gather(
-            *(self._reading(problem, prompt, thought, at) for at in thought.checkpoints)
+            *(self._reading(problem, prompt, generated, at) for at in generated.readings)
         )
-        return Recording(
+        return RecordedRollout(
             problem_id=problem.id,
             rollout=rollout,
             group=problem.group,
             prompt=prompt,
-            tokens=thought.tokens,
-            natural=thought.exit is ExitReason.NATURAL,
+            tokens=generated.tokens,
+            natural=generated.exit is ExitReason.NATURAL,
             readings=tuple(readings),
         )
 
     async def _reading(
-        self, problem: LabelledProblem, prompt: TokenIds, thought: Thought, at: Checkpoint
-    ) -> ForcedReading:
-        stopped = thought if at.is_final else thought.cut(at.tokens)
-        given = await answer_thought(self.engine, prompt, stopped, self.drawing, self.answers)
+        self, problem: LabelledProblem, prompt: TokenIds, generated: Rollout, at: Reading
+    ) -> RecordedReading:
+        stopped = generated if at.is_final else generated.cut(at.tokens)
+        given = await answer_rollout(self.engine, prompt, stopped, self.generation, self.answers)
         correct = [
             answer is not None and await self.grader.equal_async(answer, problem.answer)
             for answer in given.answers
         ]
-        return ForcedReading(at.tokens, at.confidence, given.answers, tuple(correct), given.tokens)
+        return RecordedReading(
+            at.tokens, at.confidence, given.answers, tuple(correct), given.tokens
+        )
 
 
 def _named(problem: LabelledProblem, error: RequestRefused) -> RequestRefused:
@@ -234,12 +245,12 @@ async def record_missing(
         raise failures.exceptions[0] from None
 
 
-def to_rollouts(recordings: Iterable[Recording], grader: AnswerGrader) -> list[Rollout]:
+def to_rollouts(recordings: Iterable[RecordedRollout], grader: AnswerGrader) -> list[table.Rollout]:
     """Recordings as calibration's traces: the first answer of each reading, grouped into classes.
 
     Classes are numbered within a problem, over all its rollouts and readings.
     """
-    by_problem: dict[str, list[Recording]] = {}
+    by_problem: dict[str, list[RecordedRollout]] = {}
     for recording in recordings:
         by_problem.setdefault(recording.problem_id, []).append(recording)
     rollouts = []
@@ -250,9 +261,9 @@ def to_rollouts(recordings: Iterable[Recording], grader: AnswerGrader) -> list[R
     return rollouts
 
 
-def _rollout(recording: Recording, classes: Iterator[int]) -> Rollout:
+def _rollout(recording: RecordedRollout, classes: Iterator[int]) -> table.Rollout:
     readings = [
-        Reading(
+        table.Reading(
             tokens=reading.tokens,
             confidence=reading.confidence,
             answer=reading.answers[0],
@@ -262,7 +273,7 @@ def _rollout(recording: Recording, classes: Iterator[int]) -> Rollout:
         )
         for reading in recording.readings
     ]
-    return Rollout(
+    return table.Rollout(
         problem_id=recording.problem_id,
         rollout=recording.rollout,
         end_reason=ExitReason.NATURAL if recording.natural else ExitReason.BUDGET,

@@ -7,14 +7,14 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from calibration import INITIAL_STATE, ExitPolicy, ExitReason, answers_at_end, step
-from rlcm_serve.answers.forcing import answer_thought
+from rlcm_serve.answers.forcing import answer_rollout
 from rlcm_serve.core import (
     CancelledSample,
-    Checkpoint,
     Delta,
-    Drawing,
+    GenerationSettings,
+    Reading,
+    Rollout,
     Sample,
-    Thought,
     TokenIds,
 )
 from rlcm_serve.engine.contract import ReasoningEngine
@@ -31,7 +31,7 @@ class SampleRun:
         number: int,
         prompt: TokenIds,
         policy: ExitPolicy,
-        drawing: Drawing,
+        generation: GenerationSettings,
         on_event: OnEvent,
         text: bool,
     ) -> None:
@@ -41,29 +41,29 @@ class SampleRun:
         self._engine = engine
         self._prompt = prompt
         self._policy = policy
-        self._drawing = _of_sample(drawing, number)
+        self._generation = _of_sample(generation, number)
         self._on_event = on_event
         self._text = text
         self._tokens = 0
-        self._checkpoints: list[Checkpoint] = []
+        self._checkpoints: list[Reading] = []
 
     async def run(self) -> Sample:
         """Thinks, and answers if the policy says so."""
-        thought = await self._think()
+        rollout = await self._think()
         self.thinking = False
-        reasoning, confidence = len(thought.tokens), thought.confidence
-        self._on_event(ExitEvent(self.number, thought.exit, reasoning, confidence))
-        if not gives_answer(self._policy, thought):
-            return Sample(thought, answer=None, answer_tokens=thought.answer_tokens)
-        given = await answer_thought(self._engine, self._prompt, thought, self._drawing)
-        return Sample(thought, given.answers[0], given.tokens, given.suffix_tokens)
+        reasoning, confidence = len(rollout.tokens), rollout.confidence
+        self._on_event(ExitEvent(self.number, rollout.exit, reasoning, confidence))
+        if not gives_answer(self._policy, rollout):
+            return Sample(rollout, answer=None, answer_tokens=rollout.answer_tokens)
+        given = await answer_rollout(self._engine, self._prompt, rollout, self._generation)
+        return Sample(rollout, given.answers[0], given.tokens, given.suffix_tokens)
 
     def cancelled(self) -> CancelledSample:
         """What became of it, if it was cancelled."""
         return CancelledSample(self._tokens, tuple(self._checkpoints))
 
-    async def _think(self) -> Thought:
-        thinking = self._engine.think(self._prompt, self._policy, self._drawing, text=self._text)
+    async def _think(self) -> Rollout:
+        thinking = self._engine.think(self._prompt, self._policy, self._generation, text=self._text)
         async with aclosing(thinking):
             async for event in thinking:
                 match event:
@@ -71,30 +71,30 @@ class SampleRun:
                         self._tokens += tokens
                         if text:
                             self._on_event(TokenEvent(self.number, tokens, text, is_answer))
-                    case Checkpoint():
+                    case Reading():
                         self._checkpoints.append(event)
                         self._on_event(CheckpointEvent(self.number, event))
-                    case Thought():
+                    case Rollout():
                         return event
         raise EngineDead("the engine ended a sample without its result; restart the service")
 
 
-def gives_answer(policy: ExitPolicy, thought: Thought) -> bool:
+def gives_answer(policy: ExitPolicy, rollout: Rollout) -> bool:
     """Whether a sample is answered: after a high exit, a low one if told to, or if c_end >= λa."""
-    if thought.exit is ExitReason.HIGH:
+    if rollout.exit is ExitReason.HIGH:
         return True
-    if thought.exit is ExitReason.LOW:
+    if rollout.exit is ExitReason.LOW:
         return policy.answer_on_low
-    *checkpoints, end = thought.checkpoints
+    *checkpoints, end = rollout.readings
     state = INITIAL_STATE
     for checkpoint in checkpoints:
         state, _ = step(policy, state, checkpoint.tokens, checkpoint.confidence)
     return answers_at_end(policy, state, end.confidence)
 
 
-def _of_sample(drawing: Drawing, number: int) -> Drawing:
+def _of_sample(generation: GenerationSettings, number: int) -> GenerationSettings:
     """A seeded question's samples differ, and none is a sample of the next seed."""
-    if drawing.seed is None:
-        return drawing
-    digest = hashlib.sha256(f"{drawing.seed} {number}".encode()).digest()
-    return replace(drawing, seed=int.from_bytes(digest[:4], "big") >> 1)
+    if generation.seed is None:
+        return generation
+    digest = hashlib.sha256(f"{generation.seed} {number}".encode()).digest()
+    return replace(generation, seed=int.from_bytes(digest[:4], "big") >> 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
-from rlcm_serve.engine.restart import Supervision
+from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import CertificateMismatch, EngineDead, NotReady
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
@@ -25,14 +25,14 @@ class Service:
     """What answers questions once it has started, and again once its engine is back.
 
     An engine that dies takes the questions it was answering with it. It is started anew, as often
-    as `supervision` says; meanwhile there is no solver.
+    as `restart_policy` says; meanwhile there is no solver.
 
     Args:
         engine: not started yet.
         certificates: the files to serve under; with none, every answer comes without a guarantee.
         on_stage: told of every stage of a start.
         load: makes the guarantees, after every start of the engine.
-        supervision: notices its death, and says when to start it again.
+        restart_policy: notices its death, and says when to start it again.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Service:
         on_stage: Callable[[str], None] = _tell_nobody,
         *,
         load: LoadGuarantees = Guarantees.load,
-        supervision: Supervision | None = None,
+        restart_policy: RestartPolicy | None = None,
     ) -> None:
         self.engine = engine
         self.grader = AnswerGrader()
@@ -52,7 +52,7 @@ class Service:
         self._certificates = tuple(certificates)
         self._on_stage = on_stage
         self._load = load
-        self._supervision = supervision or Supervision()
+        self._supervision = restart_policy or RestartPolicy()
         self._supervising: asyncio.Task[None] | None = None
         self._guarantees: Guarantees | None = None
         self._solver: Solver | None = None

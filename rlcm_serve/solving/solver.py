@@ -11,7 +11,7 @@ from calibration import ExitPolicy
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import (
     CancelledSample,
-    Drawing,
+    GenerationSettings,
     Question,
     Sample,
     Sampling,
@@ -23,7 +23,7 @@ from rlcm_serve.errors import OutOfTime
 from rlcm_serve.events import OnEvent, SampleEvent, VoteEvent, tell_nobody
 from rlcm_serve.solving.guarantees import Guarantees, Terms
 from rlcm_serve.solving.sample import SampleRun
-from rlcm_serve.solving.vote import Ballot
+from rlcm_serve.solving.vote import VoteTally
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Prepared:
     question: Question
     terms: Terms
     prompt: TokenIds
-    drawing: Drawing
+    generation: GenerationSettings
 
 
 class Solver:
@@ -72,7 +72,7 @@ class Solver:
         terms = self.guarantees.terms_for(question)
         prompt = self.engine.prompt(question.messages)
         certified = self.engine.identity.sampling
-        drawing = Drawing(
+        generation = GenerationSettings(
             budget=terms.budget,
             sampling=Sampling(
                 temperature=_first(question.temperature, certified.temperature),
@@ -81,8 +81,8 @@ class Solver:
             seed=question.seed,
             priority=priority,
         )
-        self.engine.check(prompt, drawing)
-        return Prepared(question, terms, prompt, drawing)
+        self.engine.check(prompt, generation)
+        return Prepared(question, terms, prompt, generation)
 
     async def run(
         self, prepared: Prepared, on_event: OnEvent = tell_nobody, *, text: bool = False
@@ -102,10 +102,10 @@ class Solver:
         self, prepared: Prepared, policy: ExitPolicy, on_event: OnEvent, text: bool
     ) -> Solution:
         question = prepared.question
-        ballot = Ballot(question.samples, question.vote, policy.lambda_vote, self.grader)
+        ballot = VoteTally(question.samples, question.vote, policy.lambda_vote, self.grader)
         samples = [
             SampleRun(
-                self.engine, number, prepared.prompt, policy, prepared.drawing, on_event, text
+                self.engine, number, prepared.prompt, policy, prepared.generation, on_event, text
             )
             for number in range(question.samples)
         ]
@@ -131,7 +131,7 @@ async def in_time(seconds: float | None) -> AsyncIterator[None]:
 
 
 async def _draw(
-    samples: Sequence[SampleRun], ballot: Ballot, stop_when_decided: bool, on_event: OnEvent
+    samples: Sequence[SampleRun], ballot: VoteTally, stop_when_decided: bool, on_event: OnEvent
 ) -> list[Sample | CancelledSample]:
     """Runs all samples at the same time, until each has ended or the vote is decided."""
     running = {asyncio.create_task(sample.run()): sample for sample in samples}
@@ -160,7 +160,7 @@ async def _draw(
     return [results[sample.number] for sample in samples]
 
 
-def _vote_event(ballot: Ballot) -> VoteEvent:
+def _vote_event(ballot: VoteTally) -> VoteEvent:
     return VoteEvent(
         counted=len(ballot.counted),
         samples=ballot.samples,
@@ -172,14 +172,14 @@ def _vote_event(ballot: Ballot) -> VoteEvent:
 
 
 def _solution(
-    prepared: Prepared, samples: Sequence[Sample | CancelledSample], ballot: Ballot
+    prepared: Prepared, samples: Sequence[Sample | CancelledSample], ballot: VoteTally
 ) -> Solution:
     answer = ballot.answer
     carrying = [s for s in ballot.counted if answer is not None and s.answer == answer]
     return Solution(
         answer=answer,
         confidence=None if answer is None else ballot.confidence,
-        exit=(carrying or ballot.counted)[0].thought.exit,
+        exit=(carrying or ballot.counted)[0].rollout.exit,
         samples=tuple(samples),
         policy=prepared.terms.policy,
         guarantee=prepared.terms.guarantee,

@@ -10,7 +10,7 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Sample, VoteRule
 
 
-class Ballot:
+class VoteTally:
     """The answers of the samples that have ended, out of those that were asked for.
 
     Samples are counted in the order of their numbers, whenever they end, so that ties go the same
@@ -70,7 +70,7 @@ class Ballot:
     @property
     def confidence(self) -> float:
         """Of the one sample; of several, the leader's share of the vote."""
-        return self.counted[0].thought.confidence if self.samples == 1 else self.vote.share
+        return self.counted[0].rollout.confidence if self.samples == 1 else self.vote.share
 
     @property
     def decided(self) -> bool:
@@ -126,5 +126,5 @@ def _vote(rule: VoteRule, classes: Sequence[int], samples: Sequence[Sample]) -> 
 
 def _confidence(sample: Sample) -> float:
     # A sample whose reading failed is never answered; it has no say.
-    confidence = sample.thought.confidence
+    confidence = sample.rollout.confidence
     return 0.0 if math.isnan(confidence) else confidence

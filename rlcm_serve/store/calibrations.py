@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.errors import Conflict, NotFound
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import Recording
+from rlcm_serve.recording.recorder import RecordedRollout
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
     LogRow,
@@ -138,7 +138,7 @@ class CalibrationStore:
             )
             return [LabelledProblem(row.id, row.problem, row.answer, row.group) for row in rows]
 
-    def recordings(self, job: Calibration) -> Iterator[Recording]:
+    def recordings(self, job: Calibration) -> Iterator[RecordedRollout]:
         """What is recorded, by problem and rollout; not all of it is in memory at a time."""
         with self._database.reading() as session:
             contents = session.scalars(
@@ -148,7 +148,7 @@ class CalibrationStore:
                 .execution_options(yield_per=_BATCH)
             )
             for content in contents:
-                yield Recording.from_json(json.loads(content))
+                yield RecordedRollout.from_json(json.loads(content))
 
     def made_with(self, job: Calibration, fingerprint: Fingerprint) -> Fingerprint:
         """What the job's recordings are made with: this, unless something was noted before."""

@@ -19,14 +19,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from calibration.certificate.certificate import Certificate
-from calibration.certificate.report_data import Exhibit, beside
+from calibration.certificate.report_data import ReportData, beside
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
 from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.report_data import Exhibits
+from rlcm_serve.store.report_data import StoredReports
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class CertificateStore:
         self.changing = asyncio.Lock()
         self._database = database
         self._files: dict[str, tuple[Certificate, str]] = {}
-        self._exhibits = Exhibits()
+        self._exhibits = StoredReports()
         self._lock = threading.Lock()
 
     def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
@@ -76,7 +76,7 @@ class CertificateStore:
         with self._lock, self._database.reading() as session:
             self._files = loaded
             self._exhibits.files = exhibits
-            return Guarantees(identity, self._in_force(session, identity))
+            return Guarantees(identity, self._active(session, identity))
 
     def all(self, identity: EngineIdentity | None) -> list[KeptCertificate]:
         """All there are, those in force first.
@@ -86,10 +86,10 @@ class CertificateStore:
         """
         with self._lock, self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
-            in_force = self._in_force(session, identity) if identity else []
+            certificates = self._active(session, identity) if identity else []
             known = {id_: certificate for id_, (certificate, _) in self._files.items()}
             known |= {id_: _parsed(row) for id_, row in rows.items()}
-            active = {certificate.id for certificate in in_force}
+            active = {certificate.id for certificate in certificates}
             kept = [
                 KeptCertificate(
                     certificate,
@@ -122,18 +122,18 @@ class CertificateStore:
                 return kept
         raise _unknown(id_)
 
-    def exhibit(self, id_: str) -> Exhibit:
+    def exhibit(self, id_: str) -> ReportData:
         """What was seen of a certificate: kept here, or in a file beside its own.
 
         Raises:
             NotFound: there is no such certificate.
-            NoExhibit: nothing was made of it; the message says how to have one.
+            NoReport: nothing was made of it; the message says how to have one.
         """
         with self._lock, self._database.reading() as session:
             certificate, _ = self._find(session, id_)
             return self._exhibits.find(session, certificate)
 
-    def add(self, certificate: Certificate, origin: str, exhibit: Exhibit | None = None) -> None:
+    def add(self, certificate: Certificate, origin: str, exhibit: ReportData | None = None) -> None:
         """Keeps a certificate without serving under it; one that is there already stays as it is.
 
         Args:
@@ -172,7 +172,7 @@ class CertificateStore:
                 row.state = STORED
             session.flush()  # before another becomes active
             self._decide(session, id_, ACTIVE)
-            return Guarantees(identity, self._in_force(session, identity))
+            return Guarantees(identity, self._active(session, identity))
 
     def deactivate(self, id_: str, identity: EngineIdentity) -> Guarantees:
         """Takes a certificate out of force, for good if it is a file's; a file takes over, if any.
@@ -187,10 +187,10 @@ class CertificateStore:
         """
         with self._lock, self._database.session() as session:
             self._find(session, id_)
-            if id_ not in {one.id for one in self._in_force(session, identity)}:
+            if id_ not in {one.id for one in self._active(session, identity)}:
                 raise Conflict(f"certificate {id_} is not in force, so there is nothing to end")
             self._decide(session, id_, WITHDRAWN)
-            return Guarantees(identity, self._in_force(session, identity))
+            return Guarantees(identity, self._active(session, identity))
 
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
         """The certificate and its origin."""
@@ -210,7 +210,7 @@ class CertificateStore:
         row.state = state
         session.flush()
 
-    def _in_force(self, session: Session, identity: EngineIdentity) -> list[Certificate]:
+    def _active(self, session: Session, identity: EngineIdentity) -> list[Certificate]:
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
         activated = [_parsed(row) for row in decided.values() if row.state == ACTIVE]
         served = [one for one in activated if _misfit(one, identity) is None]

@@ -107,7 +107,7 @@ class Keys:
             raise NotFound(f"the key {key_id!r} was deleted meanwhile")
         return found
 
-    def any_in_force(self) -> bool:
+    def any_active(self) -> bool:
         """Whether some key could open the service."""
         return any(key.revoked is None for key in self.all())
 

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from rlcm_serve.errors import Conflict
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import Key, Recording
+from rlcm_serve.recording.recorder import Key, RecordedRollout
 from rlcm_serve.store.calibration_tables import CalibrationRow, RecordingRow
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, JobState
@@ -41,7 +41,7 @@ class RecordingRows:
             )
             return {(self._ids[problem], rollout) for problem, rollout in rows}
 
-    def append(self, recording: Recording) -> None:
+    def append(self, recording: RecordedRollout) -> None:
         """Keeps one recording; if there is one of its key already, that one counts.
 
         Raises:

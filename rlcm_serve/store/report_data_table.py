@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from rlcm_serve.store.database import Base
 
 
-class StoredExhibit(Base):
+class StoredReport(Base):
     """The exhibit of one certificate, as JSON. It may outlive the certificate's own row."""
 
     __tablename__ = "rlcm_exhibits"

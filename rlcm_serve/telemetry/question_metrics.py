@@ -28,14 +28,14 @@ def tokens_by_kind(solution: Solution) -> dict[str, int]:
     answers, not generated. Every other token is of exactly one kind.
     """
     finished = solution.finished
-    cached = (sample.thought.cached_prompt_tokens for sample in finished)
+    cached = (sample.rollout.cached_prompt_tokens for sample in finished)
     return {
         "prompt": solution.prompt_tokens,
         "cached_prompt": min(cached, default=0),
-        "reasoning": sum(len(sample.thought.tokens) for sample in finished),
+        "reasoning": sum(len(sample.rollout.tokens) for sample in finished),
         "answer": sum(sample.answer_tokens for sample in finished),
         "suffix": sum(sample.suffix_tokens for sample in finished),
-        "discarded": sum(sample.thought.discarded for sample in finished),
+        "discarded": sum(sample.rollout.discarded for sample in finished),
         CANCELLED: sum(sample.tokens for sample in solution.cancelled),
     }
 
@@ -142,11 +142,11 @@ class _Samples:
             self._count_one(sample, certificate)
 
     def _count_one(self, sample: Sample, certificate: str) -> None:
-        self.exits.labels(str(sample.thought.exit)).inc()
-        if math.isnan(sample.thought.confidence):
+        self.exits.labels(str(sample.rollout.exit)).inc()
+        if math.isnan(sample.rollout.confidence):
             self.broken_readings.inc()
         else:
-            self.confidences.labels(certificate).observe(sample.thought.confidence)
+            self.confidences.labels(certificate).observe(sample.rollout.confidence)
 
 
 class _Tokens:

@@ -18,7 +18,7 @@ import httpx
 
 from calibration import ExitPolicy
 from rlcm_serve.api.server.http_server import HttpServer, listen
-from rlcm_serve.core import Checkpoint, Delta, Drawing, Thought, TokenIds
+from rlcm_serve.core import Delta, GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
@@ -39,9 +39,14 @@ class SlowEngine(ScriptedEngine):
     """Writes `MARKUP` at every checkpoint, and takes its time."""
 
     async def think(
-        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
-    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
-        async for event in super().think(prompt, policy, drawing, text=text):
+        self,
+        prompt: TokenIds,
+        policy: ExitPolicy,
+        generation: GenerationSettings,
+        *,
+        text: bool = False,
+    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+        async for event in super().think(prompt, policy, generation, text=text):
             if isinstance(event, Delta) and not event.is_answer:
                 await asyncio.sleep(SECONDS_PER_CHECKPOINT)
                 event = replace(event, text=MARKUP if text else "")

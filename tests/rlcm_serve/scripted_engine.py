@@ -21,13 +21,13 @@ from calibration.testing.fwer import Promise
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import (
     Budget,
-    Checkpoint,
     Completion,
     Delta,
-    Drawing,
+    GenerationSettings,
     Message,
+    Reading,
+    Rollout,
     Sampling,
-    Thought,
     TokenIds,
 )
 from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
@@ -74,9 +74,9 @@ class Script:
     signals: Mapping[str, float] | None = None
     stays: bool = False
 
-    def reading(self, tokens: int, confidence: float, *, is_final: bool = False) -> Checkpoint:
+    def reading(self, tokens: int, confidence: float, *, is_final: bool = False) -> Reading:
         signals = None if self.signals is None else {"probe": confidence, **self.signals}
-        return Checkpoint(tokens, confidence, is_final, signals)
+        return Reading(tokens, confidence, is_final, signals)
 
     def continuation(self, text: str, number: int, *, logprobs: bool) -> Completion:
         """The one of that number, from 0, in three tokens of which the last ends it."""
@@ -101,7 +101,7 @@ class ScriptedEngine(ReasoningEngine):
         self.killed = asyncio.Event()
         self.suffix_tokens = SUFFIX_TOKENS
         self.policies: list[ExitPolicy] = []
-        self.drawings: list[Drawing] = []
+        self.drawings: list[GenerationSettings] = []
         self.thinking = 0
         self.aborted = 0
         self.forced = 0
@@ -110,7 +110,7 @@ class ScriptedEngine(ReasoningEngine):
         """From now on no sample gets past 16 tokens; `all_held` tells when so many wait there."""
         self.held = samples
 
-    async def _wait_if_held(self, number: int, checkpoint: Checkpoint) -> None:
+    async def _wait_if_held(self, number: int, checkpoint: Reading) -> None:
         await asyncio.sleep(0)
         if self.scripts[number].stays and checkpoint.tokens > INTERVAL:
             await asyncio.Event().wait()
@@ -142,40 +142,45 @@ class ScriptedEngine(ReasoningEngine):
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         return tuple(range(sum(len(message.content.split()) for message in messages)))
 
-    def check(self, prompt: TokenIds, drawing: Drawing) -> None:
+    def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
         if len(prompt) > 100:
             raise RequestRefused("problem", "the prompt has over 100 tokens: shorten it")
-        if drawing.seed == UNLUCKY_SEED:
+        if generation.seed == UNLUCKY_SEED:
             raise RequestRefused("seed", "seed is 13: this engine is superstitious, leave it out")
 
     async def think(
-        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
-    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
-        self.check(prompt, drawing)
+        self,
+        prompt: TokenIds,
+        policy: ExitPolicy,
+        generation: GenerationSettings,
+        *,
+        text: bool = False,
+    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+        self.check(prompt, generation)
         number = len(self.policies) % len(self.scripts)
         self.policies.append(policy)
-        self.drawings.append(drawing)
+        self.drawings.append(generation)
         self.thinking += 1
         finished = False
         try:
-            thought = self._run(number, policy, drawing.budget.thinking)
+            rollout = self._run(number, policy, generation.budget.thinking)
             told = 0
-            for checkpoint in thought.checkpoints:
+            for checkpoint in rollout.readings:
                 await self._wait_if_held(number, checkpoint)
                 await self.check_health()
                 yield Delta(checkpoint.tokens - told, "hm" if text else "")
                 told = checkpoint.tokens
                 yield checkpoint
-            if thought.answer_text:
-                own = thought.answer_text if text else ""
-                yield Delta(thought.answer_tokens, own, is_answer=text)
+            if rollout.answer_text:
+                own = rollout.answer_text if text else ""
+                yield Delta(rollout.answer_tokens, own, is_answer=text)
             finished = True
-            yield thought
+            yield rollout
         finally:
             self.thinking -= 1
             self.aborted += not finished
 
-    def _run(self, number: int, policy: ExitPolicy, budget: int) -> Thought:
+    def _run(self, number: int, policy: ExitPolicy, budget: int) -> Rollout:
         script = self.scripts[number]
         length = budget if script.ends_at is None else min(script.ends_at, budget)
         state, checkpoints = INITIAL_STATE, []
@@ -185,16 +190,16 @@ class ScriptedEngine(ReasoningEngine):
             state, exit_ = step(policy, state, tokens, confidence)
             if exit_ is not None:
                 said = "hm" * len(checkpoints)
-                return Thought((number,) * tokens, said, exit_, tuple(checkpoints), discarded=1)
+                return Rollout((number,) * tokens, said, exit_, tuple(checkpoints), discarded=1)
         checkpoints.append(script.reading(length, script.c_end, is_final=True))
         said = "hm" * len(checkpoints)
         if script.ends_at is None or script.ends_at > budget:
-            return Thought((number,) * length, said, ExitReason.BUDGET, tuple(checkpoints))
-        return Thought(
+            return Rollout((number,) * length, said, ExitReason.BUDGET, tuple(checkpoints))
+        return Rollout(
             tokens=(number,) * length,
             text=said,
             exit=ExitReason.NATURAL,
-            checkpoints=tuple(checkpoints),
+            readings=tuple(checkpoints),
             answer_text=script.own,
             answer_tokens=OWN_ANSWER_TOKENS if script.own else 0,
             discarded=1,
@@ -205,7 +210,7 @@ class ScriptedEngine(ReasoningEngine):
         prompt: TokenIds,
         thinking: TokenIds,
         text: str,
-        drawing: Drawing,
+        generation: GenerationSettings,
         count: int = 1,
         *,
         logprobs: bool = False,
@@ -218,7 +223,7 @@ class ScriptedEngine(ReasoningEngine):
         )
 
     async def entropy_after(
-        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing
+        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings
     ) -> float | None:
         await self.check_health()
         return self.scripts[thinking[0]].entropy

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.worker.probe import Probe, ProbeConfig
-from rlcm_serve.recording.recorder import ForcedReading, Recording
+from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from training.commands import app
 
@@ -29,7 +29,7 @@ class Recorded:
         rollouts: int,
         answers: int,
         console: Console,
-    ) -> tuple[EngineIdentity, list[Recording]]:
+    ) -> tuple[EngineIdentity, list[RecordedRollout]]:
         self.settings.append(settings)
         self.journals.append(journal)
         draw = torch.Generator().manual_seed(0)
@@ -37,14 +37,14 @@ class Recorded:
         for number in range(20 * rollouts):
             tokens = tuple(torch.randint(96, (64,), generator=draw).tolist())
             readings = tuple(
-                ForcedReading(
+                RecordedReading(
                     cut, float("nan"), ("1",) * answers, (tokens[cut - 1] % 2 == 0,) * answers, 3
                 )
                 for cut in range(8, 65, 8)
             )
             name = f"p{number % 20}"
             recordings.append(
-                Recording(name, number // 20, None, (1, 2, 3), tokens, True, readings)
+                RecordedRollout(name, number // 20, None, (1, 2, 3), tokens, True, readings)
             )
         return IDENTITY, recordings
 

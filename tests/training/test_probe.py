@@ -8,7 +8,7 @@ from torch import nn
 from transformers import AutoModel
 
 from rlcm_serve.engine.worker.probe import Probe
-from rlcm_serve.recording.recorder import ForcedReading, Recording
+from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout
 from training.errors import TrainingRefused
 from training.probe import (
     ProbeData,
@@ -160,14 +160,14 @@ def test_a_constant_of_0_is_infinitely_wrong_about_a_right_answer() -> None:
     assert by_default.bce_constant == pytest.approx(math.log(2))
 
 
-def a_recording(problem: str, rollout: int, length: int, *cuts: int) -> Recording:
+def a_recording(problem: str, rollout: int, length: int, *cuts: int) -> RecordedRollout:
     draw = torch.Generator().manual_seed(length)
     prompt, tokens = (tuple(torch.randint(96, (n,), generator=draw).tolist()) for n in (7, length))
     readings = [
-        ForcedReading(cut, math.nan, ("1",) * 4, (True,) * i + (False,) * (4 - i), 3)
+        RecordedReading(cut, math.nan, ("1",) * 4, (True,) * i + (False,) * (4 - i), 3)
         for i, cut in enumerate(cuts)
     ]
-    return Recording(problem, rollout, None, prompt, tokens, True, tuple(readings))
+    return RecordedRollout(problem, rollout, None, prompt, tokens, True, tuple(readings))
 
 
 def test_states_are_those_of_a_fresh_forward_of_each_prefix(model_folder: Path) -> None:

@@ -13,7 +13,7 @@ from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.uploads import uploaded_certificate
 from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
-from rlcm_serve.api.wire.report_data import ExhibitBody
+from rlcm_serve.api.wire.report_data import ReportBody
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
 from rlcm_serve.jobs.fitting import require_verified
@@ -90,11 +90,11 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
 
 @router.get(
     "/certificates/{id}/exhibit",
-    response_model=ExhibitBody,
+    response_model=ReportBody,
     responses=documented(401, 403, 404, 422, 500),
     dependencies=[Security(require_solve)],
 )
-async def read_exhibit(id_: CertificateId, context: ContextOfApp) -> Response:
+async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
     """What was seen of a certificate: realised risk and tokens, p-values, reliability."""
     identity = _identity(context)
     exhibit = await asyncio.to_thread(context.certificates.exhibit, id_)
@@ -103,7 +103,7 @@ async def read_exhibit(id_: CertificateId, context: ContextOfApp) -> Response:
     served = None
     if identity is not None and fitted is not None:
         served = fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
-    body = ExhibitBody.of(kept, exhibit, served)
+    body = ReportBody.of(kept, exhibit, served)
     # As it stands: FastAPI would validate these thousands of numbers once more.
     return Response(body.model_dump_json(), media_type="application/json")
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.error_responses import documented
-from rlcm_serve.api.status import standing_of
+from rlcm_serve.api.status import status_of
 from rlcm_serve.api.wire.overview import State
 from rlcm_serve.errors import NotReady
 
@@ -43,7 +43,7 @@ _NOT_READY = documented(
 @router.get("/readyz", response_class=Response, responses=_NOT_READY)
 async def readyz(context: ContextOfApp) -> Response:
     """Empty 200 if questions can be answered; else 503 with what the service is doing instead."""
-    standing = await standing_of(context)
+    standing = await status_of(context)
     if standing.state != "ready":
         raise NotReady(standing.detail, standing.state)
     return Response()

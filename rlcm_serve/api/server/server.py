@@ -173,7 +173,7 @@ def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
 def _opened(settings: Settings) -> Iterator[Database]:
     database = Database(settings.database_url)
     try:
-        if settings.keys_needed and not Keys(database).any_in_force():
+        if settings.keys_needed and not Keys(database).any_active():
             raise SettingsRefused(_no_key(settings))
         yield database
     finally:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from calibration.certificate.certificate import CertifiedLevel, Level
-from calibration.certificate.report_data import EXIT_EDGES, Exhibit, ExhibitedLevel, LevelFigures
+from calibration.certificate.report_data import EXIT_EDGES, LevelFigures, ReportData, ReportLevel
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.api.wire.base import Wire
@@ -87,7 +87,7 @@ class FiguresBody(Wire):
         return cls(**given, tokens_share=share)
 
 
-class ExhibitLevelBody(Wire):
+class ReportLevelBody(Wire):
     """One level: what is promised, and what was seen."""
 
     alpha: Annotated[float, Field(description="The target.", examples=[0.1])]
@@ -122,7 +122,7 @@ class ExhibitLevelBody(Wire):
     ]
 
     @classmethod
-    def of(cls, level: Level, seen: ExhibitedLevel) -> Self:
+    def of(cls, level: Level, seen: ReportLevel) -> Self:
         """The level as it goes over the wire."""
         served = level if isinstance(level, CertifiedLevel) else None
         policy = None if served is None else served.policy
@@ -271,7 +271,7 @@ class CaptionsBody(Wire):
     ]
 
 
-class ExhibitBody(Wire):
+class ReportBody(Wire):
     """What it takes to judge a certificate. Figures from traces are rounded."""
 
     id: CertificateId
@@ -325,7 +325,7 @@ class ExhibitBody(Wire):
         ),
     ]
     levels: Annotated[
-        list[ExhibitLevelBody], Field(description="By rising alpha.", examples=[[LEVEL_EXAMPLE]])
+        list[ReportLevelBody], Field(description="By rising alpha.", examples=[[LEVEL_EXAMPLE]])
     ]
     maps: Annotated[
         tuple[MapBody, ...],
@@ -346,7 +346,7 @@ class ExhibitBody(Wire):
     ]
 
     @classmethod
-    def of(cls, kept: KeptCertificate, exhibit: Exhibit, engine: Fingerprint | None) -> Self:
+    def of(cls, kept: KeptCertificate, exhibit: ReportData, engine: Fingerprint | None) -> Self:
         """The exhibit of a certificate, with what the certificate says.
 
         Args:
@@ -376,7 +376,7 @@ class ExhibitBody(Wire):
             calibration=ProblemSetBody.model_validate(exhibit.calibration),
             test=None if exhibit.test is None else ProblemSetBody.model_validate(exhibit.test),
             levels=[
-                ExhibitLevelBody.of(level, seen)
+                ReportLevelBody.of(level, seen)
                 for level, seen in zip(made.levels, exhibit.levels, strict=True)
             ],
             maps=tuple(map(MapBody.model_validate, exhibit.maps)),

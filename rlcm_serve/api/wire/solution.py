@@ -94,25 +94,25 @@ class SampleBody(Wire):
                 discarded_tokens=0,
                 trace=None,
             )
-        thought = sample.thought
+        rollout = sample.rollout
         return cls(
             answer=sample.answer,
-            exit=thought.exit.value,
-            confidence=thought.confidence,
-            reasoning_tokens=len(thought.tokens),
+            exit=rollout.exit.value,
+            confidence=rollout.confidence,
+            reasoning_tokens=len(rollout.tokens),
             answer_tokens=sample.answer_tokens,
             suffix_tokens=sample.suffix_tokens,
-            discarded_tokens=thought.discarded,
+            discarded_tokens=rollout.discarded,
             trace=_trace(sample) if return_trace else None,
         )
 
 
 def _trace(sample: Sample) -> TraceBody:
-    thought = sample.thought
+    rollout = sample.rollout
     return TraceBody(
-        reasoning=thought.text,
-        own_answer=thought.answer_text,
-        checkpoints=[CheckpointBody.model_validate(at) for at in thought.checkpoints],
+        reasoning=rollout.text,
+        own_answer=rollout.answer_text,
+        checkpoints=[CheckpointBody.model_validate(at) for at in rollout.readings],
     )
 
 
@@ -158,13 +158,13 @@ class UsageBody(Wire):
         finished = solution.finished
         counts = {
             "prompt_tokens": solution.prompt_tokens,
-            "reasoning_tokens": sum(len(sample.thought.tokens) for sample in finished),
+            "reasoning_tokens": sum(len(sample.rollout.tokens) for sample in finished),
             "answer_tokens": sum(sample.answer_tokens for sample in finished),
             "suffix_tokens": sum(sample.suffix_tokens for sample in finished),
-            "discarded_tokens": sum(sample.thought.discarded for sample in finished),
+            "discarded_tokens": sum(sample.rollout.discarded for sample in finished),
             "cancelled_tokens": sum(sample.tokens for sample in solution.cancelled),
         }
-        cached = min((sample.thought.cached_prompt_tokens for sample in finished), default=0)
+        cached = min((sample.rollout.cached_prompt_tokens for sample in finished), default=0)
         return cls(**counts, cached_prompt_tokens=cached, total_tokens=sum(counts.values()))
 
 

@@ -1,7 +1,7 @@
 """Exit control for vLLM's V2 model runner (CUDA's default).
 
 Written against the same `ExitControl` as V1. Lengths come from the host's own counts, so a step
-without a checkpoint costs one small copy from the device (the tokens just fed, to see a thought
+without a checkpoint costs one small copy from the device (the tokens just fed, to see a rollout
 close); a step with one, a second. Where tokens are followed, every step costs two more, of one
 number a request each. Until `make test-gpu` has passed on a GPU, CUDA starts with the V1 runner.
 """

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rlcm_serve.core import Checkpoint, Signal
+from rlcm_serve.core import Reading, Signal
 from rlcm_serve.engine.worker.signals import TokenSignals
 from rlcm_serve.errors import EngineDead
 
@@ -32,7 +32,7 @@ class TableAddress:
     """Where the table lies, how large it is and what it holds; travels with each request.
 
     With `signals` a reading has all of them, and it is also known what those of tokens were after
-    each of the last two: a thought may turn out to have ended at either.
+    each of the last two: a rollout may turn out to have ended at either.
     """
 
     path: str
@@ -90,7 +90,7 @@ class Readings:
             self._row["count"] = number
 
     def follow(self, tokens: int, signals: TokenSignals) -> None:
-        """Reports the signals of the first `tokens` tokens, in case the thought ends there."""
+        """Reports the signals of the first `tokens` tokens, in case the rollout ends there."""
         if self._row["ticket"] == self._ticket:
             self._row["latest"][tokens % 2] = signals
             self._row["latest_tokens"][tokens % 2] = tokens
@@ -119,7 +119,7 @@ class Slot:
             row["final_signals"], row["latest_tokens"] = math.nan, -1
         row["ticket"] = ticket
 
-    def new(self, received: int) -> list[Checkpoint]:
+    def new(self, received: int) -> list[Reading]:
         """Checkpoints not yet taken, of those before the `received` tokens that were kept.
 
         A reading after t tokens stands once token t + 1 has been received: until then a chunked or
@@ -127,7 +127,7 @@ class Slot:
         """
         standing = min(int(self._row["count"]), max(received - 1, 0) // self._interval)
         fresh = [
-            Checkpoint(
+            Reading(
                 (index + 1) * self._interval,
                 float(self._row["confidence"][index]),
                 signals=named(self._row["signals"][index]) if self._signals else None,
@@ -137,11 +137,11 @@ class Slot:
         self._taken = max(self._taken, standing)
         return fresh
 
-    def final(self) -> Checkpoint | None:
+    def final(self) -> Reading | None:
         """c_end, if the worker has reported it."""
         if not self._row["finished"]:
             return None
-        return Checkpoint(
+        return Reading(
             int(self._row["final_tokens"]),
             float(self._row["final_confidence"]),
             is_final=True,

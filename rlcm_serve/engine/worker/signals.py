@@ -26,7 +26,7 @@ import numpy as np
 from rlcm_serve.core import Signal
 
 ENTROPY = "entropy"
-"""What a request reads that is no signal of a thought: how open the next token is, in nats."""
+"""What a request reads that is no signal of a rollout: how open the next token is, in nats."""
 
 TOP_TOKENS = 20
 GROUP_INTERVALS = 4
@@ -60,7 +60,7 @@ def definition(signal: Signal, interval: int) -> str:
 
 
 class TokenFigures:
-    """The tokens of one thought, added one by one, and the signals they make."""
+    """The tokens of one rollout, added one by one, and the signals they make."""
 
     def __init__(self, window: int) -> None:
         self.count = 0

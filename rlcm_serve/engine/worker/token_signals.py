@@ -1,4 +1,4 @@
-"""The tokens of thoughts: what each was drawn from, and how likely it was there.
+"""The tokens of rollouts: what each was drawn from, and how likely it was there.
 
 A row of a chunked or resumed prefill samples a token that is thrown away. So what a token is drawn
 from is kept until the token is the last one of its request, and only then it counts.
@@ -50,7 +50,7 @@ class Distributions:
 
 
 class FollowedTokens:
-    """The tokens of one thought that count, and what the next one is drawn from."""
+    """The tokens of one rollout that count, and what the next one is drawn from."""
 
     def __init__(self, readings: Readings, interval: int) -> None:
         self.readings = readings
@@ -65,7 +65,7 @@ class FollowedTokens:
 
 
 class Follow(NamedTuple):
-    """A thought that has `length` tokens, the last of them this one, and a row of the batch."""
+    """A rollout that has `length` tokens, the last of them this one, and a row of the batch."""
 
     tokens: FollowedTokens
     row: int
@@ -87,7 +87,7 @@ def _count_in(new: Iterable[Follow]) -> None:
     together: dict[Distributions, list[tuple[FollowedTokens, int]]] = {}
     for tokens, _, length, last in new:
         if tokens.drawn_from is None or last is None or length != tokens.figures.count + 1:
-            # Nobody saw it drawn, and a mean of the others would be no signal of this thought.
+            # Nobody saw it drawn, and a mean of the others would be no signal of this rollout.
             tokens.figures.lose(length)
         else:
             together.setdefault(tokens.drawn_from, []).append((tokens, last))

@@ -1,4 +1,4 @@
-"""Exhibits: true to the report's numbers and to the exit rule, and whole or refused."""
+"""StoredReports: true to the report's numbers and to the exit rule, and whole or refused."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from calibration import (
     certify,
     family_of_chains,
 )
-from calibration.certificate.report_data import EXIT_EDGES, Exhibit, beside
+from calibration.certificate.report_data import EXIT_EDGES, ReportData, beside
 from calibration.policy.exit_rule import INITIAL_STATE, step
-from calibration.report.build_data import make_exhibit
+from calibration.report.build_data import build_report_data
 from calibration.report.summary import Findings
 from tests.calibration.report.two_chains import ALPHAS, POLICIES
 
 
 @pytest.fixture(scope="module")
-def exhibit(certificate: Certificate, traces: Traces, test_traces: Traces) -> Exhibit:
-    return make_exhibit(certificate, traces, test_traces)
+def exhibit(certificate: Certificate, traces: Traces, test_traces: Traces) -> ReportData:
+    return build_report_data(certificate, traces, test_traces)
 
 
-def test_it_is_read_as_it_was_saved(exhibit: Exhibit, tmp_path: Path) -> None:
+def test_it_is_read_as_it_was_saved(exhibit: ReportData, tmp_path: Path) -> None:
     path = tmp_path / "exhibits" / "one.json"
     exhibit.save(path)
-    assert Exhibit.load(path) == exhibit
+    assert ReportData.load(path) == exhibit
     assert [each.name for each in path.parent.iterdir()] == ["one.json"]
 
 
@@ -44,7 +44,7 @@ def test_it_lies_in_a_folder_beside_its_certificate() -> None:
     assert beside(Path("a/certificates/one.json")) == Path("a/certificates/exhibits/one.json")
 
 
-def test_levels_have_the_figures_of_the_report(exhibit: Exhibit, findings: Findings) -> None:
+def test_levels_have_the_figures_of_the_report(exhibit: ReportData, findings: Findings) -> None:
     assert (exhibit.calibration.n_problems, exhibit.test and exhibit.test.n_problems) == (400, 150)
     assert [level.alpha for level in exhibit.levels] == list(ALPHAS)
     assert (exhibit.levels[0].calibration, exhibit.levels[0].test) == (None, None)
@@ -80,7 +80,7 @@ def stopped_at(policy: ExitPolicy, traces: Traces) -> list[float]:
 
 
 def test_confidences_are_those_at_which_the_rule_stops(
-    exhibit: Exhibit, certificate: Certificate, traces: Traces
+    exhibit: ReportData, certificate: Certificate, traces: Traces
 ) -> None:
     for level in certificate.levels[1:]:
         assert isinstance(level, CertifiedLevel)
@@ -94,7 +94,7 @@ def test_confidences_are_those_at_which_the_rule_stops(
     assert exhibit.confidence_at(0.5) is None
 
 
-def test_maps_show_what_passed_where(exhibit: Exhibit, findings: Findings) -> None:
+def test_maps_show_what_passed_where(exhibit: ReportData, findings: Findings) -> None:
     for shown, found in zip(exhibit.maps, findings.maps, strict=True):
         assert (shown.alpha, shown.certified) == (found.alpha, found.certified)
         assert (shown.lambda_low[0], shown.lambda_high[-1]) == (None, None)
@@ -123,16 +123,16 @@ def test_maps_show_what_passed_where(exhibit: Exhibit, findings: Findings) -> No
 def test_without_test_problems_everything_is_of_the_calibration_problems(
     certificate: Certificate, traces: Traces
 ) -> None:
-    alone = make_exhibit(certificate, traces)
+    alone = build_report_data(certificate, traces)
     assert alone.test is None
     assert [level.test for level in alone.levels] == [None] * 3
     assert alone.levels[2].calibration is not None
     assert not alone.reliability.on_test
     assert alone.reliability.final.n_readings == 400
-    assert Exhibit.from_text(alone.to_text()) == alone
+    assert ReportData.from_text(alone.to_text()) == alone
 
 
-def test_figures_are_short(exhibit: Exhibit) -> None:
+def test_figures_are_short(exhibit: ReportData) -> None:
     def numbers(value: Any) -> list[float]:
         if isinstance(value, dict):
             return [one for each in value.values() for one in numbers(each)]
@@ -150,14 +150,14 @@ def test_figures_are_short(exhibit: Exhibit) -> None:
 
 def test_other_traces_are_refused(certificate: Certificate, test_traces: Traces) -> None:
     with pytest.raises(CalibrationError, match="are not those that certificate"):
-        make_exhibit(certificate, test_traces)
+        build_report_data(certificate, test_traces)
 
 
 def test_test_problems_that_were_fitted_on_are_refused(
     certificate: Certificate, traces: Traces
 ) -> None:
     with pytest.raises(CalibrationError, match="would be optimistic"):
-        make_exhibit(certificate, traces, traces)
+        build_report_data(certificate, traces, traces)
 
 
 def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
@@ -183,16 +183,16 @@ def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
         (lambda values: {k: v for k, v in values.items() if k != "levels"}, "'levels'"),
     ],
 )
-def test_what_is_none_is_refused(exhibit: Exhibit, change: Any, why: str) -> None:
+def test_what_is_none_is_refused(exhibit: ReportData, change: Any, why: str) -> None:
     values = change(json.loads(exhibit.to_text()))
     with pytest.raises(CertificateError, match=why):
-        Exhibit.from_json(values)
+        ReportData.from_json(values)
 
 
 def test_what_is_not_json_is_refused() -> None:
     for text in (b"{", b"\xff"):
         with pytest.raises(CertificateError, match="not JSON"):
-            Exhibit.from_text(text)
+            ReportData.from_text(text)
 
 
 def test_thresholds_that_never_fire_have_no_number(
@@ -201,6 +201,6 @@ def test_thresholds_that_never_fire_have_no_number(
     full = replace(POLICIES[0], lambda_high=2.0)
     family = family_of_chains([[Chain((full, *POLICIES[:2]), 1.0)]] * len(ALPHAS), "one chain")
     fitted = certify(traces, alphas=ALPHAS, family=family)
-    (first, *_) = make_exhibit(fitted, traces).maps
+    (first, *_) = build_report_data(fitted, traces).maps
     assert None in {one.lambda_high for one in first.tested}
     assert {one.lambda_low for one in first.tested} == {None}

@@ -6,7 +6,7 @@ import pytest
 
 from calibration import Fingerprint, Rollout, Traces
 from calibration.errors import CalibrationError
-from calibration.simulation.procedure import Procedure, enact
+from calibration.simulation.procedure import Procedure, simulate
 
 MakeTraces = Callable[..., Traces]
 
@@ -28,7 +28,7 @@ def make_traces(make_rollout: Callable[..., Rollout], fingerprint: Fingerprint) 
 
 def drawn_rollouts(traces: Traces, procedure: Procedure) -> dict[str, list[list[int]]]:
     """Numbers of the rollouts in each draw, by problem."""
-    draws = enact(traces, procedure)
+    draws = simulate(traces, procedure)
     by_problem: dict[str, list[list[int]]] = {}
     for problem, rows in zip(draws.problem_D, draws.rollout_DN, strict=True):
         assert set(traces.problem_R[rows]) == {problem}
@@ -38,7 +38,7 @@ def drawn_rollouts(traces: Traces, procedure: Procedure) -> dict[str, list[list[
 
 
 def test_of_one_sample_every_rollout_is_a_draw(make_traces: MakeTraces) -> None:
-    draws = enact(make_traces({"a": 2, "b": 3}), Procedure())
+    draws = simulate(make_traces({"a": 2, "b": 3}), Procedure())
     assert draws.problem_D.tolist() == [0, 0, 1, 1, 1]
     assert draws.rollout_DN.tolist() == [[0], [1], [2], [3], [4]]
     assert draws.n_draws == 5
@@ -97,7 +97,7 @@ def test_too_few_rollouts_are_an_error(make_traces: MakeTraces) -> None:
     with pytest.raises(
         CalibrationError, match=r"problem 'b' has 2 rollouts and the procedure takes 3 samples"
     ):
-        enact(make_traces({"a": 4, "b": 2}), Procedure(3))
+        simulate(make_traces({"a": 4, "b": 2}), Procedure(3))
 
 
 @pytest.mark.parametrize(

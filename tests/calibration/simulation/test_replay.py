@@ -21,7 +21,7 @@ from calibration import (
     step,
 )
 from calibration.policy.voting import NO_ANSWER
-from calibration.simulation.procedure import Procedure, enact
+from calibration.simulation.procedure import Procedure, simulate
 from calibration.simulation.replay import outcomes, replay
 from calibration.simulation.risks import ERROR, REGRET, RISKS, SELECTIVE, Outcomes, Risk
 
@@ -268,7 +268,7 @@ def test_replay_is_what_serving_would_do(
     traces = random_traces(fingerprint, seed=1, dearest=dearest)
     unread = replace(traces, confidence_tokens_RC=None)
     drawn = outcomes(traces, POLICIES, procedure)
-    for d, rows in enumerate(enact(traces, procedure).rollout_DN.tolist()):
+    for d, rows in enumerate(simulate(traces, procedure).rollout_DN.tolist()):
         for t, policy in enumerate(POLICIES):
             served = serve(traces, policy, rows, procedure.vote)
             assert served == (
@@ -310,7 +310,7 @@ def test_means_are_of_draws_then_problems_then_units(
         policies = [p for p in POLICIES if p.answer_on_low or p.lambda_low < 0]
     found = replay(traces, policies, risk, procedure)
     drawn = outcomes(traces, policies, procedure)
-    problem_D = enact(traces, procedure).problem_D
+    problem_D = simulate(traces, procedure).problem_D
     units = traces.units
 
     def means(values_DT: np.ndarray) -> np.ndarray:

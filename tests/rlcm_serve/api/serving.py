@@ -14,7 +14,7 @@ from rlcm_serve.admission import Admission
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
-from rlcm_serve.engine.restart import Supervision
+from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.service import Service
@@ -36,7 +36,7 @@ class Running:
         state: Path,
         certificates: Sequence[Path],
         settings: Settings,
-        supervision: Supervision | None = None,
+        restart_policy: RestartPolicy | None = None,
     ) -> None:
         self.engine = engine
         self.stages: list[str] = []
@@ -46,7 +46,7 @@ class Running:
         database = Database(f"sqlite:///{state / 'rlcm.db'}")
         store = CertificateStore(database)
         self.service = Service(
-            engine, certificates, self._on_stage, load=store.load, supervision=supervision
+            engine, certificates, self._on_stage, load=store.load, restart_policy=restart_policy
         )
         admission = Admission(settings.max_running, settings.max_waiting)
         metrics = Metrics()
@@ -100,13 +100,13 @@ async def starting(
     *scripts: Script,
     certificates: Sequence[Path] = (),
     settings: Settings | None = None,
-    supervision: Supervision | None = None,
+    restart_policy: RestartPolicy | None = None,
 ) -> AsyncIterator[Running]:
     """The app while its engine starts; `until_settled` lets it."""
     with TemporaryDirectory() as state:
         settings = settings or Settings(state=Path(state))
         engine = ScriptedEngine(*scripts)
-        running = Running(engine, Path(state), certificates, settings, supervision)
+        running = Running(engine, Path(state), certificates, settings, restart_policy)
         async with running.app.router.lifespan_context(running.app), running.client:
             yield running
         running.context.database.close()

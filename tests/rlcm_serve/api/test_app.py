@@ -221,9 +221,9 @@ async def test_a_stream_tells_the_story_and_ends_with_the_response(ready: Runnin
 async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:
     events = await events_of(ready, stream_tokens=True)
     spoken = [body for name, body in events if name == "token"]
-    *thought, own = spoken
-    assert [body["text"] for body in thought] == ["hm"] * 3
-    assert sum(body["tokens"] for body in thought) == 40
+    *rollout, own = spoken
+    assert [body["text"] for body in rollout] == ["hm"] * 3
+    assert sum(body["tokens"] for body in rollout) == 40
     assert [body["is_answer"] for body in spoken] == [False, False, False, True]
     assert own["text"] == r"It is \boxed{7}."
 

@@ -124,7 +124,7 @@ async def test_a_question_is_answered_while_a_job_records(ready: Running) -> Non
     ready.engine.held = 0
     assert (await ready.solve()).status_code == 200
     assert ready.engine.drawings[-1].priority == 0
-    assert {drawing.priority for drawing in ready.engine.drawings[:-1]} == {1}
+    assert {generation.priority for generation in ready.engine.drawings[:-1]} == {1}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.AccessDenied("another scope", known=True), 403, "forbidden"),
     (errors.NotFound("no such job"), 404, "not-found"),
     (errors.ModelNotFound("a", "b"), 404, "model-not-found"),
-    (errors.NoExhibit("no traces"), 404, "no-exhibit"),
+    (errors.NoReport("no traces"), 404, "no-exhibit"),
     (errors.Conflict("it has ended"), 409, "conflict"),
     (errors.CertificateMismatch("another engine"), 422, "certificate-mismatch"),
     (CalibrationError("delta is 2"), 422, "invalid-calibration"),

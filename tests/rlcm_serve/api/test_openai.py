@@ -172,10 +172,10 @@ async def test_sampling_is_honoured(ready: Running, client: AsyncOpenAI) -> None
     await client.chat.completions.create(
         **ASKED, temperature=0.3, top_p=0.9, seed=5, max_completion_tokens=48
     )
-    drawing = ready.engine.drawings[-1]
-    assert (drawing.sampling.temperature, drawing.sampling.top_p) == (0.3, 0.9)
-    assert drawing.seed is not None
-    assert drawing.budget.thinking == 48
+    generation = ready.engine.drawings[-1]
+    assert (generation.sampling.temperature, generation.sampling.top_p) == (0.3, 0.9)
+    assert generation.seed is not None
+    assert generation.budget.thinking == 48
     completion = await client.chat.completions.create(**ASKED, max_tokens=20)
     assert ready.engine.drawings[-1].budget.thinking == 20
     assert "max_tokens is 20" in rlcm_of(completion)["no_guarantee_reason"]

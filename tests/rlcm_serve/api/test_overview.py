@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from calibration import ExitPolicy
-from calibration.certificate.report_data import Exhibit
+from calibration.certificate.report_data import ReportData
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.calibrations import CalibrationStore
@@ -133,7 +133,7 @@ async def test_beside_them_is_what_calibration_gave_under_the_same_levels(
     fitted = Fitted(tmp_path)
     fitted.exhibit()
     async with serving(SURE, certificates=[fitted.file]) as running:
-        exhibit: Exhibit = running.context.certificates.exhibit(fitted.certificate.id)
+        exhibit: ReportData = running.context.certificates.exhibit(fitted.certificate.id)
         for alpha in (0.3, 0.4, 0.4, 0.4):
             assert (await running.solve(alpha=alpha)).status_code == 200
         assert (await running.solve(alpha=0.4, seed=1)).status_code == 200

@@ -10,7 +10,7 @@ import pytest
 
 from calibration import Certificate, ExitReason, certify, read_traces, write_traces
 from calibration.certificate.report_data import EXIT_EDGES, beside
-from calibration.report.build_data import make_exhibit
+from calibration.report.build_data import build_report_data
 from calibration.traces.table import Reading, Rollout
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -49,7 +49,7 @@ class Fitted:
         self.certificate.save(self.file)
 
     def exhibit(self) -> None:
-        made = make_exhibit(self.certificate, read_traces(self.traces), read_traces(self.test))
+        made = build_report_data(self.certificate, read_traces(self.traces), read_traces(self.test))
         made.save(beside(self.file))
 
 
@@ -151,7 +151,7 @@ async def test_a_file_that_cannot_be_used_is_none(fitted: Fitted, tmp_path: Path
     file = beside(fitted.file)
     file.parent.mkdir()
     other = certify(read_traces(fitted.test), alphas=(0.4,))
-    make_exhibit(other, read_traces(fitted.test)).save(file)
+    build_report_data(other, read_traces(fitted.test)).save(file)
     async with serving(certificates=[fitted.file]) as running:
         assert "is of another certificate" in missing(await read(running, fitted.certificate))
         file.write_text("{")

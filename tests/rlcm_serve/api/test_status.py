@@ -5,7 +5,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rlcm_serve.engine.restart import Supervision
+from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.serving import Running, serving, starting
 
@@ -81,8 +81,8 @@ async def test_what_is_not_ready_says_in_a_word_why() -> None:
 
 
 async def test_an_engine_that_was_given_up_is_not_waited_for() -> None:
-    impatient = Supervision(every=0.01, first_wait=0, attempts=2)
-    async with starting(supervision=impatient) as running:
+    impatient = RestartPolicy(every=0.01, first_wait=0, attempts=2)
+    async with starting(restart_policy=impatient) as running:
         await running.until_settled()
         running.engine.kill()
         await running.until("given up")

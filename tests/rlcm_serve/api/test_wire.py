@@ -19,19 +19,19 @@ from rlcm_serve.core import (
     MAX_TEMPERATURE,
     Budget,
     CancelledSample,
-    Checkpoint,
-    Drawing,
     Expectation,
+    GenerationSettings,
     Guarantee,
     Message,
     OnInfeasible,
     Question,
+    Reading,
     RiskName,
     Role,
+    Rollout,
     Sample,
     Sampling,
     Solution,
-    Thought,
     VoteRule,
 )
 from rlcm_serve.errors import RequestRefused
@@ -45,15 +45,15 @@ TEXTS = st.text(max_size=12)
 COUNTS = st.integers(0, 10_000)
 CONFIDENCES = st.floats(0, 1) | st.just(float("nan"))
 RATES = st.floats(0, 1, exclude_min=True, exclude_max=True)
-CHECKPOINTS = st.builds(Checkpoint, COUNTS, CONFIDENCES, st.booleans())
+CHECKPOINTS = st.builds(Reading, COUNTS, CONFIDENCES, st.booleans())
 EXITS = st.sampled_from(ExitReason)
 POLICIES = st.builds(ExitPolicy, lambda_high=st.floats(0.01, 1), answer_on_low=st.booleans())
 THOUGHTS = st.builds(
-    Thought,
+    Rollout,
     tokens=st.lists(COUNTS, max_size=5).map(tuple),
     text=TEXTS,
     exit=EXITS,
-    checkpoints=st.lists(CHECKPOINTS, min_size=1, max_size=3).map(tuple),
+    readings=st.lists(CHECKPOINTS, min_size=1, max_size=3).map(tuple),
     answer_text=st.none() | TEXTS,
     answer_tokens=COUNTS,
     discarded=COUNTS,
@@ -182,9 +182,9 @@ def test_a_stream_begins_with_its_terms(
     policy: ExitPolicy | None, guarantee: Guarantee | None, thinking: int
 ) -> None:
     budget = Budget(thinking, 8)
-    drawing = Drawing(budget, Sampling(1.0, 1.0))
+    generation = GenerationSettings(budget, Sampling(1.0, 1.0))
     terms = Terms(policy, budget, guarantee, None)
-    prepared = Prepared(Question("What?", 0.1), terms, (1, 2), drawing)
+    prepared = Prepared(Question("What?", 0.1), terms, (1, 2), generation)
     body = sent(StartBody.from_prepared(prepared))
     assert body["max_tokens"] == thinking
     assert body["policy"] == (None if policy is None else policy.to_scalars())

@@ -24,8 +24,8 @@ from calibration import (
     write_traces,
 )
 from calibration.certificate.certificate import _digest
-from calibration.certificate.report_data import Exhibit
-from calibration.report.build_data import make_exhibit
+from calibration.certificate.report_data import ReportData
+from calibration.report.build_data import build_report_data
 from rlcm_serve.commands.certificates import DIFFERENT, NOTHING_CERTIFIED
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
@@ -522,11 +522,11 @@ class TestExhibit:
         status, out, err = rlcm("exhibit c.json t.parquet")
         assert (status, out.strip(), err) == (0, "exhibits/c.json", "")
         certificate, traces = Certificate.load("c.json"), read_traces(path)
-        assert Exhibit.load(Path("exhibits/c.json")) == make_exhibit(certificate, traces)
+        assert ReportData.load(Path("exhibits/c.json")) == build_report_data(certificate, traces)
         status, out, _ = rlcm("exhibit c.json t.parquet --test test.parquet --out e/x.json")
         assert (status, out.strip()) == (0, "e/x.json")
-        made = Exhibit.load(Path("e/x.json"))
-        assert made == make_exhibit(certificate, traces, read_traces(test))
+        made = ReportData.load(Path("e/x.json"))
+        assert made == build_report_data(certificate, traces, read_traces(test))
         assert made.test is not None
 
     def test_of_other_traces_is_refused(self, rlcm: Rlcm, record: Record) -> None:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calibration import FULL_BUDGET, ExitPolicy
-from rlcm_serve.core import Budget, Checkpoint, Delta, Drawing, Message, Role, Thought, TokenIds
+from rlcm_serve.core import (
+    Budget,
+    Delta,
+    GenerationSettings,
+    Message,
+    Reading,
+    Role,
+    Rollout,
+    TokenIds,
+)
 from rlcm_serve.engine.vllm_engine import VllmEngine
 
 
@@ -15,18 +24,20 @@ def user(text: str) -> list[Message]:
     return [Message(Role.USER, text)]
 
 
-def drawing(engine: VllmEngine, budget: Budget | None = None, **settings: Any) -> Drawing:
+def generation(
+    engine: VllmEngine, budget: Budget | None = None, **settings: Any
+) -> GenerationSettings:
     """The engine's own way to draw, but for these settings."""
     settings = {"sampling": engine.identity.sampling} | settings
-    return Drawing(budget=budget or engine.identity.budget, **settings)
+    return GenerationSettings(budget=budget or engine.identity.budget, **settings)
 
 
 @dataclass
 class Told:
     """All that was yielded for one sample, by kind, each in its order."""
 
-    thought: Thought
-    checkpoints: list[Checkpoint] = field(default_factory=list)
+    rollout: Rollout
+    checkpoints: list[Reading] = field(default_factory=list)
     deltas: list[Delta] = field(default_factory=list)
     arrived: list[int] = field(default_factory=list)
     """Tokens that had arrived when each checkpoint was yielded."""
@@ -44,21 +55,23 @@ async def think(
     engine: VllmEngine,
     question: str | TokenIds,
     policy: ExitPolicy = FULL_BUDGET,
-    how: Drawing | None = None,
+    how: GenerationSettings | None = None,
     *,
     text: bool = False,
 ) -> Told:
     """Thinks to the end."""
     prompt = engine.prompt(user(question)) if isinstance(question, str) else question
     checkpoints, deltas, arrived = [], [], []
-    async with aclosing(engine.think(prompt, policy, how or drawing(engine), text=text)) as events:
+    async with aclosing(
+        engine.think(prompt, policy, how or generation(engine), text=text)
+    ) as events:
         async for event in events:
             match event:
                 case Delta():
                     deltas.append(event)
-                case Checkpoint():
+                case Reading():
                     checkpoints.append(event)
                     arrived.append(sum(delta.tokens for delta in deltas))
-                case Thought():
+                case Rollout():
                     return Told(event, checkpoints, deltas, arrived)
-    raise AssertionError("no thought came")
+    raise AssertionError("no rollout came")

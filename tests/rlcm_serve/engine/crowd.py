@@ -15,12 +15,12 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
-from rlcm_serve.core import Budget, Checkpoint, Thought, TokenIds
+from rlcm_serve.core import Budget, Reading, Rollout, TokenIds
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
-from tests.rlcm_serve.engine.asking import drawing, user
+from tests.rlcm_serve.engine.asking import generation, user
 from training.tasks.problems import Split, sample_problems
 
 INTERVAL = 16
@@ -56,19 +56,19 @@ def preemptions(model: Path = EMBEDDED_MODEL) -> float:
 
 async def crowd(
     engine: VllmEngine, *, seeds: bool = False
-) -> list[tuple[TokenIds, Thought] | None]:
+) -> list[tuple[TokenIds, Rollout] | None]:
     """36 requests that join and leave a running batch; None for those that were aborted.
 
     A third of them yields to the others; with `seeds`, each has one.
     """
     questions = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=2)]
 
-    async def one(question: str) -> tuple[TokenIds, Thought] | None:
+    async def one(question: str) -> tuple[TokenIds, Rollout] | None:
         rng = random.Random(f"18 {question}")  # its own: who wakes first is not the same every time
         await asyncio.sleep(rng.random() * 3)
         prompt = engine.prompt(user(question))
         policy = rng.choice([FULL_BUDGET, FULL_BUDGET, ExitPolicy(lambda_high=0.97)])
-        how = drawing(
+        how = generation(
             engine,
             Budget(thinking=rng.randint(60, 400), answer=32),
             seed=rng.randint(0, 99) if seeds else None,
@@ -78,39 +78,39 @@ async def crowd(
         async with aclosing(engine.think(prompt, policy, how, text=rng.random() < 0.3)) as events:
             seen = 0
             async for event in events:
-                if isinstance(event, Thought):
+                if isinstance(event, Rollout):
                     return prompt, event
-                seen += isinstance(event, Checkpoint)
+                seen += isinstance(event, Reading)
                 if seen == abort_after:
                     return None
-        raise AssertionError("no thought came")
+        raise AssertionError("no rollout came")
 
     return await asyncio.gather(*map(one, questions))
 
 
 def compare_with_transformers(
-    finished: Sequence[tuple[TokenIds, Thought]], tolerance: float
+    finished: Sequence[tuple[TokenIds, Rollout]], tolerance: float
 ) -> int:
     """Holds every reading to a fresh forward of its final sequence; returns how many there were."""
     model = AutoModel.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
     probe = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER)
-    for prompt, thought in finished:
+    for prompt, rollout in finished:
         with torch.inference_mode():
-            ids = torch.tensor([[*prompt, *thought.tokens]])
+            ids = torch.tensor([[*prompt, *rollout.tokens]])
             confidence_T = probe.confidence(model(ids).last_hidden_state[0]).tolist()
-        length = len(thought.tokens)
+        length = len(rollout.tokens)
         expected = [
             tokens
             for tokens in range(INTERVAL, length + 1, INTERVAL)
-            if tokens < length or thought.exit is not ExitReason.BUDGET
+            if tokens < length or rollout.exit is not ExitReason.BUDGET
         ]
-        if thought.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+        if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
             expected.append(length)
-        assert [checkpoint.tokens for checkpoint in thought.checkpoints] == expected
-        for checkpoint in thought.checkpoints:
+        assert [checkpoint.tokens for checkpoint in rollout.readings] == expected
+        for checkpoint in rollout.readings:
             reading = confidence_T[len(prompt) + checkpoint.tokens - 1]
             assert checkpoint.confidence == pytest.approx(reading, abs=tolerance)
-    return sum(len(thought.checkpoints) for _, thought in finished)
+    return sum(len(rollout.readings) for _, rollout in finished)
 
 
 class Forward:
@@ -149,12 +149,12 @@ class Forward:
 
 
 def compare_signals_with_transformers(
-    finished: Sequence[tuple[TokenIds, Thought]], forward: Forward, tolerance: float
+    finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward, tolerance: float
 ) -> int:
     """Holds every reading's signals to a forward of its final sequence; returns how many."""
-    for prompt, thought in finished:
-        after = forward.signals(prompt, thought.tokens)
-        for checkpoint in thought.checkpoints:
+    for prompt, rollout in finished:
+        after = forward.signals(prompt, rollout.tokens)
+        for checkpoint in rollout.readings:
             found = {name: v for name, v in (checkpoint.signals or {}).items() if name != "probe"}
             assert found == pytest.approx(after[checkpoint.tokens - 1], abs=tolerance)
-    return sum(len(thought.checkpoints) for _, thought in finished)
+    return sum(len(rollout.readings) for _, rollout in finished)

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rlcm_serve.engine.cleanup import Remains, children
+from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
 
 pytestmark = pytest.mark.skipif(
     not Path("/dev/shm").is_dir(), reason="where there is no /dev/shm, nothing is left in it"
@@ -51,7 +51,7 @@ def test_what_a_killed_process_leaves_is_removed(
 ) -> None:
     pid, memory, child = holder
     other = SharedMemory(create=True, size=64)
-    remains = Remains([pid])
+    remains = DeadEngineCleanup([pid])
     os.kill(pid, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(pid)])
     assert memory.exists()
@@ -69,10 +69,10 @@ def test_what_a_killed_process_leaves_is_removed(
 
 def test_what_still_runs_is_ended(holder: tuple[int, Path, int]) -> None:
     pid, memory, child = holder
-    Remains([pid]).remove()
+    DeadEngineCleanup([pid]).remove()
     assert not psutil.pid_exists(child)
     assert not memory.exists()
 
 
 def test_nothing_remains_of_nothing() -> None:
-    Remains([]).remove()
+    DeadEngineCleanup([]).remove()

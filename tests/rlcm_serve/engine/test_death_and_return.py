@@ -24,11 +24,11 @@ import pytest
 from calibration import FULL_BUDGET
 from rlcm_serve.core import Budget, Delta, Question
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.engine.restart import Supervision
+from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import EngineDead, NotReady
 from rlcm_serve.solving.service import Service
-from tests.rlcm_serve.engine.asking import drawing, think, user
+from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     compare_with_transformers,
@@ -94,7 +94,7 @@ def temporary() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 async def service(stages: Stages, temporary: Path) -> AsyncIterator[Service]:
     engine = VllmEngine(SETTINGS)
-    service = Service(engine, on_stage=stages.add, supervision=Supervision(first_wait=0.1))
+    service = Service(engine, on_stage=stages.add, restart_policy=RestartPolicy(first_wait=0.1))
     await service.start()
     await stages.until("ready", 0)
     yield service
@@ -129,7 +129,7 @@ async def test_a_low_priority_yields_to_questions(engine: VllmEngine) -> None:
     full = asyncio.Event()
 
     async def ask(name: str, question: str, priority: int) -> None:
-        prompt, how = engine.prompt(user(question)), drawing(engine, BRIEF, priority=priority)
+        prompt, how = engine.prompt(user(question)), generation(engine, BRIEF, priority=priority)
         async for event in engine.think(prompt, FULL_BUDGET, how):
             if isinstance(event, Delta) and name not in begun:
                 begun.append(name)
@@ -176,7 +176,7 @@ def shared_memory(of: Sequence[psutil.Process]) -> set[Path]:
 
 def busy_with(engine: VllmEngine) -> list[Callable[[], Awaitable[object]]]:
     """Everything that waits for the engine: more who think than there are slots, and the others."""
-    prompt, how = engine.prompt(user(QUESTION)), drawing(engine)
+    prompt, how = engine.prompt(user(QUESTION)), generation(engine)
 
     async def read_state() -> object:
         return await engine._read_state(prompt)

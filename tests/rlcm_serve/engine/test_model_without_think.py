@@ -15,7 +15,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
-from tests.rlcm_serve.engine.asking import drawing, think, user
+from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import Forward
 from training.tasks.problems import Split, sample_problems
 
@@ -37,32 +37,32 @@ async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
         (problem,) = sample_problems(Split.VALIDATION, 1, seed=5, levels=(1,))
         prompt = engine.prompt(user(problem.question))
         told = await think(engine, prompt, text=True)
-        (forced,) = await engine.force_answers(prompt, (), drawing(engine))
-        assert await engine.entropy_after(prompt, (), drawing(engine)) is None
+        (forced,) = await engine.force_answers(prompt, (), generation(engine))
+        assert await engine.entropy_after(prompt, (), generation(engine)) is None
     finally:
         engine.stop()
-    thought, readings = told.thought, told.checkpoints
-    assert told.text == thought.text
+    rollout, readings = told.rollout, told.checkpoints
+    assert told.text == rollout.text
     assert "</think>" not in engine.identity.forced_suffix
     assert close_boxed(forced.text) is not None
 
-    assert thought.exit is ExitReason.NATURAL
-    assert last_boxed(thought.answer_text or "") is not None
-    assert thought.answer_tokens == 0, "the completion is counted once, as reasoning"
-    length = len(thought.tokens)
+    assert rollout.exit is ExitReason.NATURAL
+    assert last_boxed(rollout.answer_text or "") is not None
+    assert rollout.answer_tokens == 0, "the completion is counted once, as reasoning"
+    length = len(rollout.tokens)
     interval = engine.identity.checkpoint_interval
     assert [r.tokens for r in readings] == [*range(interval, length + 1, interval), length]
     assert [r.is_final for r in readings] == [False] * (len(readings) - 1) + [True]
 
     model = AutoModel.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
     with torch.inference_mode():
-        states_TH = model(torch.tensor([[*prompt, *thought.tokens]])).last_hidden_state[0]
+        states_TH = model(torch.tensor([[*prompt, *rollout.tokens]])).last_hidden_state[0]
         expected = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER).confidence(states_TH)
     for reading in readings:
         at = len(prompt) + reading.tokens - 1
         assert reading.confidence == pytest.approx(expected[at].item(), abs=1e-4)
 
-    signals_after = Forward(engine.stop_ids).signals(prompt, thought.tokens, interval)
+    signals_after = Forward(engine.stop_ids).signals(prompt, rollout.tokens, interval)
     for reading in readings:
         signals = signals_after[reading.tokens - 1] | {"probe": reading.confidence}
         assert reading.signals == pytest.approx(signals, abs=1e-4)

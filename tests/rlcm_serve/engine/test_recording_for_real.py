@@ -1,4 +1,4 @@
-"""Recording with the real engine, and what the shipped certificate says of it."""
+"""RecordedRollout with the real engine, and what the shipped certificate says of it."""
 
 from __future__ import annotations
 

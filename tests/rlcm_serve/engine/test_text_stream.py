@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from rlcm_serve.core import Delta
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
-from rlcm_serve.engine.model_text import ThoughtStream
+from rlcm_serve.engine.model_text import RolloutStream
 from rlcm_serve.engine.text_stream import TextStream
 
 TOKENIZER: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
@@ -57,18 +57,18 @@ def test_bytes_that_make_no_character_come_at_the_end() -> None:
 
 @given(tokens | texts, tokens | texts, steps)
 def test_an_answer_follows_its_thought(
-    thought: list[int], answer: list[int], steps: list[int]
+    rollout: list[int], answer: list[int], steps: list[int]
 ) -> None:
-    thought = [id_ for id_ in thought if id_ != THINK_END]
-    stream = ThoughtStream(TOKENIZER, THINK_END)
-    ids = [*thought, THINK_END, *answer]
+    rollout = [id_ for id_ in rollout if id_ != THINK_END]
+    stream = RolloutStream(TOKENIZER, THINK_END)
+    ids = [*rollout, THINK_END, *answer]
     deltas = [delta for piece in pieces(ids, steps) for delta in stream.push(piece)]
     deltas += stream.flush()
     of_thought = [delta for delta in deltas if not delta.is_answer]
     assert deltas[: len(of_thought)] == of_thought
     assert sum(delta.tokens for delta in deltas) == len(ids)
-    assert sum(delta.tokens for delta in of_thought) == len(thought) + 1
-    assert text_of(of_thought) == TOKENIZER.decode(thought)
+    assert sum(delta.tokens for delta in of_thought) == len(rollout) + 1
+    assert text_of(of_thought) == TOKENIZER.decode(rollout)
     given = TOKENIZER.decode(answer, skip_special_tokens=True)
     assert text_of(deltas[len(of_thought) :]) == given
 
@@ -76,7 +76,7 @@ def test_an_answer_follows_its_thought(
 @pytest.mark.parametrize("think_end", [THINK_END, None])
 def test_a_thought_may_not_be_closed(think_end: int | None) -> None:
     ids = TOKENIZER.encode("3 plus 4 is 7", add_special_tokens=False)
-    stream = ThoughtStream(TOKENIZER, think_end)
+    stream = RolloutStream(TOKENIZER, think_end)
     assert stream.push(ids) == [Delta(len(ids), "3 plus 4 is 7")]
     assert stream.flush() == []
 

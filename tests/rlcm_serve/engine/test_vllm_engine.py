@@ -9,18 +9,16 @@ from contextlib import aclosing
 import pytest
 
 from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
-from rlcm_serve.core import Budget, Checkpoint, Delta, Message, Role, Sampling
+from rlcm_serve.core import Budget, Delta, Message, Reading, Role, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import RequestRefused
-from tests.rlcm_serve.engine.asking import drawing, think, user
+from tests.rlcm_serve.engine.asking import generation, think, user
 from training.tasks.problems import Split, sample_problems
 
 QUESTIONS = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=1)]
 
 
-def expected_exit(
-    policy: ExitPolicy, checkpoints: list[Checkpoint]
-) -> tuple[int, ExitReason] | None:
+def expected_exit(policy: ExitPolicy, checkpoints: list[Reading]) -> tuple[int, ExitReason] | None:
     """Where the one definition of the rule stops on these readings."""
     state = INITIAL_STATE
     for checkpoint in checkpoints:
@@ -44,15 +42,15 @@ async def test_stops_at_the_very_checkpoint_that_fires(engine: VllmEngine) -> No
     runs = await asyncio.gather(*map(think, [engine] * 36, QUESTIONS, policies))
     interval, seen = engine.identity.checkpoint_interval, set()
     for policy, told in zip(policies, runs, strict=True):
-        thought = told.thought
+        rollout = told.rollout
         early = [c for c in told.checkpoints if not c.is_final]
-        last = len(thought.tokens)
-        read = last - (thought.exit is ExitReason.BUDGET)  # the budget's end is a final reading
+        last = len(rollout.tokens)
+        read = last - (rollout.exit is ExitReason.BUDGET)  # the budget's end is a final reading
         assert [c.tokens for c in early] == list(range(interval, read + 1, interval))
         fired = expected_exit(policy, early)
-        assert fired == ((last, thought.exit) if thought.exit in ("high", "low") else None)
-        assert tuple(told.checkpoints) == thought.checkpoints
-        seen.add(thought.exit)
+        assert fired == ((last, rollout.exit) if rollout.exit in ("high", "low") else None)
+        assert tuple(told.checkpoints) == rollout.readings
+        seen.add(rollout.exit)
     assert {ExitReason.HIGH, ExitReason.LOW, ExitReason.NATURAL} <= seen
 
 
@@ -60,34 +58,34 @@ async def test_a_natural_end_has_its_final_reading_and_the_models_own_answer(
     engine: VllmEngine,
 ) -> None:
     told = await think(engine, QUESTIONS[0])
-    thought, last = told.thought, told.checkpoints[-1]
-    assert thought.exit is ExitReason.NATURAL
-    assert last == Checkpoint(len(thought.tokens), last.confidence, is_final=True)
-    assert "\\boxed{" in (thought.answer_text or "")
-    assert 0 < thought.answer_tokens <= engine.identity.budget.answer
-    assert "</think>" not in thought.text
+    rollout, last = told.rollout, told.checkpoints[-1]
+    assert rollout.exit is ExitReason.NATURAL
+    assert last == Reading(len(rollout.tokens), last.confidence, is_final=True)
+    assert "\\boxed{" in (rollout.answer_text or "")
+    assert 0 < rollout.answer_tokens <= engine.identity.budget.answer
+    assert "</think>" not in rollout.text
 
 
 @pytest.mark.parametrize("thinking", [1, 31, 32, 33, 40])
 async def test_the_budget_ends_a_thought_with_a_final_reading(
     engine: VllmEngine, thinking: int
 ) -> None:
-    how = drawing(engine, Budget(thinking=thinking, answer=32))
+    how = generation(engine, Budget(thinking=thinking, answer=32))
     told = await think(engine, QUESTIONS[0], FULL_BUDGET, how)
-    assert told.thought.exit is ExitReason.BUDGET
-    assert len(told.thought.tokens) == thinking == told.tokens
+    assert told.rollout.exit is ExitReason.BUDGET
+    assert len(told.rollout.tokens) == thinking == told.tokens
     assert [c.tokens for c in told.checkpoints] == [*range(32, thinking, 32), thinking]
     assert [c.is_final for c in told.checkpoints] == [False] * (len(told.checkpoints) - 1) + [True]
 
 
 async def test_stop_ids_are_never_sampled_nor_kept(engine: VllmEngine) -> None:
     told = await think(engine, QUESTIONS[3], ExitPolicy(lambda_high=0.0001, lambda_low=-1))
-    thought = told.thought
-    assert thought.exit is ExitReason.HIGH
-    assert len(thought.tokens) == engine.identity.checkpoint_interval
-    assert not set(thought.tokens) & set(engine.stop_ids)
-    assert thought.discarded == 1
-    assert told.tokens == len(thought.tokens), "the stop id is no token that was drawn"
+    rollout = told.rollout
+    assert rollout.exit is ExitReason.HIGH
+    assert len(rollout.tokens) == engine.identity.checkpoint_interval
+    assert not set(rollout.tokens) & set(engine.stop_ids)
+    assert rollout.discarded == 1
+    assert told.tokens == len(rollout.tokens), "the stop id is no token that was drawn"
 
 
 # At temperature 2 the model draws bytes that make no characters, and parts of some that do.
@@ -97,20 +95,20 @@ async def test_the_text_that_streams_is_the_text_that_was_drawn(
     engine: VllmEngine, temperature: float, thinking: int
 ) -> None:
     # Seeded, or an answer may end at the very token that would have been its last anyway.
-    how = drawing(engine, Budget(thinking, 64), sampling=Sampling(temperature, 1.0), seed=1)
+    how = generation(engine, Budget(thinking, 64), sampling=Sampling(temperature, 1.0), seed=1)
     runs = await asyncio.gather(
         *(think(engine, question, FULL_BUDGET, how, text=True) for question in QUESTIONS)
     )
     for told in runs:
-        thought = told.thought
+        rollout = told.rollout
         own = "".join(delta.text for delta in told.deltas if delta.is_answer)
-        assert own == (thought.answer_text or "")
-        assert told.text == thought.text + own
+        assert own == (rollout.answer_text or "")
+        assert told.text == rollout.text + own
         # All but the id that ended it, unless it was cut off.
-        drawn = len(thought.tokens) + thought.discarded + thought.answer_tokens
+        drawn = len(rollout.tokens) + rollout.discarded + rollout.answer_tokens
         assert told.tokens == drawn - (drawn < thinking + 64 + 2)
     if thinking == 100:
-        assert {told.thought.exit for told in runs} >= {ExitReason.BUDGET}
+        assert {told.rollout.exit for told in runs} >= {ExitReason.BUDGET}
     if temperature == 2.0:
         assert any("\N{REPLACEMENT CHARACTER}" in told.text for told in runs)
 
@@ -127,8 +125,8 @@ async def test_without_text_tokens_come_in_larger_steps(engine: VllmEngine) -> N
 
 async def test_forced_answers_continue_inside_the_box(engine: VllmEngine) -> None:
     prompt = engine.prompt(user(QUESTIONS[0]))
-    thought = (await think(engine, QUESTIONS[0])).thought
-    completions = await engine.force_answers(prompt, thought.tokens, drawing(engine), 4)
+    rollout = (await think(engine, QUESTIONS[0])).rollout
+    completions = await engine.force_answers(prompt, rollout.tokens, generation(engine), 4)
     assert len(completions) == 4
     assert all(c.text.split("}")[0].lstrip("-").isdigit() for c in completions)
     assert all(1 <= c.tokens <= engine.identity.budget.answer for c in completions)
@@ -136,7 +134,7 @@ async def test_forced_answers_continue_inside_the_box(engine: VllmEngine) -> Non
 
 async def test_closing_a_thought_early_stops_the_engine(engine: VllmEngine) -> None:
     prompt = engine.prompt(user(QUESTIONS[-1]))
-    async with aclosing(engine.think(prompt, FULL_BUDGET, drawing(engine))) as events:
+    async with aclosing(engine.think(prompt, FULL_BUDGET, generation(engine))) as events:
         first = await anext(events)
     assert isinstance(first, Delta)
     assert engine.in_flight == 0
@@ -145,42 +143,42 @@ async def test_closing_a_thought_early_stops_the_engine(engine: VllmEngine) -> N
 async def test_a_prompt_without_room_is_refused(engine: VllmEngine) -> None:
     prompt = engine.prompt(user("A dial shows 3. " * 300))
     with pytest.raises(RequestRefused, match="context") as refusal:
-        engine.check(prompt, drawing(engine))
+        engine.check(prompt, generation(engine))
     assert refusal.value.field == "problem"
     with pytest.raises(RequestRefused, match="context"):
         await think(engine, prompt)
 
 
 async def test_the_sampling_is_the_requests_own(engine: VllmEngine) -> None:
-    greedy = drawing(engine, sampling=Sampling(temperature=0.0, top_p=1.0))
-    narrow = drawing(engine, sampling=Sampling(temperature=1.0, top_p=1e-6))
-    free = drawing(engine, sampling=Sampling(temperature=1.2, top_p=1.0))
+    greedy = generation(engine, sampling=Sampling(temperature=0.0, top_p=1.0))
+    narrow = generation(engine, sampling=Sampling(temperature=1.0, top_p=1e-6))
+    free = generation(engine, sampling=Sampling(temperature=1.2, top_p=1.0))
     runs = await asyncio.gather(
         *(think(engine, QUESTIONS[5], FULL_BUDGET, how) for how in (greedy, narrow, *[free] * 4))
     )
-    one, other, *others = (told.thought.tokens for told in runs)
+    one, other, *others = (told.rollout.tokens for told in runs)
     assert one == other
     assert len({*others}) == 4
 
 
 async def test_the_same_seed_draws_the_same_sample(engine: VllmEngine) -> None:
-    seeded = [drawing(engine, seed=seed) for seed in range(12)]
+    seeded = [generation(engine, seed=seed) for seed in range(12)]
     alone = [await think(engine, QUESTIONS[seed], FULL_BUDGET, seeded[seed]) for seed in (0, 1, 2)]
     crowd = await asyncio.gather(
         *(think(engine, QUESTIONS[n % 12], FULL_BUDGET, seeded[n % 12]) for n in range(36)),
         *(think(engine, question) for question in QUESTIONS),
     )
-    drawn = [told.thought.tokens for told in crowd]
+    drawn = [told.rollout.tokens for told in crowd]
     assert drawn[:12] == drawn[12:24] == drawn[24:36]
-    assert [told.thought.tokens for told in alone] == drawn[:3]
-    assert (await think(engine, QUESTIONS[0], FULL_BUDGET, seeded[1])).thought.tokens != drawn[0]
+    assert [told.rollout.tokens for told in alone] == drawn[:3]
+    assert (await think(engine, QUESTIONS[0], FULL_BUDGET, seeded[1])).rollout.tokens != drawn[0]
 
 
 async def test_the_same_seed_forces_the_same_answers(engine: VllmEngine) -> None:
     prompt = engine.prompt(user(QUESTIONS[0]))
     hot = Sampling(temperature=2.0, top_p=1.0)
     runs = [
-        await engine.force_answers(prompt, (), drawing(engine, sampling=hot, seed=seed), 4)
+        await engine.force_answers(prompt, (), generation(engine, sampling=hot, seed=seed), 4)
         for seed in (2**63, 2**63, 5)
     ]
     assert runs[0] == runs[1]
@@ -191,18 +189,20 @@ async def test_the_same_seed_forces_the_same_answers(engine: VllmEngine) -> None
 async def test_seed_and_temperature_zero_are_no_contradiction(engine: VllmEngine) -> None:
     greedy = Sampling(temperature=0.0, top_p=1.0)
     runs = [
-        await think(engine, QUESTIONS[2], FULL_BUDGET, drawing(engine, sampling=greedy, seed=seed))
+        await think(
+            engine, QUESTIONS[2], FULL_BUDGET, generation(engine, sampling=greedy, seed=seed)
+        )
         for seed in (None, 1, 2)
     ]
-    assert len({told.thought.tokens for told in runs}) == 1
+    assert len({told.rollout.tokens for told in runs}) == 1
 
 
 async def test_what_of_a_prompt_was_cached_is_counted(engine: VllmEngine) -> None:
     history = [Message(Role.USER, QUESTIONS[1]), Message(Role.ASSISTANT, "It shows 4.")] * 6
     prompt = engine.prompt([*history, Message(Role.USER, QUESTIONS[2])])
-    how = drawing(engine, Budget(20, 8))
+    how = generation(engine, Budget(20, 8))
     cached = [
-        (await think(engine, prompt, FULL_BUDGET, how)).thought.cached_prompt_tokens
+        (await think(engine, prompt, FULL_BUDGET, how)).rollout.cached_prompt_tokens
         for _ in range(3)
     ]
     assert cached[0] == 0

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from rlcm_serve.evaluation.rollouts import Reading, RolloutRecord
+from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 
-CHECKPOINT = Reading(
+CHECKPOINT = EvaluationReading(
     tokens=16,
     signals={"probe": 0.3, "sequence-probability": 0.8},
     answers=("7", "8", "7", None),
@@ -15,7 +15,7 @@ CHECKPOINT = Reading(
     verbalised_tokens=2,
 )
 FINAL = replace(CHECKPOINT, tokens=20, signals={"probe": 0.9, "sequence-probability": 0.7})
-NATURAL = RolloutRecord(
+NATURAL = EvaluationRollout(
     problem_id="p1",
     rollout=0,
     text="Wait, that's 8.",

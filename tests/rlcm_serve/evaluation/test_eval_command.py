@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calibration import read_traces
-from rlcm_serve.evaluation.rollouts import RolloutRecord
+from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import RunFolder
 from rlcm_serve.evaluation.sources import Source
@@ -65,7 +65,7 @@ def test_a_second_start_repeats_no_finished_rollout(
     assert len(made) == PROBLEMS * ROLLOUTS
     assert 5 <= len(kept) < len(made)
     for line in kept:
-        record = RolloutRecord.from_json(json.loads(line))
+        record = EvaluationRollout.from_json(json.loads(line))
         assert made[record.key] == record
 
 

@@ -167,11 +167,11 @@ def test_a_certificate_of_these_very_rollouts_is_left_out(tmp_path: Path) -> Non
 
 
 class Dying(ScriptedEngine):
-    """Dies as a number of thoughts have begun."""
+    """Dies as a number of rollouts have begun."""
 
-    def __init__(self, thoughts: int, made: Sequence[Script]) -> None:
+    def __init__(self, rollouts: int, made: Sequence[Script]) -> None:
         super().__init__(*made)
-        self.left = thoughts
+        self.left = rollouts
 
     async def check_health(self) -> None:
         self.dead = self.dead or len(self.policies) > self.left

@@ -12,13 +12,13 @@ from calibration.simulation.risks import ERROR
 from rlcm_serve.evaluation.graded import answers_given, graded_table
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.recorded import Recorded
-from rlcm_serve.evaluation.rollouts import RolloutRecord
+from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.run_folder import write_table
 from rlcm_serve.evaluation.sources import Source
 from tests.rlcm_serve.evaluation.records import CHECKPOINT, CUT_OFF, FINAL, NATURAL
 
 
-def table_of(*records: RolloutRecord, source: Source = Source.PROBE) -> pa.Table:
+def table_of(*records: EvaluationRollout, source: Source = Source.PROBE) -> pa.Table:
     grader = ExactGrader()
     pairs = {(answer, "8") for _, answer in answers_given(records)}
     verdicts = dict(zip(pairs, grader.grade(list(pairs)), strict=True))
@@ -27,7 +27,7 @@ def table_of(*records: RolloutRecord, source: Source = Source.PROBE) -> pa.Table
     )
 
 
-def recorded(tmp_path: Path, *records: RolloutRecord) -> Recorded:
+def recorded(tmp_path: Path, *records: EvaluationRollout) -> Recorded:
     write_table(tmp_path / "traces.parquet", table_of(*records))
     return Recorded.read(tmp_path / "traces.parquet", Source.PROBE)
 

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 import pytest
 
-from rlcm_serve.core import Drawing, TokenIds
+from rlcm_serve.core import GenerationSettings, TokenIds
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.recording import EvaluationRecorder
-from rlcm_serve.evaluation.rollouts import RolloutRecord
+from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.sources import Source
 from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
@@ -29,7 +29,7 @@ NATURAL = Script(
 
 def record(
     script: Script, answers: int = 2, sources: Collection[Source] = tuple(Source)
-) -> RolloutRecord:
+) -> EvaluationRollout:
     recorder = EvaluationRecorder(ScriptedEngine(script), ExactGrader(), answers, sources)
     return asyncio.run(recorder.record(PROBLEM, rollout=3))
 
@@ -95,12 +95,12 @@ def test_where_no_answer_can_be_read_nothing_is_said_of_it() -> None:
 
 def test_a_record_survives_the_journal() -> None:
     record_ = record(NATURAL)
-    assert RolloutRecord.from_json(record_.to_json()) == record_
+    assert EvaluationRollout.from_json(record_.to_json()) == record_
 
 
 def test_a_problem_that_does_not_fit_is_named() -> None:
     class Short(ScriptedEngine):
-        def check(self, prompt: TokenIds, drawing: Drawing) -> None:
+        def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
             raise RequestRefused("problem", "the prompt is too long")
 
     with pytest.raises(RequestRefused, match=r"problem 'p1': the prompt is too long"):

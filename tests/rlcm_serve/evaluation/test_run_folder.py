@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.run_folder import BenchmarkFolder, RolloutJournal, RunFolder
+from rlcm_serve.evaluation.run_folder import BenchmarkFolder, EvaluationJournal, RunFolder
 from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.evaluation.records import CUT_OFF, NATURAL
 
@@ -28,12 +28,12 @@ def test_a_rollout_that_is_in_the_tables_and_still_in_the_journal_is_there_once(
 def test_a_journal_counts_what_is_in_the_tables_and_what_a_kill_has_left(tmp_path: Path) -> None:
     folder = BenchmarkFolder(tmp_path)
     folder.write([NATURAL])
-    journal = RolloutJournal(folder.journal, {"grader": "exact 1"}, folder.finished())
+    journal = EvaluationJournal(folder.journal, {"grader": "exact 1"}, folder.finished())
     journal.append(CUT_OFF)
     journal.close()
     with folder.journal.open("a") as file:
         file.write('{"problem_id": "p1", "rollout": 2, "te')
-    with RolloutJournal(folder.journal, {"grader": "exact 1"}, folder.finished()) as again:
+    with EvaluationJournal(folder.journal, {"grader": "exact 1"}, folder.finished()) as again:
         assert again.keys() == {NATURAL.key, CUT_OFF.key}
         assert list(again.records()) == [CUT_OFF]
 

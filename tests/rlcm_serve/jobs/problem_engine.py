@@ -1,11 +1,11 @@
-"""An engine whose thoughts depend on the problem alone, and labelled problems for it."""
+"""An engine whose rollouts depend on the problem alone, and labelled problems for it."""
 
 import os
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from calibration import ExitPolicy
-from rlcm_serve.core import Checkpoint, Delta, Drawing, Message, Thought, TokenIds
+from rlcm_serve.core import Delta, GenerationSettings, Message, Reading, Rollout, TokenIds
 from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
@@ -24,7 +24,7 @@ class ProblemEngine(ScriptedEngine):
     """Problem k follows script k, whichever comes first.
 
     `begun` are the numbers of the problems it was asked; with a `diary` they are in that file too,
-    where they outlive the process. With a `limit`, so many are thought about, and no more.
+    where they outlive the process. With a `limit`, so many are rollout about, and no more.
     """
 
     def __init__(
@@ -41,23 +41,28 @@ class ProblemEngine(ScriptedEngine):
         return (int(number),) * (101 if word == "Long" else 5)
 
     async def think(
-        self, prompt: TokenIds, policy: ExitPolicy, drawing: Drawing, *, text: bool = False
-    ) -> AsyncGenerator[Delta | Checkpoint | Thought]:
-        self.check(prompt, drawing)
+        self,
+        prompt: TokenIds,
+        policy: ExitPolicy,
+        generation: GenerationSettings,
+        *,
+        text: bool = False,
+    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+        self.check(prompt, generation)
         if len(self.begun) >= self.limit:
             await self.killed.wait()
         self._note(prompt[0])
         self.policies.append(policy)
-        self.drawings.append(drawing)
+        self.drawings.append(generation)
         self.thinking += 1
         try:
             number = prompt[0] % len(self.scripts)
-            thought = self._run(number, policy, drawing.budget.thinking)
-            for checkpoint in thought.checkpoints:
+            rollout = self._run(number, policy, generation.budget.thinking)
+            for checkpoint in rollout.readings:
                 await self._wait_if_held(number, checkpoint)
                 await self.check_health()
                 yield checkpoint
-            yield thought
+            yield rollout
         finally:
             self.thinking -= 1
 

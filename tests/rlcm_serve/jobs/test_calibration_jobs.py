@@ -8,8 +8,8 @@ import pytest
 
 from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
 from rlcm_serve.core import Question, VoteRule
-from rlcm_serve.engine.restart import Supervision
-from rlcm_serve.errors import Conflict, NoExhibit, NotFound, RequestRefused
+from rlcm_serve.engine.restart import RestartPolicy
+from rlcm_serve.errors import Conflict, NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -31,8 +31,8 @@ class Running:
     def __init__(self, database: Database, engine: ProblemEngine) -> None:
         self.engine = engine
         self.store = CertificateStore(database)
-        at_once = Supervision(every=0.01, first_wait=0.01, longest_wait=0.01)
-        self.service = Service(engine, load=self.store.load, supervision=at_once)
+        at_once = RestartPolicy(every=0.01, first_wait=0.01, longest_wait=0.01)
+        self.service = Service(engine, load=self.store.load, restart_policy=at_once)
         self.jobs = CalibrationJobs(database, self.service, self.store, concurrency=4)
 
     async def ended(self, job: Calibration) -> Calibration:
@@ -82,7 +82,7 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         (tmp_path / "t.parquet").write_bytes(await here.jobs.traces(job.id))
         assert verify(kept.certificate, read_traces(tmp_path / "t.parquet")) == []
         assert sorted(here.engine.begun) == list(range(40))
-        assert {drawing.priority for drawing in here.engine.drawings} == {1}
+        assert {generation.priority for generation in here.engine.drawings} == {1}
         assert here.service.guarantees.certificates == (), "nobody asked to activate it"
     expected = ["begun", *[f"{n} of 40 rollouts recorded" for n in range(4, 41, 4)]]
     assert [line.text for line in job.log] == [*expected, "fitting", "alpha 0.2: certified"]
@@ -96,7 +96,7 @@ async def test_a_certificate_without_an_exhibit_is_one_nonetheless(
         job = await here.run()
         assert job.state is JobState.DONE
         assert "no exhibit of the certificate" in told(job)
-        with pytest.raises(NoExhibit):
+        with pytest.raises(NoReport):
             here.store.exhibit(str(job.certificate))
 
 
@@ -228,7 +228,7 @@ async def test_recordings_of_another_engine_are_not_mixed_with_these(database: D
 
 
 class Dying(ProblemEngine):
-    """Dies at each of these numbers of begun thoughts, and can be started again."""
+    """Dies at each of these numbers of begun rollouts, and can be started again."""
 
     def __init__(self, *deaths: int) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ async def test_a_job_waits_until_a_dead_engine_is_back(database: Database) -> No
 
 
 class Cursed(ProblemEngine):
-    """Dies of every thought."""
+    """Dies of every rollout."""
 
     async def start(self) -> None:
         self.dead = False

@@ -7,12 +7,12 @@ import pytest
 
 from calibration import CertifiedLevel, read_traces, verify
 from calibration.errors import CalibrationError
-from calibration.report.build_data import make_exhibit
+from calibration.report.build_data import build_report_data
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.jobs import fit_worker as files
 from rlcm_serve.jobs.fitting import Fitted, WorkerFailed, fit, require_verified
-from rlcm_serve.recording.recorder import Recorder, Recording
+from rlcm_serve.recording.recorder import RecordedRollout, Recorder
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.job import CalibrationRequest
 from tests.rlcm_serve.jobs.problem_engine import ProblemEngine, problems
@@ -23,8 +23,8 @@ REQUEST = CalibrationRequest(alphas=(0.2,))
 
 
 @pytest.fixture(scope="module")
-def recordings() -> list[Recording]:
-    async def record() -> list[Recording]:
+def recordings() -> list[RecordedRollout]:
+    async def record() -> list[RecordedRollout]:
         with AnswerGrader() as grader:
             recorder = Recorder(ProblemEngine(), grader)
             return [await recorder.record(problem, 0) for problem in problems(40)]
@@ -32,11 +32,13 @@ def recordings() -> list[Recording]:
     return asyncio.run(record())
 
 
-def fitted(recordings: list[Recording], request: CalibrationRequest = REQUEST) -> Fitted:
+def fitted(recordings: list[RecordedRollout], request: CalibrationRequest = REQUEST) -> Fitted:
     return asyncio.run(fit(iter(recordings), fingerprint_of(IDENTITY), request, "2026-01-12"))
 
 
-def test_a_fit_is_that_of_the_command_line(recordings: list[Recording], tmp_path: Path) -> None:
+def test_a_fit_is_that_of_the_command_line(
+    recordings: list[RecordedRollout], tmp_path: Path
+) -> None:
     result = fitted(recordings)
     (tmp_path / "t.parquet").write_bytes(result.traces)
     traces = read_traces(tmp_path / "t.parquet")
@@ -50,7 +52,7 @@ def test_a_fit_is_that_of_the_command_line(recordings: list[Recording], tmp_path
 
 
 def test_what_lies_in_the_folder_it_runs_in_is_not_imported(
-    recordings: list[Recording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recordings: list[RecordedRollout], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_traps(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -58,7 +60,7 @@ def test_what_lies_in_the_folder_it_runs_in_is_not_imported(
 
 
 def test_a_process_that_cannot_start_is_a_fault(
-    recordings: list[Recording], monkeypatch: pytest.MonkeyPatch
+    recordings: list[RecordedRollout], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(WorkerFailed, match="ended with status 1"):
@@ -66,7 +68,7 @@ def test_a_process_that_cannot_start_is_a_fault(
 
 
 def test_traces_stay_where_nothing_can_be_fitted(
-    recordings: list[Recording], tmp_path: Path
+    recordings: list[RecordedRollout], tmp_path: Path
 ) -> None:
     result = fitted(recordings[:5])
     assert (result.certificate, result.exhibit) == (None, None)
@@ -75,7 +77,7 @@ def test_traces_stay_where_nothing_can_be_fitted(
     assert read_traces(tmp_path / "t.parquet").n_problems == 5
 
 
-def test_recordings_that_cannot_be_replayed_are_refused(recordings: list[Recording]) -> None:
+def test_recordings_that_cannot_be_replayed_are_refused(recordings: list[RecordedRollout]) -> None:
     readings = recordings[0].readings
     unread = replace(recordings[0], readings=(replace(readings[0], confidence=float("nan")),))
     with pytest.raises(CalibrationError, match="confidence is nan") as refused:
@@ -84,7 +86,7 @@ def test_recordings_that_cannot_be_replayed_are_refused(recordings: list[Recordi
 
 
 def test_a_certificate_must_follow_from_its_traces(
-    recordings: list[Recording], tmp_path: Path
+    recordings: list[RecordedRollout], tmp_path: Path
 ) -> None:
     result = fitted(recordings)
     assert result.certificate is not None
@@ -102,19 +104,19 @@ def test_a_certificate_must_follow_from_its_traces(
 
 
 def test_an_exhibit_is_that_of_the_command_line(
-    recordings: list[Recording], tmp_path: Path
+    recordings: list[RecordedRollout], tmp_path: Path
 ) -> None:
     result = fitted(recordings)
     assert result.certificate is not None
     (tmp_path / "t.parquet").write_bytes(result.traces)
-    expected = make_exhibit(result.certificate, read_traces(tmp_path / "t.parquet"))
+    expected = build_report_data(result.certificate, read_traces(tmp_path / "t.parquet"))
     assert result.exhibit == expected
     verified = asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
     assert verified == expected
 
 
 def test_a_certificate_stands_where_no_exhibit_can_be_made(
-    recordings: list[Recording],
+    recordings: list[RecordedRollout],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -126,7 +128,7 @@ def test_a_certificate_stands_where_no_exhibit_can_be_made(
     assert result.certificate is not None
     result.certificate.save(tmp_path / files.CERTIFICATE)
     (tmp_path / files.TRACES).write_bytes(result.traces)
-    monkeypatch.setattr("calibration.report.build_data.make_exhibit", refuse)
+    monkeypatch.setattr("calibration.report.build_data.build_report_data", refuse)
     files.recompute(tmp_path)
     assert (tmp_path / files.DIFFERENCES).read_text() == "[]"
     assert not (tmp_path / files.EXHIBIT).exists()
@@ -134,7 +136,7 @@ def test_a_certificate_stands_where_no_exhibit_can_be_made(
     assert said in capsys.readouterr().err
 
 
-def test_a_cancelled_fit_ends_its_process(recordings: list[Recording]) -> None:
+def test_a_cancelled_fit_ends_its_process(recordings: list[RecordedRollout]) -> None:
     def children() -> set[str]:
         tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
         return {pid for task in tasks for pid in (task / "children").read_text().split()}

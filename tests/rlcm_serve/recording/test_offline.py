@@ -12,18 +12,18 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording import offline as session
-from rlcm_serve.recording.recorder import Recording
+from rlcm_serve.recording.recorder import RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
 PROBLEM = '{"id": "p1", "problem": "A dial shows 3. A up 4.", "answer": "7"}\n'
 
 
 class Machine:
-    """Where commands run: counts the thoughts of the engines that they start."""
+    """Where commands run: counts the rollouts of the engines that they start."""
 
     def __init__(self) -> None:
         self.identity = IDENTITY
-        self.started = self.thoughts = 0
+        self.started = self.rollouts = 0
 
     @asynccontextmanager
     async def running_engine(
@@ -33,7 +33,7 @@ class Machine:
         engine = ScriptedEngine(Script())
         engine.identity = self.identity
         yield engine
-        self.thoughts += len(engine.policies)
+        self.rollouts += len(engine.policies)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def record(
     folder: Path, problems: str = PROBLEM, rollouts: int = 2, *, needs_probe: bool = True
-) -> tuple[EngineIdentity, list[Recording]]:
+) -> tuple[EngineIdentity, list[RecordedRollout]]:
     (folder / "data.jsonl").write_text(problems)
     return asyncio.run(
         session.record_problems(
@@ -64,7 +64,7 @@ def test_problems_are_recorded_once(machine: Machine, tmp_path: Path) -> None:
     assert identity == IDENTITY
     assert [(r.problem_id, r.rollout) for r in recordings] == [("p1", 0), ("p1", 1)]
     assert record(tmp_path, rollouts=3)[1][:2] == recordings
-    assert machine.thoughts == 3
+    assert machine.rollouts == 3
 
 
 def test_malformed_data_are_refused_before_an_engine_starts(
@@ -100,4 +100,4 @@ def test_a_probe_may_be_trained_anew_from_the_same_recordings(
     _, recordings = record(tmp_path, needs_probe=False)
     machine.identity = replace(IDENTITY, probe="the one just trained")
     assert record(tmp_path, needs_probe=False)[1] == recordings
-    assert machine.thoughts == 2
+    assert machine.rollouts == 2

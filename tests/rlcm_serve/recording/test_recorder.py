@@ -11,11 +11,11 @@ import pytest
 from calibration import FULL_BUDGET, ExitReason, Traces
 from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.core import Completion, Drawing, Message, Role, TokenIds
+from rlcm_serve.core import Completion, GenerationSettings, Message, Role, TokenIds
 from rlcm_serve.errors import Conflict, EngineDead, RequestRefused
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
-from rlcm_serve.recording.recorder import ForcedReading, Recorder, Recording, to_rollouts
+from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout, Recorder, to_rollouts
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.scripted_engine import (
     BUDGET,
@@ -40,7 +40,7 @@ def grader() -> Iterator[AnswerGrader]:
         yield grader
 
 
-def record(engine: ScriptedEngine, grader: AnswerGrader, answers: int = 1) -> Recording:
+def record(engine: ScriptedEngine, grader: AnswerGrader, answers: int = 1) -> RecordedRollout:
     return asyncio.run(Recorder(engine, grader, answers).record(PROBLEM, rollout=2))
 
 
@@ -52,18 +52,18 @@ class Counting(ScriptedEngine):
         self.prefixes: list[int] = []
 
     async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, drawing: Drawing, count: int = 1
+        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings, count: int = 1
     ) -> tuple[Completion, ...]:
         self.prefixes.append(len(thinking))
         return tuple(Completion(f"{number}}}", 10 + number) for number in range(1, count + 1))
 
 
 class Dying(ScriptedEngine):
-    """Dies as the given number of thoughts have begun."""
+    """Dies as the given number of rollouts have begun."""
 
-    def __init__(self, thoughts: int) -> None:
+    def __init__(self, rollouts: int) -> None:
         super().__init__(NATURAL)
-        self.left = thoughts
+        self.left = rollouts
 
     async def check_health(self) -> None:
         self.dead = self.dead or len(self.policies) > self.left
@@ -128,12 +128,12 @@ def test_answers_are_graded_by_value(grader: AnswerGrader) -> None:
     assert all(reading.correct == (True,) for reading in recording.readings)
 
 
-def a_recording(problem: str = "p1", rollout: int = 0, confidence: float = 0.5) -> Recording:
+def a_recording(problem: str = "p1", rollout: int = 0, confidence: float = 0.5) -> RecordedRollout:
     readings = (
-        ForcedReading(16, confidence, ("7", None), (False, False), 3),
-        ForcedReading(20, confidence, ("8",), (True,), 5),
+        RecordedReading(16, confidence, ("7", None), (False, False), 3),
+        RecordedReading(20, confidence, ("8",), (True,), 5),
     )
-    return Recording(problem, rollout, "g1", (1, 2), tuple(range(20)), True, readings)
+    return RecordedRollout(problem, rollout, "g1", (1, 2), tuple(range(20)), True, readings)
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_recordings_become_traces_that_calibration_reads(grader: AnswerGrader) -
     engine = ScriptedEngine(NATURAL, BUDGET_END, replace(NATURAL, ends_at=48), Script(ends_at=5))
     recorder = Recorder(engine, grader)
 
-    async def run() -> list[Recording]:
+    async def run() -> list[RecordedRollout]:
         return [await recorder.record(p, rollout) for p in problems for rollout in range(2)]
 
     rollouts = to_rollouts(asyncio.run(run()), grader)
@@ -267,12 +267,12 @@ def test_recordings_become_traces_that_calibration_reads(grader: AnswerGrader) -
 
 
 def test_classes_are_shared_by_all_rollouts_of_a_problem(grader: AnswerGrader) -> None:
-    def recording(problem: str, rollout: int, *answers: str | None) -> Recording:
+    def recording(problem: str, rollout: int, *answers: str | None) -> RecordedRollout:
         readings = tuple(
-            ForcedReading(16 * (at + 1), 0.5, (answer, "ignored"), (answer == "8", False), 3)
+            RecordedReading(16 * (at + 1), 0.5, (answer, "ignored"), (answer == "8", False), 3)
             for at, answer in enumerate(answers)
         )
-        return Recording(problem, rollout, None, (1,), (1,), True, readings)
+        return RecordedRollout(problem, rollout, None, (1,), (1,), True, readings)
 
     rollouts = to_rollouts(
         [

@@ -13,7 +13,7 @@ import pytest
 from calibration import ExitPolicy
 from rlcm_serve.core import Question
 from rlcm_serve.engine.contract import EngineIdentity
-from rlcm_serve.engine.restart import Supervision
+from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import CertificateMismatch, EngineDead, ModelRefused, NotReady
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.service import Service
@@ -54,7 +54,7 @@ class Time:
         self.look = asyncio.Event()
 
     async def sleep(self, seconds: float) -> None:
-        if seconds == Supervision().every:
+        if seconds == RestartPolicy().every:
             self.look.clear()
             await self.look.wait()
             self.now += self.lived
@@ -74,9 +74,9 @@ async def running(
     engine: MortalEngine, time: Time, **settings: object
 ) -> AsyncIterator[tuple[Service, Stages]]:
     stages = Stages()
-    supervision = Supervision(sleep=time.sleep, clock=lambda: time.now, chance=lambda: 1.0)
-    supervision = replace(supervision, **settings)  # type: ignore[arg-type]
-    service = Service(engine, on_stage=stages.add, load=stages.load, supervision=supervision)
+    restart_policy = RestartPolicy(sleep=time.sleep, clock=lambda: time.now, chance=lambda: 1.0)
+    restart_policy = replace(restart_policy, **settings)  # type: ignore[arg-type]
+    service = Service(engine, on_stage=stages.add, load=stages.load, restart_policy=restart_policy)
     await service.start()
     await stages.until("ready")
     try:
@@ -265,6 +265,6 @@ async def test_a_first_start_that_fails_is_final(engine: MortalEngine) -> None:
 
 
 def test_waits_are_spread() -> None:
-    early, late = Supervision(chance=lambda: 0.0), Supervision(chance=lambda: 1.0)
+    early, late = RestartPolicy(chance=lambda: 0.0), RestartPolicy(chance=lambda: 1.0)
     assert [early.wait(failed) for failed in (0, 1, 9)] == [0.5, 1, 15]
     assert [late.wait(failed) for failed in (0, 1, 9)] == [1, 2, 30]

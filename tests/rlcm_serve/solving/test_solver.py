@@ -9,14 +9,14 @@ from calibration import ExitPolicy, ExitReason
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import (
     CancelledSample,
-    Checkpoint,
     Message,
     OnInfeasible,
     Question,
+    Reading,
     Role,
+    Rollout,
     Sampling,
     Solution,
-    Thought,
     VoteRule,
 )
 from rlcm_serve.errors import EngineDead, Infeasible, OutOfTime, RequestRefused
@@ -77,7 +77,7 @@ async def test_a_high_exit_forces_the_answer(grader: AnswerGrader) -> None:
     assert solution.exit is ExitReason.HIGH
     assert (solution.answer, solution.confidence) == ("8", 0.95)
     assert not solution.abstained
-    assert len(sample.thought.tokens) == 32
+    assert len(sample.rollout.tokens) == 32
     assert sample.answer_tokens == FORCED_TOKENS
     assert sample.tokens == solution.tokens == 32 + FORCED_TOKENS + 1
     assert solution.prompt_tokens == 7
@@ -129,7 +129,7 @@ async def test_the_end_of_the_budget_forces_the_answer(grader: AnswerGrader) -> 
     solution = await solve(grader, BUDGET_END)
     assert solution.exit is ExitReason.BUDGET
     assert solution.answer == "9"
-    assert len(solution.finished[0].thought.tokens) == BUDGET
+    assert len(solution.finished[0].rollout.tokens) == BUDGET
 
 
 @pytest.mark.parametrize("script", [NATURAL, BUDGET_END])
@@ -138,7 +138,7 @@ async def test_an_end_below_lambda_answer_abstains(grader: AnswerGrader, script:
     solution = await asked.solve(QUESTION)
     assert solution.abstained
     assert engine_of(asked).forced == 0
-    assert solution.finished[0].answer_tokens == solution.finished[0].thought.answer_tokens
+    assert solution.finished[0].answer_tokens == solution.finished[0].rollout.answer_tokens
 
 
 async def test_a_forced_answer_that_never_closes_is_no_answer(grader: AnswerGrader) -> None:
@@ -149,12 +149,12 @@ async def test_a_forced_answer_that_never_closes_is_no_answer(grader: AnswerGrad
 
 
 def test_lambda_answer_is_compared_with_the_smoothed_reading() -> None:
-    readings = (Checkpoint(16, 0.8), Checkpoint(32, 0.8), Checkpoint(40, 0.2, is_final=True))
-    thought = Thought((0,) * 40, "", ExitReason.NATURAL, readings)
-    assert not gives_answer(ExitPolicy(lambda_answer=0.4), thought)
-    assert gives_answer(ExitPolicy(lambda_answer=0.4, smoothing=0.5), thought)
+    readings = (Reading(16, 0.8), Reading(32, 0.8), Reading(40, 0.2, is_final=True))
+    rollout = Rollout((0,) * 40, "", ExitReason.NATURAL, readings)
+    assert not gives_answer(ExitPolicy(lambda_answer=0.4), rollout)
+    assert gives_answer(ExitPolicy(lambda_answer=0.4, smoothing=0.5), rollout)
     assert not gives_answer(
-        ExitPolicy(lambda_answer=0.4, smoothing=0.5), replace(thought, exit=ExitReason.LOW)
+        ExitPolicy(lambda_answer=0.4, smoothing=0.5), replace(rollout, exit=ExitReason.LOW)
     )
 
 
@@ -230,7 +230,7 @@ async def test_another_number_of_samples_is_answered_without_a_guarantee(
 async def test_max_tokens_limits_the_thinking(grader: AnswerGrader) -> None:
     solution = await solve(grader, NATURAL, question=replace(QUESTION, max_tokens=20))
     assert solution.exit is ExitReason.BUDGET
-    assert len(solution.finished[0].thought.tokens) == 20
+    assert len(solution.finished[0].rollout.tokens) == 20
     assert solution.guarantee is None
 
 
@@ -247,10 +247,10 @@ async def test_all_that_happens_is_told_in_order(grader: AnswerGrader) -> None:
     for number, sample in enumerate(solution.finished):
         of_sample = [e for e in told if not isinstance(e, VoteEvent) and e.sample == number]
         *readings, stopped, ended = of_sample
-        assert readings == [CheckpointEvent(number, c) for c in sample.thought.checkpoints]
-        thought = sample.thought
-        tokens = len(thought.tokens)
-        assert stopped == ExitEvent(number, thought.exit, tokens, thought.confidence)
+        assert readings == [CheckpointEvent(number, c) for c in sample.rollout.readings]
+        rollout = sample.rollout
+        tokens = len(rollout.tokens)
+        assert stopped == ExitEvent(number, rollout.exit, tokens, rollout.confidence)
         assert ended == SampleEvent(number, sample)
     assert told[-1] == VoteEvent(
         counted=2,
@@ -266,9 +266,9 @@ async def test_text_is_told_if_asked_for(grader: AnswerGrader) -> None:
     told: list[Event] = []
     asked = solver(grader, NATURAL)
     await asked.run(asked.prepare(QUESTION), told.append, text=True)
-    *thought, own = [event for event in told if isinstance(event, TokenEvent)]
-    assert [event.text for event in thought] == ["hm"] * 3
-    assert sum(event.tokens for event in thought) == 40
+    *rollout, own = [event for event in told if isinstance(event, TokenEvent)]
+    assert [event.text for event in rollout] == ["hm"] * 3
+    assert sum(event.tokens for event in rollout) == 40
     assert own == TokenEvent(0, OWN_ANSWER_TOKENS, r"It is \boxed{7}.", is_answer=True)
 
 
@@ -281,7 +281,7 @@ async def test_samples_that_can_change_nothing_are_cancelled(grader: AnswerGrade
     assert [isinstance(s, CancelledSample) for s in solution.samples] == [0, 0, 1, 0, 1]
     for sample in solution.cancelled:
         assert sample.tokens == INTERVAL
-        assert [c.tokens for c in sample.checkpoints] == [INTERVAL]
+        assert [c.tokens for c in sample.readings] == [INTERVAL]
     assert solution.tokens == sum(s.tokens for s in solution.finished) + 2 * INTERVAL
     assert solution.tally == {"7": 3}
     assert (engine_of(asked).thinking, engine_of(asked).aborted) == (0, 2)
@@ -327,9 +327,9 @@ async def test_what_a_question_overrides_reaches_the_engine(grader: AnswerGrader
     question = replace(QUESTION, samples=2, temperature=0.3, seed=5, max_tokens=64)
     await asked.run(asked.prepare(question, priority=2))
     first, second = engine_of(asked).drawings
-    for drawing in (first, second):
-        assert drawing.sampling == Sampling(0.3, IDENTITY.sampling.top_p)
-        assert (drawing.budget.thinking, drawing.priority) == (64, 2)
+    for generation in (first, second):
+        assert generation.sampling == Sampling(0.3, IDENTITY.sampling.top_p)
+        assert (generation.budget.thinking, generation.priority) == (64, 2)
     assert first.seed != second.seed
     assert await seeds_of(asked, question) == (first.seed, second.seed)
     assert not {first.seed, second.seed} & set(await seeds_of(asked, replace(question, seed=6)))
@@ -339,7 +339,7 @@ async def seeds_of(asked: Solver, question: Question) -> tuple[int | None, ...]:
     drawn = engine_of(asked).drawings
     drawn.clear()
     await asked.solve(question)
-    return tuple(drawing.seed for drawing in drawn)
+    return tuple(generation.seed for generation in drawn)
 
 
 async def test_a_conversation_is_asked_as_a_whole(grader: AnswerGrader) -> None:

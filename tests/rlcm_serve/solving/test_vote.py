@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from calibration import ExitReason
 from calibration.policy.voting import NO_ANSWER, confidence_vote, is_answered
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.core import Checkpoint, Sample, Thought, VoteRule
-from rlcm_serve.solving.vote import Ballot, is_decided
+from rlcm_serve.core import Reading, Rollout, Sample, VoteRule
+from rlcm_serve.solving.vote import VoteTally, is_decided
 
 WEIGHTS = st.sampled_from([0.0, 2**-40, 0.25, 0.3, 0.5, 0.95, 1 - 2**-40, 1.0]) | st.floats(0, 1)
 CLASSES = st.integers(NO_ANSWER, 3)
@@ -75,7 +75,7 @@ async def test_the_order_in_which_samples_end_does_not_matter() -> None:
     seen = set()
     with AnswerGrader() as grader:
         for order in itertools.permutations(range(4)):
-            ballot = Ballot(4, VoteRule.CONFIDENCE, 0.0, grader)
+            ballot = VoteTally(4, VoteRule.CONFIDENCE, 0.0, grader)
             for number in order:
                 await ballot.add(number, samples[number])
             seen.add((ballot.answer, ballot.confidence, tuple(ballot.tally.items())))
@@ -85,5 +85,5 @@ async def test_the_order_in_which_samples_end_does_not_matter() -> None:
 
 
 def sample(answer: str | None, confidence: float) -> Sample:
-    end = Checkpoint(10, confidence, is_final=True)
-    return Sample(Thought((0,) * 10, "", ExitReason.NATURAL, (end,)), answer, 0)
+    end = Reading(10, confidence, is_final=True)
+    return Sample(Rollout((0,) * 10, "", ExitReason.NATURAL, (end,)), answer, 0)

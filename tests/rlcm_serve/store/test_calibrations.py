@@ -6,7 +6,7 @@ from calibration import Method, Promise
 from rlcm_serve.core import RiskName, VoteRule
 from rlcm_serve.errors import Conflict, NotFound
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import ForcedReading, Recording
+from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
@@ -31,12 +31,12 @@ PROBLEMS = [
 ]
 
 
-def a_recording(problem: str, rollout: int, answer: str = "1") -> Recording:
-    reading = ForcedReading(20, float("nan"), (answer, None), (True, False), 5)
-    return Recording(problem, rollout, None, (1, 2), (3,) * 20, True, (reading,))
+def a_recording(problem: str, rollout: int, answer: str = "1") -> RecordedRollout:
+    reading = RecordedReading(20, float("nan"), (answer, None), (True, False), 5)
+    return RecordedRollout(problem, rollout, None, (1, 2), (3,) * 20, True, (reading,))
 
 
-def slim(recording: Recording) -> Recording:
+def slim(recording: RecordedRollout) -> RecordedRollout:
     return replace(recording, prompt=(), tokens=())
 
 

@@ -30,7 +30,7 @@ def saved(made: Certificate, folder: Path, name: str = "one.json") -> Path:
     return folder / name
 
 
-def in_force(store: CertificateStore) -> set[str]:
+def active(store: CertificateStore) -> set[str]:
     return {kept.certificate.id for kept in store.all(IDENTITY) if kept.active}
 
 
@@ -81,7 +81,7 @@ def test_an_activated_certificate_takes_the_place_of_the_file_and_outlives_a_res
     assert {*store.activate(four.id, IDENTITY).certificates} == {better, four}
     again = CertificateStore(database)
     assert {*again.load(IDENTITY, [file]).certificates} == {better, four}
-    assert in_force(again) == {better.id, four.id}
+    assert active(again) == {better.id, four.id}
 
 
 def test_activating_one_ends_the_other_of_its_procedure(database: Database) -> None:
@@ -90,7 +90,7 @@ def test_activating_one_ends_the_other_of_its_procedure(database: Database) -> N
         store.add(made, "upload")
     for made in (first, second, second, first):
         assert store.activate(made.id, IDENTITY).certificates == (made,)
-        assert in_force(store) == {made.id}
+        assert active(store) == {made.id}
 
 
 def test_after_a_deactivation_the_file_is_served_again(database: Database, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_two_files_of_one_procedure_are_refused_unless_one_was_activated(
     assert store.load(IDENTITY, files).certificates == (of_one(0.3),)
     with pytest.raises(CertificateMismatch, match="for the same procedure"):
         store.deactivate(of_one(0.3).id, IDENTITY)
-    assert in_force(store) == {of_one(0.3).id}, "what fails changes nothing"
+    assert active(store) == {of_one(0.3).id}, "what fails changes nothing"
 
 
 def test_each_engine_has_its_own_activated_certificates(database: Database) -> None:
@@ -151,7 +151,7 @@ def test_each_engine_has_its_own_activated_certificates(database: Database) -> N
     assert {kept.misfit for kept in store.all(None)} == {None}
     with pytest.raises(CertificateMismatch, match="model"):
         store.activate(there.id, IDENTITY)
-    assert in_force(store) == {here.id}
+    assert active(store) == {here.id}
 
 
 def test_what_no_engine_can_be_held_to_is_refused(database: Database) -> None:

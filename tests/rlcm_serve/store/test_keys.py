@@ -276,11 +276,11 @@ def test_a_key_needs_a_name(keys: Keys, name: str) -> None:
 
 
 def test_only_a_key_in_force_opens_the_service(keys: Keys) -> None:
-    assert not keys.any_in_force()
+    assert not keys.any_active()
     _, record = keys.create("team", [Scope.SOLVE])
-    assert keys.any_in_force()
+    assert keys.any_active()
     keys.revoke(record.id)
-    assert not keys.any_in_force()
+    assert not keys.any_active()
 
 
 def test_revoking_what_is_not_there(keys: Keys) -> None:

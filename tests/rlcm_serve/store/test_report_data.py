@@ -1,4 +1,4 @@
-"""Exhibits in the database and in files beside certificates."""
+"""StoredReports in the database and in files beside certificates."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +9,15 @@ from sqlalchemy import text
 from calibration import Certificate, ExitPolicy
 from calibration.certificate.report_data import (
     Captions,
-    Exhibit,
-    ExhibitedLevel,
     ProblemSet,
     Readings,
     Reliabilities,
+    ReportData,
+    ReportLevel,
     Words,
     beside,
 )
-from rlcm_serve.errors import NoExhibit, NotFound
+from rlcm_serve.errors import NoReport, NotFound
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
@@ -25,14 +25,14 @@ from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 MADE = certificate({0.1: ExitPolicy(lambda_high=0.9)})
 
 
-def exhibit_of(made: Certificate, n_problems: int = 500) -> Exhibit:
+def exhibit_of(made: Certificate, n_problems: int = 500) -> ReportData:
     readings = Readings(100, 0.8, 0.05, 0.1, None, ())
     words = Words("Title", "Text.", "Content.")
-    return Exhibit(
+    return ReportData(
         certificate=made.digest,
         calibration=ProblemSet(n_problems, n_problems, 0.8),
         test=None,
-        levels=tuple(ExhibitedLevel(level.alpha, None, None) for level in made.levels),
+        levels=tuple(ReportLevel(level.alpha, None, None) for level in made.levels),
         maps=(),
         reliability=Reliabilities(False, readings, readings),
         captions=Captions(words, words, words, words),
@@ -49,7 +49,7 @@ def store(database: Database, tmp_path: Path) -> CertificateStore:
 
 
 def test_what_is_kept_outlives_the_store(store: CertificateStore, database: Database) -> None:
-    with pytest.raises(NoExhibit, match="nothing here was fitted on or recomputed"):
+    with pytest.raises(NoReport, match="nothing here was fitted on or recomputed"):
         store.exhibit(MADE.id)
     store.add(MADE, "upload", exhibit_of(MADE))
     assert store.exhibit(MADE.id) == exhibit_of(MADE)
@@ -80,7 +80,7 @@ def test_a_file_goes_before_the_database(store: CertificateStore, tmp_path: Path
 def test_an_exhibit_of_another_certificate_is_none(store: CertificateStore) -> None:
     other = replace(MADE, created="2026-01-12")
     store.add(MADE, "upload", exhibit_of(other))
-    with pytest.raises(NoExhibit, match="of another certificate"):
+    with pytest.raises(NoReport, match="of another certificate"):
         store.exhibit(MADE.id)
 
 

@@ -3,13 +3,13 @@
 from calibration import FULL_BUDGET, ExitReason
 from rlcm_serve.core import (
     CancelledSample,
-    Checkpoint,
     Expectation,
     Guarantee,
     Question,
+    Reading,
+    Rollout,
     Sample,
     Solution,
-    Thought,
 )
 
 PROBLEM = "How many apples has Ann?"
@@ -30,16 +30,16 @@ def sample(
     exit_: ExitReason = ExitReason.HIGH, confidence: float = 0.9, *, cached: int = 16
 ) -> Sample:
     """Thinks for 40 tokens, discards 1, is forced by 4 to answer in 3."""
-    readings = (Checkpoint(32, 0.5), Checkpoint(40, confidence, is_final=True))
-    thought = Thought(
+    readings = (Reading(32, 0.5), Reading(40, confidence, is_final=True))
+    rollout = Rollout(
         tokens=(1,) * 40,
         text="hm",
         exit=exit_,
-        checkpoints=readings,
+        readings=readings,
         discarded=1,
         cached_prompt_tokens=cached,
     )
-    return Sample(thought, answer="7 apples", answer_tokens=3, suffix_tokens=4)
+    return Sample(rollout, answer="7 apples", answer_tokens=3, suffix_tokens=4)
 
 
 def solution(

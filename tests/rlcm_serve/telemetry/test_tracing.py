@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from calibration import ExitReason
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.core import CancelledSample, Checkpoint, Question
+from rlcm_serve.core import CancelledSample, Question, Reading
 from rlcm_serve.errors import Infeasible, NotReady, Overloaded, SettingsRefused, TooManyAtOnce
 from rlcm_serve.events import CheckpointEvent, ExitEvent, SampleEvent, TokenEvent, VoteEvent
 from rlcm_serve.solving.guarantees import Guarantees
@@ -111,8 +111,8 @@ def test_a_question_and_its_samples_are_spans_within_the_request(recorded: Recor
     with recorded.tracing.request({}) as request, recorded.tracing.question(QUESTION) as span:
         for event in (
             TokenEvent(0, 5, "secret"),
-            CheckpointEvent(0, Checkpoint(32, 0.5)),
-            CheckpointEvent(1, Checkpoint(32, 0.4)),
+            CheckpointEvent(0, Reading(32, 0.5)),
+            CheckpointEvent(1, Reading(32, 0.4)),
             ExitEvent(0, ExitReason.HIGH, 40, 0.9),
             SampleEvent(0, sample()),
             VoteEvent(1, 3, {PROBLEM: 0.9}, PROBLEM, 1.0, decided=True),
@@ -204,7 +204,7 @@ async def test_a_question_that_is_cancelled_ends_its_spans_without_an_error(
 
     async def ask() -> None:
         with observe(QUESTION, metrics, recorded.tracing) as observed:
-            observed.and_tell(lambda event: None)(CheckpointEvent(0, Checkpoint(32, 0.5)))
+            observed.and_tell(lambda event: None)(CheckpointEvent(0, Reading(32, 0.5)))
             begun.set()
             await asyncio.Event().wait()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rlcm_serve.evaluation.sources import Source
 from training.errors import TrainingRefused
 from training.rl.rewards import rewards
-from training.rl.rewards.rewards import Judged
+from training.rl.rewards.rewards import GradedRollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Term:
     """
 
     name: str
-    of: Callable[[Judged], float]
+    of: Callable[[GradedRollout], float]
     is_weighted: bool = False
 
     def weight(self, strength: float) -> float:
@@ -59,7 +59,7 @@ class Method:
         """Whether the prompt asks the model to say how confident it is."""
         return self.confidence is Source.VERBALISED
 
-    def reward(self, rollout: Judged, strength: float) -> float:
+    def reward(self, rollout: GradedRollout, strength: float) -> float:
         """R(y), before it is normalised within its group."""
         return sum(term.weight(strength) * term.of(rollout) for term in self.terms)
 
@@ -71,7 +71,7 @@ class Method:
 _ANSWER = Term("answer", rewards.answer)
 
 
-def _with_probe(name: str, title: str, term: Callable[[Judged], float]) -> Method:
+def _with_probe(name: str, title: str, term: Callable[[GradedRollout], float]) -> Method:
     """R(y) = R_ans(y) + λ · term(y), the term reading the jointly trained probe."""
     extra = Term(term.__name__, term, is_weighted=True)
     return Method(name, title, (_ANSWER, extra), reads_probe=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GradedRollout:
     """One rollout y, as rewards see it. B are its budgets B(y), which may be none.
 
     Attributes:
@@ -37,12 +37,12 @@ class Judged:
         return tuple(target >= 0.5 for target in self.target_B)
 
 
-def answer(rollout: Judged) -> float:
+def answer(rollout: GradedRollout) -> float:
     """R_ans(y) = 1 if the answer of the full trajectory is right, else -1 (RLCM §3.3)."""
     return 1.0 if rollout.is_right else -1.0
 
 
-def margin(rollout: Judged) -> float:
+def margin(rollout: GradedRollout) -> float:
     """R_margin(y) = mean of C_b over B+(y) - mean of C_b over B-(y) (RLCM §3.3).
 
     The mean over an empty set is 0.
@@ -53,33 +53,33 @@ def margin(rollout: Judged) -> float:
     return _mean(sides[True]) - _mean(sides[False])
 
 
-def process_brier(rollout: Judged) -> float:
+def process_brier(rollout: GradedRollout) -> float:
     """-(1/|B(y)|) Σ_b (Y_b - C_b)² (Process-Brier, RLCM §4.5); 0 without budgets."""
     pairs = zip(rollout.target_B, rollout.confidence_B, strict=True)
     return -_mean([(target - confidence) ** 2 for target, confidence in pairs])
 
 
-def final_brier(rollout: Judged) -> float:
+def final_brier(rollout: GradedRollout) -> float:
     """-(Y(y) - C(y))², Y(y) whether the full trajectory is right (Final-Brier, RLCM §4.5)."""
     return -((rollout.is_right - _final(rollout)) ** 2)
 
 
-def final_margin(rollout: Judged) -> float:
+def final_margin(rollout: GradedRollout) -> float:
     """1[Y = Ŷ] · C(y) (Final-Margin, RLCM §4.5)."""
     return rollout.is_right * _final(rollout)
 
 
-def correctness(rollout: Judged) -> float:
+def correctness(rollout: GradedRollout) -> float:
     """1[Y = Ŷ], as RLCR counts it (arXiv 2507.16806)."""
     return float(rollout.is_right)
 
 
-def formatted(rollout: Judged) -> float:
+def formatted(rollout: GradedRollout) -> float:
     """1 if answer and confidence are where RLCR's code looks for them, else 0."""
     return float(rollout.is_formatted and rollout.stated is not None)
 
 
-def stated_brier(rollout: Judged) -> float:
+def stated_brier(rollout: GradedRollout) -> float:
     """1 - (1[Y = Ŷ] - p)², p the stated confidence (RLCR's code); 0 if none is stated in format.
 
     Its weight is the λ of RLCM §3.1, r = 1[Y = Ŷ] - λ (1[Y = Ŷ] - p)²: the constant is the same
@@ -94,7 +94,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _final(rollout: Judged) -> float:
+def _final(rollout: GradedRollout) -> float:
     if rollout.final_confidence is None:
         raise ValueError("the reward reads C(y), and no probe has read this rollout's end")
     return rollout.final_confidence

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from training.rl.rewards.rewards import Judged
+from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.forced_answers import budgets
 from training.rl.trainer.recipe import Recipe
 
@@ -36,7 +36,7 @@ class Batch:
     budgets: list[tuple[int, ...]]
     forced: list[Ids] = field(default_factory=list)
     states: dict[int, Tensor] = field(default_factory=dict)
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[GradedRollout] = field(default_factory=list)
 
     @classmethod
     def of(cls, prompts: list[Ids], completions: list[Ids], recipe: Recipe) -> Self:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlcm_serve.evaluation.grading import Grader
 from rlcm_serve.evaluation.verbalized import verbalised
-from training.rl.rewards.rewards import Judged
+from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.forced_answers import shares_right
 from training.rl.trainer.recipe import Recipe
 from training.rl.trainer.step_clock import StepClock
@@ -46,7 +46,7 @@ class Judge:
         references: Sequence[str],
         targets: Sequence[tuple[float, ...]],
         confidences: Sequence[Sequence[float]],
-    ) -> list[Judged]:
+    ) -> list[GradedRollout]:
         """The rollouts (R) as rewards see them.
 
         Args:
@@ -61,7 +61,7 @@ class Judge:
             found = [self.recipe.grader.find(text) for text in written]
             verdicts = graded(self.recipe.grader, found, references)
         return [
-            Judged(
+            GradedRollout(
                 is_right=is_right,
                 is_formatted=RLCR_FORMAT.fullmatch(text) is not None,
                 stated=verbalised(text),

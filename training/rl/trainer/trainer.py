@@ -21,7 +21,7 @@ from trl.trainer.utils import pad
 from training.errors import TrainingRefused
 from training.rl.rewards.losses import confidence_regulariser, sequence_confidence
 from training.rl.rewards.methods import Term
-from training.rl.rewards.rewards import Judged
+from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.batch import Batch
 from training.rl.trainer.colocated import awake, brief
 from training.rl.trainer.grading import Judge
@@ -325,7 +325,7 @@ class RLCMTrainer(GRPOTrainer):
 def _reward_function(term: Term) -> Any:
     """The term as TRL calls rewards."""
 
-    def reward(judged: list[Judged], **_: Any) -> list[float]:
+    def reward(judged: list[GradedRollout], **_: Any) -> list[float]:
         return [term.of(own) for own in judged]
 
     reward.__name__ = term.name

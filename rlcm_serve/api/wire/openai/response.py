@@ -245,10 +245,10 @@ def shown_thinking(solution: Solution) -> str | None:
     """The thinking of the one sample, or of the first whose answer it is."""
     samples = solution.finished
     if len(solution.samples) == 1:
-        return samples[0].thought.text
+        return samples[0].rollout.text
     if solution.abstained:
         return None
-    return next(sample.thought.text for sample in samples if sample.answer == solution.answer)
+    return next(sample.rollout.text for sample in samples if sample.answer == solution.answer)
 
 
 def refusal_of(question: Question, solution: Solution) -> str | None:
@@ -265,5 +265,5 @@ def refusal_of(question: Question, solution: Solution) -> str | None:
 
 def finish_reason_of(solution: Solution) -> FinishReason:
     """Why nothing more is said."""
-    exits = {sample.thought.exit for sample in solution.finished}
+    exits = {sample.rollout.exit for sample in solution.finished}
     return "length" if solution.abstained and exits == {ExitReason.BUDGET} else "stop"

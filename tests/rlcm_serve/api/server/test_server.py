@@ -181,7 +181,7 @@ async def test_a_failure_ends_the_server_and_is_kept(tmp_path: Path) -> None:
 # A process of its own, because what counts is how it ends.
 PROCESS = """
 import asyncio, sys, time
-from rlcm_serve import http_server
+from rlcm_serve.api.server import http_server
 
 http_server.LAST_WORDS = 0.5
 SECONDS = {"quick": 0, "loading": 60}[sys.argv[1]]

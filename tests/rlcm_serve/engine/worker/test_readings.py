@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcm_serve.core import Checkpoint
+from rlcm_serve.core import Reading
 from rlcm_serve.engine.worker.readings import Readings, ReadingsTable, Slot
 from rlcm_serve.errors import EngineDead
 
@@ -33,7 +33,7 @@ def test_a_reading_stands_once_the_next_token_came(table: ReadingsTable) -> None
     readings = worker(table, slot)
     readings.add(1, 0.25)
     assert slot.new(received=INTERVAL) == []
-    assert slot.new(received=INTERVAL + 1) == [Checkpoint(16, 0.25)]
+    assert slot.new(received=INTERVAL + 1) == [Reading(16, 0.25)]
     assert slot.new(received=INTERVAL + 9) == [], "each is given once"
 
 
@@ -43,7 +43,7 @@ def test_a_reading_taken_again_before_that_replaces_the_first(table: ReadingsTab
     readings.add(1, 0.25)
     slot.new(received=INTERVAL)
     readings.add(1, 0.75)
-    assert slot.new(received=INTERVAL + 1) == [Checkpoint(16, 0.75)]
+    assert slot.new(received=INTERVAL + 1) == [Reading(16, 0.75)]
 
 
 def test_tokens_that_come_together_bring_their_readings_in_order(table: ReadingsTable) -> None:
@@ -51,9 +51,9 @@ def test_tokens_that_come_together_bring_their_readings_in_order(table: Readings
     readings = worker(table, slot)
     for number, confidence in enumerate((0.125, 0.5, 0.875), start=1):
         readings.add(number, confidence)
-    expected = [Checkpoint(16, 0.125), Checkpoint(32, 0.5)]
+    expected = [Reading(16, 0.125), Reading(32, 0.5)]
     assert slot.new(received=48) == expected
-    assert slot.new(received=100) == [Checkpoint(48, 0.875)]
+    assert slot.new(received=100) == [Reading(48, 0.875)]
 
 
 def test_tokens_ahead_of_their_readings_bring_none(table: ReadingsTable) -> None:
@@ -66,7 +66,7 @@ def test_the_final_reading_is_there_once_it_was_reported(table: ReadingsTable) -
     slot = acquire(table)
     assert slot.final() is None
     worker(table, slot).finish(37, 0.5)
-    assert slot.final() == Checkpoint(37, 0.5, is_final=True)
+    assert slot.final() == Reading(37, 0.5, is_final=True)
 
 
 def test_a_slot_is_cleared_for_its_next_request(table: ReadingsTable) -> None:
@@ -162,8 +162,8 @@ def test_another_process_writes_into_the_same_table(table: ReadingsTable) -> Non
     numbers = (address.slots, address.capacity, slot.number, slot.ticket)
     command = [sys.executable, "-c", OTHER_PROCESS, address.path, *map(str, numbers)]
     subprocess.run(command, check=True, timeout=60)
-    assert slot.new(received=20) == [Checkpoint(16, 0.5)]
-    assert slot.final() == Checkpoint(20, 0.25, is_final=True)
+    assert slot.new(received=20) == [Reading(16, 0.5)]
+    assert slot.final() == Reading(20, 0.25, is_final=True)
 
 
 def test_closing_removes_the_file_and_leaves_the_maps(table: ReadingsTable) -> None:
@@ -175,4 +175,4 @@ def test_closing_removes_the_file_and_leaves_the_maps(table: ReadingsTable) -> N
     table.close()
     table.close()
     readings.add(1, 0.5)
-    assert slot.new(received=17) == [Checkpoint(16, 0.5)]
+    assert slot.new(received=17) == [Reading(16, 0.5)]

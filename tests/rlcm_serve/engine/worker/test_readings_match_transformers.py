@@ -12,7 +12,7 @@ from calibration import FULL_BUDGET
 from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import RequestRefused
-from tests.rlcm_serve.engine.asking import drawing, user
+from tests.rlcm_serve.engine.asking import generation, user
 from tests.rlcm_serve.engine.crowd import (
     compare_with_transformers,
     cramped_settings,
@@ -43,22 +43,22 @@ async def test_readings_match_under_chunks_preemption_priorities_and_aborts(
 
 
 async def test_what_is_closed_early_is_gone_from_vllm_itself(cramped: VllmEngine) -> None:
-    prompt, how = cramped.prompt(user(QUESTION)), drawing(cramped)
-    async with AsyncExitStack() as thoughts:
+    prompt, how = cramped.prompt(user(QUESTION)), generation(cramped)
+    async with AsyncExitStack() as rollouts:
         for _ in range(8):
             events = cramped.think(prompt, FULL_BUDGET, how)
-            await thoughts.enter_async_context(aclosing(events))
+            await rollouts.enter_async_context(aclosing(events))
             await anext(events)
         await asyncio.sleep(0)
         assert vllm_says("num_requests_running") > 0
     # vLLM hears of the ends before it hears of this, which is over by the next checkpoint.
-    await cramped.force_answers(prompt, (), drawing(cramped, Budget(1, answer=8)))
+    await cramped.force_answers(prompt, (), generation(cramped, Budget(1, answer=8)))
     assert vllm_says("num_requests_running") == 0
 
 
 async def test_a_seed_is_refused_where_it_would_kill_the_engine(cramped: VllmEngine) -> None:
     prompt = cramped.prompt(user(QUESTION))
     with pytest.raises(RequestRefused, match="--no-enable-chunked-prefill") as refusal:
-        cramped.check(prompt, drawing(cramped, seed=1))
+        cramped.check(prompt, generation(cramped, seed=1))
     assert refusal.value.field == "seed"
-    cramped.check(prompt, drawing(cramped, seed=1, sampling=Sampling(0.0, 1.0)))
+    cramped.check(prompt, generation(cramped, seed=1, sampling=Sampling(0.0, 1.0)))

@@ -19,7 +19,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.errors import ModelRefused
-from tests.rlcm_serve.engine.asking import drawing, think, user
+from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     Forward,
@@ -62,18 +62,18 @@ async def test_signals_match_under_chunks_preemption_priorities_and_aborts(
     finished = [run for run in await crowd(cramped) if run is not None]
     assert preemptions(probeless) > 0, "the cache was to be too small"
     assert compare_signals_with_transformers(finished, forward, tolerance=1e-4) > 300
-    for _, thought in finished:
-        for checkpoint in thought.checkpoints:
+    for _, rollout in finished:
+        for checkpoint in rollout.readings:
             assert checkpoint.signals is not None
             assert list(checkpoint.signals) == ["sequence-probability", "lowest-group", "tail"]
             assert checkpoint.confidence == checkpoint.signals["sequence-probability"]
 
 
 async def test_an_exit_is_where_replay_says(cramped: VllmEngine) -> None:
-    how, seen = drawing(cramped, sampling=GREEDY), set()
+    how, seen = generation(cramped, sampling=GREEDY), set()
     for question in QUESTIONS:
-        full = (await think(cramped, question, FULL_BUDGET, how)).thought
-        early = full.checkpoints[:-1]
+        full = (await think(cramped, question, FULL_BUDGET, how)).rollout
+        early = full.readings[:-1]
         levels = sorted(checkpoint.confidence for checkpoint in early)
         for policy in (
             ExitPolicy(lambda_high=levels[len(levels) // 2]),
@@ -85,7 +85,7 @@ async def test_an_exit_is_where_replay_says(cramped: VllmEngine) -> None:
                 if exit_ is not None:
                     expected = (checkpoint.tokens, exit_)
                     break
-            live = (await think(cramped, question, policy, how)).thought
+            live = (await think(cramped, question, policy, how)).rollout
             assert (len(live.tokens), live.exit) == expected
             seen.add(live.exit)
     assert {ExitReason.HIGH, ExitReason.LOW} <= seen
@@ -109,9 +109,9 @@ async def test_a_continuations_pieces_are_its_text_and_its_probabilities(
     cramped: VllmEngine, forward: Forward
 ) -> None:
     prompt = cramped.prompt(user(QUESTIONS[0]))
-    thinking = (await think(cramped, QUESTIONS[0])).thought.tokens
+    thinking = (await think(cramped, QUESTIONS[0])).rollout.tokens
     opening = "If I were to give the final answer now, the final answer would be \\boxed{"
-    how = drawing(cramped, Budget(thinking=1, answer=12))
+    how = generation(cramped, Budget(thinking=1, answer=12))
     said = await cramped.continue_after(prompt, thinking, opening, how, 4, logprobs=True)
     closed = (*prompt, *thinking, *cramped._text.close(opening))
     for completion in said:
@@ -129,8 +129,8 @@ async def test_a_continuations_pieces_are_its_text_and_its_probabilities(
 async def test_the_entropy_is_that_of_what_follows_the_closed_thinking(
     cramped: VllmEngine, forward: Forward
 ) -> None:
-    prompt, how = cramped.prompt(user(QUESTIONS[1])), drawing(cramped)
-    thinking = (await think(cramped, QUESTIONS[1])).thought.tokens
+    prompt, how = cramped.prompt(user(QUESTIONS[1])), generation(cramped)
+    thinking = (await think(cramped, QUESTIONS[1])).rollout.tokens
     found = set()
     for cut in (0, 5, 40, len(thinking)):
         entropy = await cramped.entropy_after(prompt, thinking[:cut], how)

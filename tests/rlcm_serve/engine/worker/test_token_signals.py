@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
-from rlcm_serve.core import Checkpoint, Signal
+from rlcm_serve.core import Reading, Signal
 from rlcm_serve.engine.worker.probed_model import LATEST
 from rlcm_serve.engine.worker.readings import ReadingsTable
 from rlcm_serve.engine.worker.signals import ENTROPY
@@ -37,7 +37,7 @@ from tests.rlcm_serve.engine.batch_double import (
 N = 4
 WINDOW = 4 * N
 TOKENS = ("sequence-probability", "lowest-group", "tail")
-LENGTH = 30  # the longest thought here
+LENGTH = 30  # the longest rollout here
 ONE_ROW = (VOCABULARY + 1) * torch.float32.itemsize
 
 
@@ -197,7 +197,7 @@ def test_an_empty_thought_has_nothing_that_speaks_for_it(
     runner.run()
     assert request.slot is not None
     signals = {"probe": 0.5, **dict.fromkeys(TOKENS, 0.0)}
-    assert request.slot.final() == Checkpoint(0, 0.0, is_final=True, signals=signals)
+    assert request.slot.final() == Reading(0, 0.0, is_final=True, signals=signals)
 
 
 @pytest.mark.parametrize("steps_more", [0, 1])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from training.errors import TrainingRefused
 from training.rl.rewards.methods import METHODS, method_named
 from training.rl.rewards.rewards import (
-    Judged,
+    GradedRollout,
     answer,
     correctness,
     final_brier,
@@ -27,14 +27,14 @@ BUDGETS = st.lists(st.tuples(SHARES, CONFIDENCES), max_size=20)
 
 def rollout(
     *budgets: tuple[float, float], right: bool = True, final: float | None = None
-) -> Judged:
+) -> GradedRollout:
     targets, confidences = zip(*budgets, strict=True) if budgets else ((), ())
-    return Judged(right, target_B=targets, confidence_B=confidences, final_confidence=final)
+    return GradedRollout(right, target_B=targets, confidence_B=confidences, final_confidence=final)
 
 
 def test_an_answer_is_worth_1_or_minus_1() -> None:
-    assert (answer(Judged(True)), answer(Judged(False))) == (1.0, -1.0)
-    assert (correctness(Judged(True)), correctness(Judged(False))) == (1.0, 0.0)
+    assert (answer(GradedRollout(True)), answer(GradedRollout(False))) == (1.0, -1.0)
+    assert (correctness(GradedRollout(True)), correctness(GradedRollout(False))) == (1.0, 0.0)
 
 
 def test_the_margin_is_the_gap_between_the_means_of_both_sides() -> None:
@@ -98,7 +98,7 @@ def test_final_rewards_read_the_end_and_the_whole_trajectorys_answer() -> None:
 
 def test_final_rewards_without_a_probe_are_an_error() -> None:
     with pytest.raises(ValueError, match="no probe has read"):
-        final_brier(Judged(True))
+        final_brier(GradedRollout(True))
 
 
 @pytest.mark.parametrize(
@@ -106,25 +106,33 @@ def test_final_rewards_without_a_probe_are_an_error() -> None:
     [(True, 0.9, 0.99), (True, 0.0, 0.0), (False, 0.2, 0.96), (False, 1.0, 0.0)],
 )
 def test_a_stated_confidence_is_scored(right: bool, stated: float, expected: float) -> None:
-    assert stated_brier(Judged(right, True, stated)) == pytest.approx(expected)
+    assert stated_brier(GradedRollout(right, True, stated)) == pytest.approx(expected)
 
 
 def test_what_is_not_stated_in_format_earns_nothing() -> None:
-    assert stated_brier(Judged(True, False, 0.9)) == stated_brier(Judged(True, True, None)) == 0
-    assert formatted(Judged(True, False, 0.9)) == formatted(Judged(True, True, None)) == 0
-    assert formatted(Judged(False, True, 0.1)) == 1
+    assert (
+        stated_brier(GradedRollout(True, False, 0.9))
+        == stated_brier(GradedRollout(True, True, None))
+        == 0
+    )
+    assert (
+        formatted(GradedRollout(True, False, 0.9))
+        == formatted(GradedRollout(True, True, None))
+        == 0
+    )
+    assert formatted(GradedRollout(False, True, 0.1)) == 1
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_stating_what_is_true_pays_most_on_average(truth: float, stated: float) -> None:
     def expected(confidence: float) -> float:
-        right, wrong = (stated_brier(Judged(won, True, confidence)) for won in (True, False))
+        right, wrong = (stated_brier(GradedRollout(won, True, confidence)) for won in (True, False))
         return truth * right + (1 - truth) * wrong
 
     assert expected(truth) >= expected(stated) - 1e-12
 
 
-FULL = Judged(True, True, 0.7, (1.0, 0.0), (0.9, 0.2), 0.8)
+FULL = GradedRollout(True, True, 0.7, (1.0, 0.0), (0.9, 0.2), 0.8)
 
 
 @pytest.mark.parametrize(
