@@ -104,7 +104,7 @@ def rl(
 ) -> None:
     """Train a policy with RLCM, an ablation of it or a baseline; goes on from its last checkpoint.
 
-    On several GPUs: `accelerate launch --no_python rlcm train rl ...` (docs/training.md).
+    On several GPUs: `accelerate launch --no_python rlcm train rl ...` (docs/guides/training.md).
     """
     import torch
 

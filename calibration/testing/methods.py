@@ -1,6 +1,6 @@
 """The methods of choosing what to test, and which of them is used when none is asked for.
 
-The constants here were chosen once, by the power study of docs/calibration-benchmarks.md; none
+The constants here were chosen once, by the power study of docs/studies/calibration.md; none
 depends on the data at hand, apart from the number of problems.
 """
 

@@ -19,7 +19,7 @@ def aggregate(
     out: Annotated[Path, typer.Option(help="Results: .jsonl or .parquet, or - for stdout.")],
     vote: Annotated[
         Literal["majority", "confidence", "filtered"],
-        typer.Option(help="Which answer wins (docs/aggregation.md)."),
+        typer.Option(help="Which answer wins (docs/guides/aggregation.md)."),
     ] = "confidence",
     seed: Annotated[int, typer.Option(help="Breaks ties, uniformly at random.")] = 0,
     top_p: Annotated[

@@ -31,7 +31,9 @@ CertificateArgument = Annotated[Path, typer.Argument(help="Certificate, as `rlcm
 RiskOption = Annotated[str, typer.Option(help="selective, error, regret, or a name with --loss.")]
 LossOption = Annotated[
     str | None,
-    typer.Option(help="Loss of your own, module:function or module:risk (docs/guarantees.md)."),
+    typer.Option(
+        help="Loss of your own, module:function or module:risk (docs/concepts/guarantee.md)."
+    ),
 ]
 AlphaOption = Annotated[list[float], typer.Option("--alpha", help="Risk level; may be repeated.")]
 DeltaOption = Annotated[float, typer.Option(help="Probability with which the promise may fail.")]

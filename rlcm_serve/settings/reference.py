@@ -97,7 +97,7 @@ def template() -> str:
 
 
 def markdown() -> str:
-    """The table of all settings in docs/operations.md."""
+    """The table of all settings in docs/reference/settings.md."""
     lines = ["| setting | default | option | |", "|---|---|---|---|"]
     for setting in described():
         default = f"`{setting.default}`" if setting.default else ""

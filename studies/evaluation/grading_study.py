@@ -2,13 +2,8 @@
 
     python -m studies.evaluation.grading_study
 
-Writes `results/grading.json`, from which docs/grading.md is told; a test holds both to what comes
-out. Takes half a minute.
-
-- rewrites: each reference, written as `grading_rewrites.REWRITES` write it, has to be right.
-- near misses: what `NEAR_MISSES` make of it has to be wrong, and so has the next problem's answer.
-- recorded: outputs of a model trained with RLCR on MATH-500, against the verdict that an exact
-  match had recorded with them, by the kind of difference.
+Writes `results/grading.json`. A test holds this file and docs/studies/grading.md to the
+same figures. Takes half a minute.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Writes the blocks of docs/first-light.md: what recorded traces of the embedded model say of it.
+"""Writes the blocks of docs/studies/first-light.md, from recorded traces of the embedded model.
 
     make embedded                       # records them, fits, and runs this
     python -m studies.serving.first_light
@@ -37,7 +37,7 @@ from studies.paper.report.page import replace_blocks
 from studies.serving.live_risk import RESULT, Asked
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/first-light.md"
+PAGE = ROOT / "docs/studies/first-light.md"
 CARD = EMBEDDED_MODEL / "README.md"
 TRACES = ROOT / "studies/traces"
 BUDGETS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 960)

@@ -123,7 +123,7 @@ def test_every_family_of_the_service_has_a_panel(exported: dict[str, set[str]]) 
 
 
 def test_the_documentation_lists_every_family(exported: dict[str, set[str]]) -> None:
-    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(rlcm_[a-z_]+)`", text))
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
     assert {name for name in families if name.startswith("rlcm_")} == listed

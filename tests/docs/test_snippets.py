@@ -15,14 +15,14 @@ from tests.docs.snippets import COMMAND, RUN, SHOWN, Reader, check_shown, compar
 from tests.served import Served
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LONG = {"calibrating-live.md", "evaluation.md"}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LONG = {"docs/guides/calibrating.md", "docs/guides/evaluating.md"}
 """What they show takes minutes: `make test-docs`."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def by_name(path: Path) -> str:
-    return path.name
+    return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
@@ -47,7 +47,7 @@ def unaccounted(blocks: list[Block]) -> list[str]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.docs] if page.name in LONG else [])
+        pytest.param(page, marks=[pytest.mark.docs] if by_name(page) in LONG else [])
         for page in PAGES
         if any(block.not_run is None for block in read_page(page))
     ],

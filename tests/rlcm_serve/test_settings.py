@@ -22,7 +22,7 @@ from rlcm_serve.settings.reference import (
 )
 from tests.rlcm_serve.command_line import Rlcm
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 FIELDS = list(Settings.model_fields)
 PLACES = ("file", "environment", "flag")
 
@@ -404,7 +404,7 @@ def test_the_template_is_the_defaults_and_every_line_of_it_works(rlcm: Rlcm) -> 
 
 
 def test_the_documentation_lists_every_setting() -> None:
-    assert markdown() in OPERATIONS.read_text(), "put reference.markdown() in its place"
+    assert markdown() in PAGE.read_text(), "put reference.markdown() in its place"
 
 
 def test_a_refusal_is_one_line_and_status_1(rlcm: Rlcm) -> None:

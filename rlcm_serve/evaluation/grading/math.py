@@ -23,7 +23,7 @@ class MathGrader(Grader):
 
     Plain numbers are decided at sight. All else goes to worker processes, where a comparison that
     takes over `time_limit` seconds is ended and counts as wrong. What math-verify gets wrong is
-    listed in docs/grading.md.
+    listed in docs/studies/grading.md.
 
     Args:
         workers: processes at most; by default one a core, two at most.

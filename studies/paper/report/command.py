@@ -15,7 +15,7 @@ def paper(
     ),
     page: Annotated[
         Path, typer.Option(help="Page whose blocks are replaced; made if it does not exist.")
-    ] = Path("docs/paper-at-toy-scale.md"),
+    ] = Path("docs/studies/paper-at-toy-scale.md"),
 ) -> None:
     """The paper's tables and figures, from what `rlcm train paper` left."""
     from studies.paper.report.write import write_report

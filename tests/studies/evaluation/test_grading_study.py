@@ -1,4 +1,4 @@
-"""docs/grading.md and the study behind it say what the grader does, and all of it."""
+"""docs/studies/grading.md and the study behind it say what the grader does, and all of it."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_the_study_has_every_problem_and_output(listed: dict[str, Any]) -> None:
 
 
 def test_the_page_tells_every_count(listed: dict[str, Any]) -> None:
-    page = (ROOT / "docs" / "grading.md").read_text()
+    page = (ROOT / "docs" / "studies" / "grading.md").read_text()
     rows = re.findall(r"^\| ([^|]+?) \| ([\d,]+) of ([\d,]+) \|", page, re.MULTILINE)
     told = {(name, int(bad.replace(",", "")), int(n.replace(",", ""))) for name, bad, n in rows}
     assert told == {
