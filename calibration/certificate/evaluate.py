@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel
 from calibration.errors import CalibrationError
@@ -200,7 +200,7 @@ def _intervals(losses: Losses) -> list[tuple[float, float] | None]:
         upper_T = clopper_pearson_upper(loss_T, weight_T, tail)
         lower_T = 1 - clopper_pearson_upper(weight_T - loss_T, weight_T, tail)
     else:
-        half_T = stats.norm.ppf((1 + CONFIDENCE) / 2) * _standard_errors(losses)
+        half_T = special.ndtri((1 + CONFIDENCE) / 2) * _standard_errors(losses)
         lower_T = np.maximum(losses.risk_T - half_T, 0.0)
         upper_T = np.minimum(losses.risk_T + half_T, 1.0)
     return [
