@@ -234,7 +234,7 @@ class Question:
     problem with anything before it.
 
     Attributes:
-        problem: what is asked, the last turn of the user.
+        text: the question itself, the last turn of the user; `problem` on the wire.
         alpha: accepted risk.
         samples: n, merged by `vote`.
         vote: how.
@@ -252,7 +252,7 @@ class Question:
         RequestRefused: a value is out of range.
     """
 
-    problem: str
+    text: str
     alpha: float
     samples: int = 1
     max_tokens: int | None = None
@@ -267,7 +267,7 @@ class Question:
     stop_when_decided: bool = True
 
     def __post_init__(self) -> None:
-        if not self.problem.strip():
+        if not self.text.strip():
             raise RequestRefused("problem", "the problem is blank: state one")
         if not 0 < self.alpha < 1:
             raise RequestRefused(
@@ -301,12 +301,12 @@ class Question:
         if not messages or messages[-1].role is not Role.USER:
             raise RequestRefused("messages", "the last message must be the user's: the question")
         *context, last = messages
-        return cls(problem=last.content, context=tuple(context), **settings)
+        return cls(text=last.content, context=tuple(context), **settings)
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """The whole conversation."""
-        return (*self.context, Message(Role.USER, self.problem))
+        return (*self.context, Message(Role.USER, self.text))
 
 
 @dataclass(frozen=True, slots=True)

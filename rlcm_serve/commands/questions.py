@@ -86,7 +86,7 @@ def _question(
             known = ", ".join(kind)
             raise RequestRefused(name, f"{name} is {given[name]!r}: give one of {known}")
     return Question(
-        problem=problem,
+        text=problem,
         alpha=alpha,
         samples=n,
         risk=RiskName(risk),
@@ -137,7 +137,9 @@ def _solve_file(
     async def work(service: Service) -> list[dict[str, Any]]:
         made_by = asdict(service.engine.identity)
         certificates = [one.id for one in service.guarantees.certificates]
-        how = {"engine": made_by, "certificates": certificates, "question": asdict(question)}
+        settings = asdict(question)
+        settings["problem"] = settings.pop("text")  # its name in the journals of earlier releases
+        how = {"engine": made_by, "certificates": certificates, "question": settings}
         how["file"] = digest_questions(asked)
         with Journal(kept, how) as journal, progress_bar(console) as progress:
             bar = progress.add_task("answering", total=None)

@@ -108,7 +108,7 @@ async def solve_all(
 
     async def work() -> None:
         for one in missing:
-            solution = await solver.solve(replace(settings, problem=one.problem))
+            solution = await solver.solve(replace(settings, text=one.problem))
             row = {"id": one.id} | describe(solution) | await _grade(solver.grader, one, solution)
             rows[one.id] = row
             journal.add(row)

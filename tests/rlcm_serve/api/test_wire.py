@@ -224,7 +224,7 @@ def test_every_valid_request_is_a_question_or_is_refused(
             request.to_question()
         return
     question = request.to_question()
-    assert question.problem == text
+    assert question.text == text
     assert (question.alpha, question.samples) == (chosen["alpha"], chosen.get("n", 1))
     assert question.vote == chosen.get("vote", "confidence")
     assert question.timeout == chosen.get("timeout_s")

@@ -375,13 +375,13 @@ async def test_a_dead_engine_ends_all_samples_with_one_error(grader: AnswerGrade
 
 async def test_what_does_not_fit_is_refused(grader: AnswerGrader) -> None:
     with pytest.raises(RequestRefused, match="shorten"):
-        await solver(grader).solve(replace(QUESTION, problem="word " * 101))
+        await solver(grader).solve(replace(QUESTION, text="word " * 101))
 
 
 @pytest.mark.parametrize(
     ("field", "change"),
     [
-        ("problem", {"problem": " \n"}),
+        ("problem", {"text": " \n"}),
         ("alpha", {"alpha": 0.0}),
         ("alpha", {"alpha": 1.0}),
         ("alpha", {"alpha": float("nan")}),
