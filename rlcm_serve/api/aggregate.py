@@ -43,7 +43,7 @@ def vote_on_lines(asked: AggregateOptions) -> ThreadedResponse:
         work,
         graders.abandon,
         NDJSON,
-        last_words=lambda problem: json.dumps({"error": problem}).encode() + b"\n",
+        last_words=lambda error: json.dumps({"error": error}).encode() + b"\n",
     )
 
 

@@ -1,6 +1,6 @@
-"""Errors as problem details (RFC 9457): what was wrong, with what value, and what to do.
+"""Error responses: problem details (RFC 9457) that name the value, the fault and the remedy.
 
-Below `/v1/` the same problems come in OpenAI's envelope, which its clients read.
+Routes below `/v1/` send the same errors in OpenAI's envelope.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem document; `name` makes its type, `members` are its further fields."""
+class ErrorDocument:
+    """The content of an error response; `name` makes its type, `members` are further fields."""
 
     status: int
     name: str
@@ -58,7 +58,7 @@ class Problem:
     headers: dict[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As RFC 9457 has it."""
+        """The error as problem details (RFC 9457)."""
         return {
             "type": f"urn:rlcm:problem:{self.name}",
             "title": HTTPStatus(self.status).phrase,
@@ -72,7 +72,7 @@ class Problem:
         return json.dumps(self.document())
 
     def openai_error(self) -> dict[str, Any]:
-        """As OpenAI's clients read it; the document rides along under `rlcm`."""
+        """The error in OpenAI's envelope; the problem details are under `rlcm`."""
         errors = self.members.get("errors") or [{}]
         return {
             "error": {
@@ -95,8 +95,8 @@ _OPENAI_TYPES = {
 }
 
 
-def problem_of(error: BaseException) -> Problem:
-    """The problem that an error is; one that was not raised on purpose tells nothing of itself."""
+def document_of(error: BaseException) -> ErrorDocument:
+    """The content of the response to an error; an unexpected error reveals no detail."""
     match error:
         case Infeasible():
             alphas = {
@@ -104,59 +104,59 @@ def problem_of(error: BaseException) -> Problem:
                 "smallest_certifiable_alpha": error.smallest_certifiable,
                 "certified_alphas": list(error.certified),
             }
-            return Problem(409, "infeasible-alpha", str(error), alphas)
+            return ErrorDocument(409, "infeasible-alpha", str(error), alphas)
         case RequestValidationError():
             return _invalid([_field_error(found) for found in error.errors()])
         case RequestRefused():
             errors = [{"field": error.field, "message": str(error)}]
-            return Problem(422, "invalid-request", str(error), {"errors": errors})
+            return ErrorDocument(422, "invalid-request", str(error), {"errors": errors})
         case CertificateMismatch():
-            return Problem(422, "certificate-mismatch", str(error))
+            return ErrorDocument(422, "certificate-mismatch", str(error))
         case CalibrationError():
-            return Problem(422, "invalid-calibration", str(error))
+            return ErrorDocument(422, "invalid-calibration", str(error))
         case AccessDenied(known=True):
-            return Problem(403, "forbidden", str(error))
+            return ErrorDocument(403, "forbidden", str(error))
         case AccessDenied():
             challenge = {"WWW-Authenticate": 'Bearer realm="rlcm-serve"'}
-            return Problem(401, "unauthenticated", str(error), headers=challenge)
+            return ErrorDocument(401, "unauthenticated", str(error), headers=challenge)
         case ModelNotFound():
             errors = [{"field": "model", "message": str(error)}]
-            return Problem(404, "model-not-found", str(error), {"errors": errors})
+            return ErrorDocument(404, "model-not-found", str(error), {"errors": errors})
         case NoReport():
-            return Problem(404, "no-exhibit", str(error))
+            return ErrorDocument(404, "no-exhibit", str(error))
         case NotFound():
-            return Problem(404, "not-found", str(error))
+            return ErrorDocument(404, "not-found", str(error))
         case Conflict():
-            return Problem(409, "conflict", str(error))
+            return ErrorDocument(409, "conflict", str(error))
         case BodyTooLarge():
-            return Problem(413, "body-too-large", str(error))
+            return ErrorDocument(413, "body-too-large", str(error))
         case Overloaded():
-            return Problem(429, "overloaded", str(error), headers=_retry(error.retry_after))
+            return ErrorDocument(429, "overloaded", str(error), headers=_retry(error.retry_after))
         case EngineDead():
-            return Problem(503, "engine-dead", str(error), headers=_retry(RETRY_AFTER))
+            return ErrorDocument(503, "engine-dead", str(error), headers=_retry(RETRY_AFTER))
         case NotReady():
             members = {"stage": error.stage}
             if error.state is not None:
                 members["state"] = error.state
-            return Problem(503, "not-ready", str(error), members, _retry(RETRY_AFTER))
+            return ErrorDocument(503, "not-ready", str(error), members, _retry(RETRY_AFTER))
         case DatabaseRefused():
             # Its message names the database, which is the operator's to know.
             why = "the database is out of reach; the service's log says more"
-            return Problem(503, "database-unavailable", why, headers=_retry(RETRY_AFTER))
+            return ErrorDocument(503, "database-unavailable", why, headers=_retry(RETRY_AFTER))
         case OutOfTime():
-            return Problem(504, "out-of-time", str(error))
+            return ErrorDocument(504, "out-of-time", str(error))
         case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):
             return _invalid(
                 [{"field": "body", "message": "send JSON, in UTF-8, not nested so deep"}]
             )
         case HTTPException():
             return _of_framework(error)
-    return Problem(500, "internal", "the service made a mistake; its log says more")
+    return ErrorDocument(500, "internal", "the service made a mistake; its log says more")
 
 
 def report_unexpected(error: BaseException) -> None:
     """Logs an error that the caller is told nothing of, with its traceback."""
-    if problem_of(error).status == 500 or isinstance(error, DatabaseRefused):
+    if document_of(error).status == 500 or isinstance(error, DatabaseRefused):
         _log.error("unexpected error", exc_info=error)
 
 
@@ -164,18 +164,18 @@ def response_of(path: str, error: Exception) -> Response:
     """The response to a request for `path` that ended in `error`."""
     if isinstance(error, ClientDisconnect):
         return Response(status_code=499)  # nobody reads it; it keeps a lost client out of the log
-    problem = problem_of(error)
+    found = document_of(error)
     if path.startswith(OPENAI_PREFIX):
-        if problem.status == 422:  # OpenAI's clients know a request that is wrong as 400
-            problem = replace(problem, status=400)
-        # They would ask again by themselves, and these come to the same end.
-        retry = {"x-should-retry": "false"} if problem.status in (409, 504) else {}
-        return JSONResponse(problem.openai_error(), problem.status, problem.headers | retry)
-    return JSONResponse(problem.document(), problem.status, problem.headers, MEDIA_TYPE)
+        if found.status == 422:  # OpenAI's clients expect 400 for an invalid request
+            found = replace(found, status=400)
+        # OpenAI's clients retry these statuses by default; a retry would fail again.
+        retry = {"x-should-retry": "false"} if found.status in (409, 504) else {}
+        return JSONResponse(found.openai_error(), found.status, found.headers | retry)
+    return JSONResponse(found.document(), found.status, found.headers, MEDIA_TYPE)
 
 
-def problem_schema() -> dict[str, Any]:
-    """JSON schema of a problem document."""
+def error_schema() -> dict[str, Any]:
+    """JSON schema of an error response."""
     members = {
         "type": {"type": "string", "description": "Stable name of the problem.", "format": "uri"},
         "title": {"type": "string", "description": "The status in words."},
@@ -191,7 +191,7 @@ def problem_schema() -> dict[str, Any]:
 
 def documented(*statuses: int, **members: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
     """These statuses as OpenAPI responses; `members` are schemas of their further fields."""
-    schema = problem_schema()
+    schema = error_schema()
     schema["properties"] |= members
     schema["required"] += members
     return {
@@ -204,7 +204,7 @@ def documented(*statuses: int, **members: dict[str, Any]) -> dict[int | str, dic
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Has the app answer every error as a problem."""
+    """Makes the app answer every error with an error response."""
 
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
@@ -228,10 +228,10 @@ def _allowed(request: Request) -> list[str]:
 
 def _example_document() -> dict[str, Any]:
     refused = RequestRefused("alpha", "alpha is 1.5: give an accepted risk between 0 and 1")
-    return problem_of(refused).document()
+    return document_of(refused).document()
 
 
-def _invalid(errors: list[dict[str, str]]) -> Problem:
+def _invalid(errors: list[dict[str, str]]) -> ErrorDocument:
     """422: the request is not what the route takes."""
     detail = "; ".join(
         f"{found['field']} is {found['value']}: {found['message']}"
@@ -239,13 +239,15 @@ def _invalid(errors: list[dict[str, str]]) -> Problem:
         else f"{found['field']}: {found['message']}"
         for found in errors
     )
-    return Problem(422, "invalid-request", detail, {"errors": errors})
+    return ErrorDocument(422, "invalid-request", detail, {"errors": errors})
 
 
-def _of_framework(error: HTTPException) -> Problem:
+def _of_framework(error: HTTPException) -> ErrorDocument:
     """What the framework refuses by itself: unknown paths, wrong methods, wrong media types."""
     name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-    return Problem(error.status_code, name, str(error.detail), headers=dict(error.headers or {}))
+    return ErrorDocument(
+        error.status_code, name, str(error.detail), headers=dict(error.headers or {})
+    )
 
 
 def _retry(seconds: int) -> dict[str, str]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibration import Certificate, CertifiedLevel, Level
 from calibration.certificate.report_data import EXIT_EDGES, ReportData
 from rlcm_serve.api.context import Context
-from rlcm_serve.api.error_responses import problem_of, report_unexpected
+from rlcm_serve.api.error_responses import document_of, report_unexpected
 from rlcm_serve.api.status import status_of
 from rlcm_serve.api.wire.certificates import iso
 from rlcm_serve.api.wire.overview import (
@@ -209,5 +209,5 @@ async def _jobs(context: Context) -> tuple[list[JobNow], str | None]:
         latest = await context.jobs.latest(JOBS, LOG_LINES)
     except DatabaseRefused as error:
         report_unexpected(error)
-        return [], problem_of(error).detail
+        return [], document_of(error).detail
     return [JobNow.from_job(job, context.jobs.seconds_left(job)) for job in latest], None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rlcm_serve.api.error_responses import problem_schema
+from rlcm_serve.api.error_responses import error_schema
 from rlcm_serve.api.wire.base import Wire, inline_schema
 
 
@@ -17,7 +17,7 @@ def event_stream(description: str, events: dict[str, type[Wire]]) -> dict[int | 
         events: what each carries, as JSON, by its name.
     """
     schemas = {name: inline_schema(body) for name, body in events.items()}
-    schemas["error"] = problem_schema()
+    schemas["error"] = error_schema()
     return _response(description, {"oneOf": [_event(*named) for named in schemas.items()]})
 
 

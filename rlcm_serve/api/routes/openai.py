@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from rlcm_serve.api.access import MaySolve, require_solve
 from rlcm_serve.api.ask import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.error_responses import problem_of, report_unexpected
+from rlcm_serve.api.error_responses import document_of, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.streams import data_stream
@@ -108,7 +108,7 @@ async def _chunks(
             yield frame(_DONE)
         else:  # too late for a status: the stream says it
             report_unexpected(outcome)
-            yield frame(json.dumps(problem_of(outcome).openai_error()))
+            yield frame(json.dumps(document_of(outcome).openai_error()))
     finally:
         live.cancel()
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from rlcm_serve.api.access import MaySolve
 from rlcm_serve.api.ask import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import ContextOfApp
-from rlcm_serve.api.error_responses import documented, problem_of, report_unexpected
+from rlcm_serve.api.error_responses import document_of, documented, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.streams import event_stream
@@ -73,7 +73,7 @@ async def _events(
             yield _sent("done", SolveResponse.from_solution(outcome, return_trace))
         else:  # too late for a status: the stream says it
             report_unexpected(outcome)
-            yield frame(problem_of(outcome).to_json(), "error")
+            yield frame(document_of(outcome).to_json(), "error")
     finally:
         live.cancel()
 

@@ -10,7 +10,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlcm_serve.api.access import METRICS_PATH, is_open
-from rlcm_serve.api.error_responses import OPENAI_PREFIX, problem_of, response_of
+from rlcm_serve.api.error_responses import OPENAI_PREFIX, document_of, response_of
 from rlcm_serve.errors import NotReady
 
 
@@ -138,7 +138,7 @@ class _Answer:
 
 def _last_event(path: str, error: NotReady) -> bytes:
     """The error as the last of a stream's events, after an end to whatever was being sent."""
-    problem = problem_of(error)
+    found = document_of(error)
     if path.startswith(OPENAI_PREFIX):
-        return f"\n\ndata: {json.dumps(problem.openai_error())}\n\n".encode()
-    return f"\n\nevent: error\ndata: {json.dumps(problem.document())}\n\n".encode()
+        return f"\n\ndata: {json.dumps(found.openai_error())}\n\n".encode()
+    return f"\n\nevent: error\ndata: {json.dumps(found.document())}\n\n".encode()

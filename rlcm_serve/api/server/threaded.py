@@ -21,7 +21,7 @@ from fastapi import HTTPException, Response
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from rlcm_serve.api.error_responses import problem_of, report_unexpected
+from rlcm_serve.api.error_responses import document_of, report_unexpected
 
 MOST_AT_ONCE = 4
 """Threads; the bodies of further requests wait unread."""
@@ -187,7 +187,7 @@ class ThreadedResponse(Response):
         last = b""
         if self._failure is not None and self._last_words is not None:
             report_unexpected(self._failure)
-            last = self._last_words(problem_of(self._failure).document())
+            last = self._last_words(document_of(self._failure).document())
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     def _parts(self, body: MemoryObjectReceiveStream[bytes]) -> Iterator[bytes]:

@@ -91,7 +91,7 @@ def bearer(text: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {text}"}
 
 
-def problem_of(response: httpx.Response, status: int, name: str) -> str:
+def error_of(response: httpx.Response, status: int, name: str) -> str:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
@@ -117,7 +117,7 @@ async def test_a_key_opens_what_its_scope_is_for(
     assert response.json() == {"key": record.id, "body": {"a": 1}}
     assert (await client.delete("/keys", headers=as_header(admin))).status_code == 200
     assert (await client.post("/solve", json={}, headers=as_header(admin))).status_code == 200
-    detail = problem_of(await client.delete("/keys", headers=as_header(solve)), 403, "forbidden")
+    detail = error_of(await client.delete("/keys", headers=as_header(solve)), 403, "forbidden")
     assert "needs a key of scope admin, and yours has solve" in detail
     assert "`rlcm keys new --scope admin`" in detail
 
@@ -145,7 +145,7 @@ async def test_without_a_good_key_there_is_401(
 ) -> None:
     for path in ("/solve", "/metrics", "/nowhere"):
         response = await client.post(path, json={}, headers=headers)
-        assert said in problem_of(response, 401, "unauthenticated")
+        assert said in error_of(response, 401, "unauthenticated")
         assert response.headers["www-authenticate"].startswith("Bearer")
         assert "rlcm_0_0" not in response.text
 
@@ -155,7 +155,7 @@ async def test_a_wrong_key_is_not_made_good_by_the_other_header(
 ) -> None:
     text, _ = keys.create("solver", [AccessScope.SOLVE])
     headers = bearer("rlcm_0_0") | {"X-API-Key": text}
-    problem_of(await client.post("/solve", json={}, headers=headers), 401, "unauthenticated")
+    error_of(await client.post("/solve", json={}, headers=headers), 401, "unauthenticated")
 
 
 @pytest.mark.parametrize("name", ["api_key", "key", "token", "access_token", "X-API-Key"])
@@ -164,7 +164,7 @@ async def test_a_key_in_the_url_is_never_accepted(
 ) -> None:
     text, _ = keys.create("solver", [AccessScope.SOLVE])
     response = await client.post("/solve", json={}, params={name: text})
-    assert "there is no API key" in problem_of(response, 401, "unauthenticated")
+    assert "there is no API key" in error_of(response, 401, "unauthenticated")
 
 
 async def test_openai_clients_read_their_envelope(client: httpx.AsyncClient) -> None:
@@ -237,7 +237,7 @@ class TestBodies:
             )
             assert response.status_code == expected, response.text
             if expected == 413 and not path.startswith("/v1"):
-                detail = problem_of(response, 413, "body-too-large")
+                detail = error_of(response, 413, "body-too-large")
                 assert (
                     detail == f"the body is over {limit} bytes: send less, or in several requests"
                 )
@@ -250,10 +250,10 @@ class TestBodies:
         text, _ = keys.create("small", [AccessScope.SOLVE], Limits(max_body_bytes=50))
         for path in ("/solve", "/aggregate"):
             response = await client.post(path, content=b"x" * 51, headers=bearer(text))
-            assert "over 50 bytes" in problem_of(response, 413, "body-too-large")
+            assert "over 50 bytes" in error_of(response, 413, "body-too-large")
         text, _ = keys.create("large", [AccessScope.SOLVE], Limits(max_body_bytes=10**6))
         response = await client.post("/aggregate", content=b"x" * 5001, headers=bearer(text))
-        assert "over 5000 bytes" in problem_of(response, 413, "body-too-large")
+        assert "over 5000 bytes" in error_of(response, 413, "body-too-large")
 
     async def test_a_stranger_sends_nothing(self, client: httpx.AsyncClient) -> None:
         sent = 0
@@ -264,7 +264,7 @@ class TestBodies:
                 sent += 1
                 yield b"x"
 
-        problem_of(await client.post("/aggregate", content=parts()), 401, "unauthenticated")
+        error_of(await client.post("/aggregate", content=parts()), 401, "unauthenticated")
         assert sent == 0
 
     @pytest.mark.parametrize("announced", ["-5", "abc", "", "9" * 400])
@@ -360,7 +360,7 @@ class TestQuestions:
 
     @staticmethod
     def question(**changes: Any) -> Question:
-        return Question(problem="p", alpha=0.1, **changes)
+        return Question(text="p", alpha=0.1, **changes)
 
     def test_a_question_within_the_limits_gets_its_time(self) -> None:
         settings = Settings(timeout_s=60)

@@ -59,7 +59,7 @@ def parsed(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def problem_of(response: httpx.Response, status: int) -> dict[str, Any]:
+def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = response.json()
@@ -116,7 +116,7 @@ async def test_an_empty_batch_is_one(client: httpx.AsyncClient) -> None:
 async def test_other_media_types_are_415(client: httpx.AsyncClient, kind: str | None) -> None:
     headers = {} if kind is None else {"Content-Type": kind}
     response = await client.post("/aggregate", content=lines(ROWS), headers=headers)
-    problem = problem_of(response, 415)
+    problem = error_of(response, 415)
     assert "send application/json or application/x-ndjson" in problem["detail"]
 
 
@@ -151,7 +151,7 @@ async def test_a_bad_object_is_422(
 ) -> None:
     headers = {"Content-Type": "application/json"}
     response = await client.post("/aggregate", content=body, headers=headers)
-    problem = problem_of(response, 422)
+    problem = error_of(response, 422)
     assert detail in problem["detail"]
     assert problem["errors"][0]["field"] == field
 
@@ -159,7 +159,7 @@ async def test_a_bad_object_is_422(
 async def test_a_bad_line_is_422_before_anything_is_sent(client: httpx.AsyncClient) -> None:
     content = lines(ROWS) + b'{"problem_id": "z", "answer": 7}\n'
     response = await client.post("/aggregate", content=content, headers=LINES)
-    problem = problem_of(response, 422)
+    problem = error_of(response, 422)
     assert problem["detail"] == "line 10: answer is 7: give a string, or null if there is no answer"
 
 
@@ -168,7 +168,7 @@ async def test_a_bad_option_of_the_url_is_422(client: httpx.AsyncClient) -> None
         response = await client.post(
             "/aggregate", params=options, content=lines(ROWS), headers=LINES
         )
-        assert problem_of(response, 422)["errors"][0]["field"] == field
+        assert error_of(response, 422)["errors"][0]["field"] == field
 
 
 async def test_too_many_rollouts_are_413_with_the_remedy(
@@ -179,7 +179,7 @@ async def test_too_many_rollouts_are_413_with_the_remedy(
         await client.post("/aggregate", content=lines(ROWS), headers=LINES),
         await client.post("/aggregate", json={"rollouts": ROWS}),
     ):
-        detail = problem_of(response, 413)["detail"]
+        detail = error_of(response, 413)["detail"]
         assert "over 8 rollouts" in detail
         assert "rlcm aggregate" in detail
 
@@ -339,7 +339,7 @@ async def test_a_client_that_falls_silent_is_given_up(
     feed = Feed()
     feed.send(ROWS)
     response = await client.post("/aggregate", content=feed, headers=LINES)
-    assert "nothing came for 0.2 s" in problem_of(response, 408)["detail"]
+    assert "nothing came for 0.2 s" in error_of(response, 408)["detail"]
 
 
 async def test_the_event_loop_goes_on_meanwhile(client: httpx.AsyncClient) -> None:

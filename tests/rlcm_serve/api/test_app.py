@@ -42,7 +42,7 @@ async def ready(one: Path) -> AsyncIterator[Running]:
         yield running
 
 
-def problem_of(response: httpx.Response, status: int) -> dict[str, Any]:
+def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = response.json()
@@ -121,7 +121,7 @@ async def test_cancelling_can_be_turned_off_for_all(one: Path) -> None:
     settings = Settings(cancel_decided=False, timeout_s=0.2)
     scripts = [Script(confidences=(0.95,))] * 3 + [Script(stays=True)]
     async with serving(*scripts, certificates=[one], settings=settings) as running:
-        problem_of(await running.solve(n=4, vote="majority"), 504)
+        error_of(await running.solve(n=4, vote="majority"), 504)
 
 
 async def test_a_conversation_is_answered_without_a_guarantee(ready: Running) -> None:
@@ -148,7 +148,7 @@ async def test_a_conversation_is_answered_without_a_guarantee(ready: Running) ->
     ],
 )
 async def test_what_is_asked_must_be_clear(ready: Running, changes: dict[str, Any]) -> None:
-    problem_of(await ready.solve(**changes), 422)
+    error_of(await ready.solve(**changes), 422)
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ async def test_what_to_do_at_an_infeasible_alpha(
 
 
 async def test_a_sampling_the_engine_cannot_honour_is_422(ready: Running) -> None:
-    body = problem_of(await ready.solve(seed=UNLUCKY_SEED), 422)
+    body = error_of(await ready.solve(seed=UNLUCKY_SEED), 422)
     assert body["errors"][0]["field"] == "seed"
     assert "free draws" in (await ready.solve(seed=7)).json()["no_guarantee_reason"]
 
 
 async def test_out_of_time_is_504_and_nothing_is_left_running(one: Path) -> None:
     async with serving(Script(stays=True), certificates=[one]) as running:
-        body = problem_of(await running.solve(timeout_s=0.05), 504)
+        body = error_of(await running.solve(timeout_s=0.05), 504)
         assert "0.05 s" in body["detail"]
         assert (running.engine.thinking, running.engine.aborted) == (0, 1)
 
@@ -182,7 +182,7 @@ async def test_out_of_time_is_504_and_nothing_is_left_running(one: Path) -> None
 async def test_only_json_is_taken(ready: Running) -> None:
     for content_type in ({"content-type": "text/plain"}, {}):
         response = await ready.client.post("/solve", content=json.dumps(BODY), headers=content_type)
-        assert "application/json" in problem_of(response, 415)["detail"]
+        assert "application/json" in error_of(response, 415)["detail"]
 
 
 async def events_of(running: Running, **changes: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -229,8 +229,8 @@ async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:
 
 
 async def test_what_is_refused_is_refused_before_the_stream(ready: Running) -> None:
-    problem_of(await ready.solve(stream=True, alpha=0.07), 409)
-    problem_of(await ready.solve(stream=True, problem="word " * 101), 422)
+    error_of(await ready.solve(stream=True, alpha=0.07), 409)
+    error_of(await ready.solve(stream=True, problem="word " * 101), 422)
 
 
 async def test_a_stream_that_fails_ends_with_an_error(one: Path) -> None:
@@ -291,7 +291,7 @@ async def test_a_broken_reading_is_null_on_the_wire() -> None:
 
 
 async def test_an_infeasible_alpha_is_409_with_what_would_do(ready: Running) -> None:
-    body = problem_of(await ready.solve(alpha=0.07), 409)
+    body = error_of(await ready.solve(alpha=0.07), 409)
     assert body["alpha"] == 0.07
     assert body["smallest_certifiable_alpha"] == 0.0432
     assert body["certified_alphas"] == [0.1, 0.2]
@@ -329,7 +329,7 @@ async def test_an_infeasible_alpha_is_409_with_what_would_do(ready: Running) -> 
 async def test_bad_input_is_422_naming_the_field(
     ready: Running, field: str, changes: dict[str, Any]
 ) -> None:
-    body = problem_of(await ready.solve(**changes), 422)
+    body = error_of(await ready.solve(**changes), 422)
     assert [error["field"] for error in body["errors"]] == [field]
     assert len(body["detail"]) < 300
 
@@ -339,28 +339,28 @@ async def test_a_number_that_is_none_is_422(ready: Running, number: str) -> None
     content = f'{{"problem": "What?", "alpha": {number}}}'
     headers = {"content-type": "application/json"}
     response = await ready.client.post("/solve", content=content, headers=headers)
-    assert [error["field"] for error in problem_of(response, 422)["errors"]] == ["alpha"]
+    assert [error["field"] for error in error_of(response, 422)["errors"]] == ["alpha"]
 
 
 async def test_a_lone_surrogate_is_422(ready: Running) -> None:
     content = '{"problem": "What is \\ud800?", "alpha": 0.1}'
     headers = {"content-type": "application/json"}
     response = await ready.client.post("/solve", content=content, headers=headers)
-    assert [error["field"] for error in problem_of(response, 422)["errors"]] == ["problem"]
+    assert [error["field"] for error in error_of(response, 422)["errors"]] == ["problem"]
 
 
 async def test_a_missing_field_or_broken_json_is_422(ready: Running) -> None:
     response = await ready.client.post("/solve", json={"problem": "What?"})
-    assert problem_of(response, 422)["detail"] == "alpha: Field required"
+    assert error_of(response, 422)["detail"] == "alpha: Field required"
     headers = {"content-type": "application/json"}
     response = await ready.client.post("/solve", content='{"problem":', headers=headers)
-    assert "JSON" in problem_of(response, 422)["detail"]
+    assert "JSON" in error_of(response, 422)["detail"]
 
 
 async def test_unknown_paths_and_methods_are_problems_too(ready: Running) -> None:
-    problem_of(await ready.client.get("/nowhere"), 404)
+    error_of(await ready.client.get("/nowhere"), 404)
     response = await ready.client.get("/solve")
-    problem_of(response, 405)
+    error_of(response, 405)
     assert response.headers["allow"] == "POST"
 
 
@@ -370,9 +370,9 @@ async def test_before_it_is_ready_it_is_alive_and_says_so() -> None:
         assert (await running.client.get("/health")).status_code == 200
         assert (await running.client.get("/health")).content == b""
         response = await running.client.get("/readyz")
-        assert problem_of(response, 503)["stage"] == "starting the engine"
+        assert error_of(response, 503)["stage"] == "starting the engine"
         assert int(response.headers["retry-after"]) > 0
-        problem_of(await running.solve(), 503)
+        error_of(await running.solve(), 503)
         await running.until_settled()
         assert (await running.client.get("/readyz")).status_code == 200
         assert (await running.solve()).status_code == 200
@@ -396,8 +396,8 @@ async def test_a_start_that_fails_is_reported_and_handed_on() -> None:
     async with starting() as running:
         running.engine.dead = True
         await running.until_settled()
-        problem_of(await running.client.get("/health"), 503)
-        assert "failed to start" in problem_of(await running.client.get("/readyz"), 503)["stage"]
+        error_of(await running.client.get("/health"), 503)
+        assert "failed to start" in error_of(await running.client.get("/readyz"), 503)["stage"]
     assert [type(failure) for failure in running.failures] == [EngineDead]
 
 
@@ -407,21 +407,21 @@ async def test_a_certificate_of_another_engine_fails_the_start(tmp_path: Path) -
     foreign.save(tmp_path / "foreign.json")
     async with starting(certificates=[tmp_path / "foreign.json"]) as running:
         await running.until_settled()
-        stage = problem_of(await running.client.get("/readyz"), 503)["stage"]
+        stage = error_of(await running.client.get("/readyz"), 503)["stage"]
     assert "model: 'm1' here, 'm0' there" in stage
     assert len(running.failures) == 1
 
 
 async def test_with_a_dead_engine_it_is_alive_but_not_ready(ready: Running) -> None:
     ready.engine.kill()
-    assert "restart" in problem_of(await ready.solve(), 503)["detail"]
-    problem_of(await ready.client.get("/readyz"), 503)
+    assert "restart" in error_of(await ready.solve(), 503)["detail"]
+    error_of(await ready.client.get("/readyz"), 503)
     assert (await ready.client.get("/health")).status_code == 200, "its engine may come back"
 
 
 async def test_a_mistake_of_the_service_is_500_without_its_inner_life(ready: Running) -> None:
     ready.engine.prompt = None  # type: ignore[assignment, method-assign]
-    body = problem_of(await ready.solve(), 500)
+    body = error_of(await ready.solve(), 500)
     assert "NoneType" not in str(body)
 
 
@@ -432,7 +432,7 @@ async def test_the_description_is_complete_and_no_page_loads_from_elsewhere(read
     assert set(responses) == {"200"} | errors
     assert list(responses["422"]["content"]) == ["application/problem+json"]
     for page in ("/docs", "/redoc"):
-        problem_of(await ready.client.get(page), 404)
+        error_of(await ready.client.get(page), 404)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ async def ended(running: Running, id_: str) -> dict[str, Any]:
     return body
 
 
-def problem_of(response: httpx.Response, status: int) -> dict[str, Any]:
+def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = response.json()
@@ -100,7 +100,7 @@ async def test_a_job_is_watched_as_it_gets_on(ready: Running) -> None:
     seen = [json.loads(line.removeprefix("data: ")) for line in told if line.startswith("data")]
     assert [one["done"] for one in seen] == sorted(one["done"] for one in seen)
     assert (seen[-1]["state"], seen[-1]["done"]) == ("done", 40)
-    problem_of(await ready.client.get("/calibrations/nobody/events"), 404)
+    error_of(await ready.client.get("/calibrations/nobody/events"), 404)
 
 
 async def test_a_job_is_cancelled(ready: Running) -> None:
@@ -109,12 +109,12 @@ async def test_a_job_is_cancelled(ready: Running) -> None:
     await ready.engine.all_held.wait()
     running = (await ready.client.get(f"/calibrations/{id_}")).json()
     assert (running["state"], running["seconds_left"]) == ("recording", None)
-    detail = problem_of(await ready.client.get(f"/calibrations/{id_}/traces"), 409)["detail"]
+    detail = error_of(await ready.client.get(f"/calibrations/{id_}/traces"), 409)["detail"]
     assert "has no traces" in detail
     cancelled = await ready.client.delete(f"/calibrations/{id_}")
     assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
     assert ready.engine.thinking == 0
-    problem_of(await ready.client.delete(f"/calibrations/{id_}"), 409)
+    error_of(await ready.client.delete(f"/calibrations/{id_}"), 409)
 
 
 async def test_a_question_is_answered_while_a_job_records(ready: Running) -> None:
@@ -143,7 +143,7 @@ async def test_a_question_is_answered_while_a_job_records(ready: Running) -> Non
     ],
 )
 async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: str) -> None:
-    refused = problem_of(await post(ready, content), 422)
+    refused = error_of(await post(ready, content), 422)
     assert why in refused["detail"]
     assert refused["errors"][0]["field"] == "data"
     assert (await ready.client.get("/calibrations")).json() == {"calibrations": []}
@@ -172,7 +172,7 @@ async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: st
 async def test_what_is_asked_must_be_possible(
     ready: Running, query: dict[str, Any], field: str
 ) -> None:
-    refused = problem_of(await post(ready, **query), 422)
+    refused = error_of(await post(ready, **query), 422)
     assert refused["errors"][0]["field"] == field
 
 
@@ -184,14 +184,14 @@ async def test_rollouts_are_as_many_as_samples_unless_said(ready: Running) -> No
 
 async def test_curl_sends_lines_as_a_form_and_is_understood(ready: Running) -> None:
     assert (await post(ready, kind="application/x-www-form-urlencoded")).status_code == 202
-    refused = problem_of(await post(ready, kind="application/vnd.apache.parquet"), 415)
+    refused = error_of(await post(ready, kind="application/vnd.apache.parquet"), 415)
     assert "application/x-ndjson" in refused["detail"]
 
 
 async def test_unknown_jobs_are_404(ready: Running) -> None:
     for method, path in (("GET", ""), ("GET", "/traces"), ("DELETE", "")):
         response = await ready.client.request(method, f"/calibrations/nobody{path}")
-        assert "'nobody'" in problem_of(response, 404)["detail"]
+        assert "'nobody'" in error_of(response, 404)["detail"]
 
 
 async def test_jobs_and_certificates_are_changed_by_administrators_only(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_jobs_and_certificates_are_changed_by_administrators_only(tmp_path
         for method, path in changing:
             assert (await running.client.request(method, path)).status_code == 401
             refused = await running.client.request(method, path, headers=solve)
-            assert "scope admin" in problem_of(refused, 403)["detail"]
+            assert "scope admin" in error_of(refused, 403)["detail"]
             allowed = await running.client.request(method, path, headers=admin)
             assert allowed.status_code in (404, 415)
         assert running.context.jobs.count()[JobState.QUEUED] == 0

@@ -37,7 +37,7 @@ async def ready(tmp_path: Path) -> AsyncIterator[Running]:
         yield running
 
 
-def problem_of(response: httpx.Response, status: int, name: str) -> str:
+def error_of(response: httpx.Response, status: int, name: str) -> str:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["type"] == f"urn:rlcm:problem:{name}"
@@ -99,7 +99,7 @@ async def test_an_upload_is_kept_and_served_once_activated(ready: Running) -> No
     assert (ended.status_code, ended.json()["active"]) == (200, False)
     assert (await ready.solve()).json()["guarantee"]["certificate"] == ONE.id
     again = await ready.client.post(f"/certificates/{BETTER.id}/deactivate")
-    assert "is not in force" in problem_of(again, 409, "conflict")
+    assert "is not in force" in error_of(again, 409, "conflict")
 
 
 async def test_a_second_upload_changes_nothing(ready: Running) -> None:
@@ -166,7 +166,7 @@ async def test_what_is_no_certificate_of_this_engine_is_refused(
         content=content.encode("latin-1"),
         headers={"content-type": "application/json"},
     )
-    assert why in problem_of(response, 422, name)
+    assert why in error_of(response, 422, name)
     assert set(await listed(ready)) == {ONE.id}
 
 
@@ -205,9 +205,9 @@ async def test_with_its_traces_every_figure_is_recomputed(ready: Running, tmp_pa
 
     (level,) = made.levels
     forged = replace(made, levels=(replace(level, expected_tokens=1.0),), created="2026-01-12")
-    detail = problem_of(await with_traces(ready, forged, traces), 422, "invalid-request")
+    detail = error_of(await with_traces(ready, forged, traces), 422, "invalid-request")
     assert "alpha 0.2: expected_tokens is 1.0 in the certificate, 35.0 from the traces" in detail
-    detail = problem_of(await with_traces(ready, made, b"PAR1"), 422, "invalid-request")
+    detail = error_of(await with_traces(ready, made, b"PAR1"), 422, "invalid-request")
     assert "traces.parquet is not Parquet" in detail
     assert set(await listed(ready)) == {ONE.id, made.id}
 
@@ -231,7 +231,7 @@ async def test_a_form_must_be_one(
     ready: Running, files: dict[str, tuple[str | None, bytes]], why: str
 ) -> None:
     response = await ready.client.post("/certificates", files=files)
-    assert why in problem_of(response, 422, "invalid-request")
+    assert why in error_of(response, 422, "invalid-request")
 
 
 async def test_only_json_and_forms_are_taken(ready: Running) -> None:
@@ -239,27 +239,27 @@ async def test_only_json_and_forms_are_taken(ready: Running) -> None:
         response = await ready.client.post(
             "/certificates", content=b"{}", headers={"content-type": kind}
         )
-        assert kind in problem_of(response, 415, "unsupported-media-type")
+        assert kind in error_of(response, 415, "unsupported-media-type")
     broken = {"content-type": "multipart/form-data; boundary=x"}
     response = await ready.client.post("/certificates", content=b"--y", headers=broken)
     assert response.status_code in (400, 422)
     broken = {"content-type": "multipart/form-data"}
     response = await ready.client.post("/certificates", content=b"--y", headers=broken)
-    assert "boundary" in problem_of(response, 400, "bad-request")
+    assert "boundary" in error_of(response, 400, "bad-request")
 
 
 async def test_unknown_certificates_are_404(ready: Running) -> None:
     for method, path in (("GET", ""), ("POST", "/activate"), ("POST", "/deactivate")):
         response = await ready.client.request(method, f"/certificates/nobody{path}")
-        assert "'nobody'" in problem_of(response, 404, "not-found")
+        assert "'nobody'" in error_of(response, 404, "not-found")
 
 
 async def test_while_the_engine_starts_nothing_says_what_fits(tmp_path: Path) -> None:
     ONE.save(tmp_path / "one.json")
     async with starting(certificates=[tmp_path / "one.json"]) as running:
         assert await listed(running) == {}
-        problem_of(await upload(running, BETTER), 503, "not-ready")
+        error_of(await upload(running, BETTER), 503, "not-ready")
         response = await running.client.post(f"/certificates/{ONE.id}/activate")
-        problem_of(response, 503, "not-ready")
+        error_of(response, 503, "not-ready")
         await running.until_settled()
         assert set(await listed(running)) == {ONE.id}
