@@ -85,7 +85,7 @@ class Admission:
         self.max_waiting = max_waiting
         self.running = 0
         self.closed = False
-        self.on_admitted: Callable[[float], None] = _tell_nobody
+        self.on_admitted: Callable[[float], None] = _ignore
         """Told of everyone who gets a place: the seconds waited for it."""
         self._clock = clock
         self._queue: deque[asyncio.Future[bool]] = deque()
@@ -209,5 +209,5 @@ class Admission:
             self._idle.set()
 
 
-def _tell_nobody(seconds: float) -> None:
+def _ignore(seconds: float) -> None:
     pass

@@ -69,5 +69,5 @@ Event = TokenEvent | CheckpointEvent | ExitEvent | SampleEvent | VoteEvent
 OnEvent = Callable[[Event], None]
 
 
-def tell_nobody(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """For those who only want the outcome."""

@@ -8,7 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rlcm_serve.aggregation.ballots import UNIT, UNKNOWN, AnswerCounts, Integers, count_answers
+from rlcm_serve.aggregation.answer_counts import (
+    UNIT,
+    UNKNOWN,
+    AnswerCounts,
+    Integers,
+    count_answers,
+)
 from rlcm_serve.aggregation.classes import Classes, find_classes
 from rlcm_serve.aggregation.graders import Graders
 from rlcm_serve.aggregation.results import RESULTS
@@ -28,31 +34,31 @@ def take_votes(
         RequestRefused: two references for one problem, or too many rollouts of it.
         RuntimeError: answers could not be compared.
     """
-    ballots = count_answers(rollouts, options, places)
-    rank_T = ballots.texts.ranks()
-    classes = find_classes(ballots, rank_T, graders)
-    winner_P, most_P, tied_P = _find_winners(ballots, classes, options.seed)
+    counts = count_answers(rollouts, options, places)
+    rank_T = counts.texts.ranks()
+    classes = find_classes(counts, rank_T, graders)
+    winner_P, most_P, tied_P = _find_winners(counts, classes, options.seed)
     won_P = winner_P >= 0
-    rollouts_P = ballots.per_problem(ballots.rollouts_B)
-    total_P = ballots.per_problem(ballots.weight_B)
-    known_P = ballots.reference_P != UNKNOWN
-    right_P = ballots.per_problem(ballots.rollouts_B * classes.correct_B)
-    ballot_P = _at(classes.ballot_C, winner_P)
+    rollouts_P = counts.per_problem(counts.rollouts_A)
+    total_P = counts.per_problem(counts.weight_A)
+    known_P = counts.reference_P != UNKNOWN
+    right_P = counts.per_problem(counts.rollouts_A * classes.correct_A)
+    answer_P = _at(classes.answer_C, winner_P)
     columns = {
-        "problem_id": ballots.problem_P,
-        "answer": ballots.texts.text_T.take(pa.array(_at(ballots.text_B, ballot_P), mask=~won_P)),
+        "problem_id": counts.problem_P,
+        "answer": counts.texts.text_T.take(pa.array(_at(counts.text_A, answer_P), mask=~won_P)),
         "confidence": pa.array(
             np.divide(most_P, total_P, out=np.zeros(len(most_P)), where=won_P & (total_P > 0))
         ),
-        "tally": _tally(ballots, classes, rank_T),
+        "tally": _tally(counts, classes, rank_T),
         "classes": pa.array(np.bincount(classes.problem_C, minlength=len(won_P))),
         "rollouts": pa.array(rollouts_P),
-        "kept": pa.array(ballots.per_problem(ballots.votes_B)),
+        "kept": pa.array(counts.per_problem(counts.votes_A)),
         "tied": pa.array(tied_P),
-        "correct": pa.array(won_P & classes.correct_B[ballot_P], mask=~known_P),
+        "correct": pa.array(won_P & classes.correct_A[answer_P], mask=~known_P),
         "pass_at_1": pa.array(right_P / rollouts_P, mask=~known_P),
         "oracle": pa.array(right_P > 0, mask=~known_P),
-        "row": pa.array(ballots.row_P),
+        "row": pa.array(counts.row_P),
     }
     return pa.record_batch([columns[name] for name in RESULTS.names], schema=RESULTS)
 
@@ -67,10 +73,10 @@ def draw(seed: int, problem_id: str, count: int) -> int:
 
 
 def _find_winners(
-    ballots: AnswerCounts, classes: Classes, seed: int
+    counts: AnswerCounts, classes: Classes, seed: int
 ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """The class that wins each problem (-1: nobody answered), its weight, and whether it tied."""
-    problems = len(ballots.row_P)
+    problems = len(counts.row_P)
     winner_P, most_P = np.full(problems, -1), np.zeros(problems, dtype=np.int64)
     starts = np.flatnonzero(np.diff(classes.problem_C, prepend=-1))
     if starts.size == 0:
@@ -83,7 +89,7 @@ def _find_winners(
     begins = np.flatnonzero(np.diff(classes.problem_C[leading], prepend=-1))
     sizes = np.diff(begins, append=len(leading))
     for at in np.flatnonzero(sizes > 1).tolist():
-        problem_id = ballots.problem_P[int(voted[at])].as_py()
+        problem_id = counts.problem_P[int(voted[at])].as_py()
         begins[at] += draw(seed, problem_id, int(sizes[at]))
     winner_P[voted] = leading[begins]
     tied_P = np.zeros(problems, dtype=np.bool_)
@@ -91,15 +97,15 @@ def _find_winners(
     return winner_P, most_P, tied_P
 
 
-def _tally(ballots: AnswerCounts, classes: Classes, rank_T: Integers) -> pa.MapArray:
+def _tally(counts: AnswerCounts, classes: Classes, rank_T: Integers) -> pa.MapArray:
     """The weight of each class of each problem, the heaviest first."""
-    text_C = ballots.text_B[classes.ballot_C]
+    text_C = counts.text_A[classes.answer_C]
     order = np.lexsort((rank_T[text_C], -classes.weight_C, classes.problem_C))
-    sizes = np.bincount(classes.problem_C, minlength=len(ballots.row_P))
+    sizes = np.bincount(classes.problem_C, minlength=len(counts.row_P))
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     return pa.MapArray.from_arrays(
         pa.array(offsets),
-        ballots.texts.text_T.take(pa.array(text_C[order])),
+        counts.texts.text_T.take(pa.array(text_C[order])),
         pa.array(classes.weight_C[order] / UNIT),
     )
 

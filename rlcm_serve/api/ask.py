@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from rlcm_serve.api.access import cap_question
 from rlcm_serve.api.context import Context
 from rlcm_serve.core import Question, Solution
-from rlcm_serve.events import Event, OnEvent, tell_nobody
+from rlcm_serve.events import Event, OnEvent, ignore_event
 from rlcm_serve.solving.solver import Prepared, in_time
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.telemetry.question import observe
@@ -31,7 +31,7 @@ async def ask(
     caller: Caller,
     question: Question,
     on_start: OnStart = begin_quietly,
-    on_event: OnEvent = tell_nobody,
+    on_event: OnEvent = ignore_event,
     *,
     text: bool = False,
 ) -> Solution:
@@ -63,7 +63,7 @@ async def ask(
             solver = context.service.solver
             prepared = solver.prepare(question)
             on_start(prepared)
-            solution = await solver.run(prepared, observed.and_tell(on_event), text=text)
+            solution = await solver.run(prepared, observed.passing_on(on_event), text=text)
         observed.solved(solution)
     return solution
 

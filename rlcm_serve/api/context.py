@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from rlcm_serve.page import Assets
-from rlcm_serve.telemetry.tracing import Tracing
+from rlcm_serve.telemetry.contract import Tracing
 
 if TYPE_CHECKING:
     from rlcm_serve.admission import Admission

@@ -73,7 +73,7 @@ def _read(
     exhibits = {}
     for certificate in certificates:
         try:
-            exhibits[certificate.id] = context.certificates.exhibit(certificate.id)
+            exhibits[certificate.id] = context.certificates.report(certificate.id)
         except (NoReport, NotFound, DatabaseRefused):
             continue
     return context.metrics.readout(), exhibits

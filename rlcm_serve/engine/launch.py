@@ -92,7 +92,7 @@ class EngineSettings:
         return self.confidence == Signal.PROBE or self.record_signals
 
     @property
-    def follows_tokens(self) -> bool:
+    def tracks_tokens(self) -> bool:
         """Whether it is to be known of each token how likely it was."""
         return self.confidence != Signal.PROBE or self.record_signals
 

@@ -51,7 +51,7 @@ class ModelText:
         closing = f"{self._closing}\n{text}" if text else self._closing
         return tuple(self.tokenizer.encode(closing, add_special_tokens=False))
 
-    def drawn(self, ids: Sequence[int]) -> Sequence[int]:
+    def sampled(self, ids: Sequence[int]) -> Sequence[int]:
         """What of newly generated ids is not the one that stopped their request."""
         return ids[:-1] if ids and ids[-1] in self._stops else ids
 

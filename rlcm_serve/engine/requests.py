@@ -52,5 +52,5 @@ def stride_of(interval: int) -> int:
 
 def log_probs_of(part: CompletionOutput) -> list[float]:
     """Those of the tokens that have come; none where none were asked for."""
-    drawn = zip(part.token_ids, part.logprobs or (), strict=False)
-    return [float(found[id_].logprob) for id_, found in drawn]
+    sampled = zip(part.token_ids, part.logprobs or (), strict=False)
+    return [float(found[id_].logprob) for id_, found in sampled]

@@ -60,10 +60,10 @@ class RunningVllm:
             raise
         self.context = int(self.llm.model_config.max_model_len)
         self.table = ReadingsTable(
-            settings.slots, self.context // interval + 1, signals=settings.follows_tokens
+            settings.slots, self.context // interval + 1, signals=settings.tracks_tokens
         )
         self._started = children() - before
-        self.remains = DeadEngineCleanup(self._started)
+        self.cleanup = DeadEngineCleanup(self._started)
         self._ids = itertools.count()
 
     @classmethod
@@ -101,7 +101,7 @@ class RunningVllm:
 
     def settle(self) -> None:
         """To be called when a first request has been answered, and so all its parts are there."""
-        self.remains = DeadEngineCleanup(self._started)
+        self.cleanup = DeadEngineCleanup(self._started)
         if self.llm.output_handler is not None:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
         if self.llm.vllm_config.parallel_config.data_parallel_size == 1:
@@ -166,7 +166,7 @@ class RunningVllm:
         self.llm.shutdown()
         # Its __del__ shuts down once more, at the interpreter's end without its modules.
         self.llm.shutdown = lambda timeout=None: None
-        self.remains.remove()
+        self.cleanup.remove()
         shutil.rmtree(self._sockets, ignore_errors=True)
         gc.collect()  # vLLM's sockets and their threads are in cycles
 

@@ -163,8 +163,8 @@ class VllmEngine(ReasoningEngine):
                     (part,) = output.outputs
                     tokens += part.token_ids
                     stop_reason, cached = part.stop_reason, output.num_cached_tokens or 0
-                    if drawn := self._text.drawn(part.token_ids):
-                        for delta in stream.push(drawn) if stream else (Delta(len(drawn)),):
+                    if sampled := self._text.sampled(part.token_ids):
+                        for delta in stream.push(sampled) if stream else (Delta(len(sampled)),):
                             yield delta
                     for checkpoint in slot.new(len(tokens)):
                         checkpoints.append(checkpoint)
@@ -200,7 +200,7 @@ class VllmEngine(ReasoningEngine):
         running = self._alive()
         params = sampling_params(generation, generation.budget.answer, tuple(self._text.end_ids))
         params.n = count
-        params.logprobs = 0 if logprobs else None  # of what is drawn, and of no other token
+        params.logprobs = 0 if logprobs else None  # of the sampled token only
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]
         prefix = (*prompt, *thinking, *self._text.close(text))

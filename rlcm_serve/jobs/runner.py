@@ -198,7 +198,7 @@ class JobRunner:
 
     async def _tell(self, job: Calibration, text: str) -> None:
         async with self._telling:
-            await asyncio.to_thread(self.jobs.tell, job, text)
+            await asyncio.to_thread(self.jobs.log, job, text)
 
 
 async def check_problems(recorder: Recorder, problems: list[LabelledProblem]) -> None:

@@ -17,7 +17,7 @@ LoadGuarantees = Callable[[EngineIdentity, Sequence[Path]], Guarantees]
 """Makes the guarantees of an engine, from certificate files and wherever else they are kept."""
 
 
-def _tell_nobody(stage: str) -> None:
+def _ignore_stage(stage: str) -> None:
     pass
 
 
@@ -39,7 +39,7 @@ class Service:
         self,
         engine: ReasoningEngine,
         certificates: Sequence[Path] = (),
-        on_stage: Callable[[str], None] = _tell_nobody,
+        on_stage: Callable[[str], None] = _ignore_stage,
         *,
         load: LoadGuarantees = Guarantees.load,
         restart_policy: RestartPolicy | None = None,

@@ -20,7 +20,7 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.errors import OutOfTime
-from rlcm_serve.events import OnEvent, SampleEvent, VoteEvent, tell_nobody
+from rlcm_serve.events import OnEvent, SampleEvent, VoteEvent, ignore_event
 from rlcm_serve.solving.guarantees import Guarantees, Terms
 from rlcm_serve.solving.sample import SampleRun
 from rlcm_serve.solving.vote import VoteTally
@@ -46,7 +46,7 @@ class Solver:
         self.guarantees = guarantees
         self.grader = grader
 
-    async def solve(self, question: Question, on_event: OnEvent = tell_nobody) -> Solution:
+    async def solve(self, question: Question, on_event: OnEvent = ignore_event) -> Solution:
         """Lets the model think until the policy for the question's alpha ends it, then answers.
 
         Every sample thinks until its exit. After a high exit, or at its end if its confidence
@@ -85,7 +85,7 @@ class Solver:
         return Prepared(question, terms, prompt, generation)
 
     async def run(
-        self, prepared: Prepared, on_event: OnEvent = tell_nobody, *, text: bool = False
+        self, prepared: Prepared, on_event: OnEvent = ignore_event, *, text: bool = False
     ) -> Solution:
         """Answers a prepared question; `on_event` is told what happens, `text` included if set.
 
@@ -102,15 +102,15 @@ class Solver:
         self, prepared: Prepared, policy: ExitPolicy, on_event: OnEvent, text: bool
     ) -> Solution:
         question = prepared.question
-        ballot = VoteTally(question.samples, question.vote, policy.lambda_vote, self.grader)
+        vote = VoteTally(question.samples, question.vote, policy.lambda_vote, self.grader)
         samples = [
             SampleRun(
                 self.engine, number, prepared.prompt, policy, prepared.generation, on_event, text
             )
             for number in range(question.samples)
         ]
-        results = await _draw(samples, ballot, question.stop_when_decided, on_event)
-        return _solution(prepared, results, ballot)
+        results = await _run_samples(samples, vote, question.stop_when_decided, on_event)
+        return _solution(prepared, results, vote)
 
 
 @asynccontextmanager
@@ -130,8 +130,8 @@ async def in_time(seconds: float | None) -> AsyncIterator[None]:
         raise OutOfTime(seconds) from None
 
 
-async def _draw(
-    samples: Sequence[SampleRun], ballot: VoteTally, stop_when_decided: bool, on_event: OnEvent
+async def _run_samples(
+    samples: Sequence[SampleRun], vote: VoteTally, stop_when_decided: bool, on_event: OnEvent
 ) -> list[Sample | CancelledSample]:
     """Runs all samples at the same time, until each has ended or the vote is decided."""
     running = {asyncio.create_task(sample.run()): sample for sample in samples}
@@ -145,10 +145,10 @@ async def _draw(
                     results[sample.number] = sample.cancelled()
                 else:
                     results[sample.number] = result = task.result()
-                    await ballot.add(sample.number, result)
+                    await vote.add(sample.number, result)
                 on_event(SampleEvent(sample.number, results[sample.number]))
-            on_event(_vote_event(ballot))
-            if stop_when_decided and ballot.decided:
+            on_event(_vote_event(vote))
+            if stop_when_decided and vote.decided:
                 for task, sample in running.items():
                     if sample.thinking:
                         task.cancel()
@@ -160,31 +160,31 @@ async def _draw(
     return [results[sample.number] for sample in samples]
 
 
-def _vote_event(ballot: VoteTally) -> VoteEvent:
+def _vote_event(vote: VoteTally) -> VoteEvent:
     return VoteEvent(
-        counted=len(ballot.counted),
-        samples=ballot.samples,
-        tally=ballot.tally,
-        leader=ballot.leader,
-        share=ballot.vote.share,
-        decided=ballot.decided,
+        counted=len(vote.counted),
+        samples=vote.samples,
+        tally=vote.tally,
+        leader=vote.leader,
+        share=vote.vote.share,
+        decided=vote.decided,
     )
 
 
 def _solution(
-    prepared: Prepared, samples: Sequence[Sample | CancelledSample], ballot: VoteTally
+    prepared: Prepared, samples: Sequence[Sample | CancelledSample], vote: VoteTally
 ) -> Solution:
-    answer = ballot.answer
-    carrying = [s for s in ballot.counted if answer is not None and s.answer == answer]
+    answer = vote.answer
+    carrying = [s for s in vote.counted if answer is not None and s.answer == answer]
     return Solution(
         answer=answer,
-        confidence=None if answer is None else ballot.confidence,
-        exit=(carrying or ballot.counted)[0].rollout.exit,
+        confidence=None if answer is None else vote.confidence,
+        exit=(carrying or vote.counted)[0].rollout.exit,
         samples=tuple(samples),
         policy=prepared.terms.policy,
         guarantee=prepared.terms.guarantee,
         no_guarantee_reason=prepared.terms.no_guarantee_reason,
-        tally=ballot.tally,
+        tally=vote.tally,
         prompt_tokens=len(prepared.prompt),
         expectation=prepared.terms.expectation,
     )

@@ -1,5 +1,6 @@
 """What outlives the process: certificates, calibration jobs and keys, in SQLite or PostgreSQL."""
 
-from rlcm_serve.store.database import Base, Database
+from rlcm_serve.store.base import Base
+from rlcm_serve.store.database import Database
 
 __all__ = ["Base", "Database"]

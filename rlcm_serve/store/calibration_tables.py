@@ -13,7 +13,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from rlcm_serve.store.database import Base
+from rlcm_serve.store.base import Base
 
 _Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by INTEGER alone
 

@@ -195,9 +195,9 @@ class CalibrationStore:
         with self._database.session() as session:
             for table in (RecordingRow, ProblemRow):
                 session.execute(delete(table).where(table.job == job.number))
-        self.tell(job, "cancelled")
+        self.log(job, "cancelled")
 
-    def tell(self, job: Calibration, text: str) -> None:
+    def log(self, job: Calibration, text: str) -> None:
         """Adds a line to its log, and drops the oldest beyond `LOG_LINES`."""
         with self._database.session() as session:
             last = session.scalar(select(func.max(LogRow.number)).where(LogRow.job == job.number))

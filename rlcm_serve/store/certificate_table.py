@@ -1,11 +1,11 @@
-"""The certificates that were uploaded, fitted or decided upon."""
+"""The tables of certificates and of their report data."""
 
 from __future__ import annotations
 
 from sqlalchemy import Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from rlcm_serve.store.database import Base
+from rlcm_serve.store.base import Base
 
 STORED, ACTIVE, WITHDRAWN = "stored", "active", "withdrawn"
 """Kept only; served under; taken out of service, even where its file lies in the model's folder."""
@@ -35,3 +35,12 @@ class StoredCertificate(Base):
     added: Mapped[float]
     slot: Mapped[str] = mapped_column(String(64))
     state: Mapped[str] = mapped_column(String(16))
+
+
+class StoredReport(Base):
+    """The report data of one certificate, as JSON. It may outlive the certificate's own row."""
+
+    __tablename__ = "rlcm_exhibits"
+
+    certificate: Mapped[str] = mapped_column(String(12), primary_key=True)
+    content: Mapped[str] = mapped_column(Text)

@@ -55,7 +55,7 @@ class CertificateStore:
         self.changing = asyncio.Lock()
         self._database = database
         self._files: dict[str, tuple[Certificate, str]] = {}
-        self._exhibits = StoredReports()
+        self._reports = StoredReports()
         self._lock = threading.Lock()
 
     def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
@@ -67,15 +67,15 @@ class CertificateStore:
                 engines are passed over.
             CertificateError: a file is no certificate, of another version, or was edited.
         """
-        loaded, exhibits = {}, {}
+        loaded, report_files = {}, {}
         for file in files:
             certificate = Certificate.load(file)
             require_fit(certificate, identity)
             loaded[certificate.id] = (certificate, f"file {file.name}")
-            exhibits[certificate.id] = beside(file)
+            report_files[certificate.id] = beside(file)
         with self._lock, self._database.reading() as session:
             self._files = loaded
-            self._exhibits.files = exhibits
+            self._reports.files = report_files
             return Guarantees(identity, self._active(session, identity))
 
     def all(self, identity: EngineIdentity | None) -> list[KeptCertificate]:
@@ -122,7 +122,7 @@ class CertificateStore:
                 return kept
         raise _unknown(id_)
 
-    def exhibit(self, id_: str) -> ReportData:
+    def report(self, id_: str) -> ReportData:
         """What was seen of a certificate: kept here, or in a file beside its own.
 
         Raises:
@@ -131,15 +131,15 @@ class CertificateStore:
         """
         with self._lock, self._database.reading() as session:
             certificate, _ = self._find(session, id_)
-            return self._exhibits.find(session, certificate)
+            return self._reports.find(session, certificate)
 
-    def add(self, certificate: Certificate, origin: str, exhibit: ReportData | None = None) -> None:
+    def add(self, certificate: Certificate, origin: str, report: ReportData | None = None) -> None:
         """Keeps a certificate without serving under it; one that is there already stays as it is.
 
         Args:
             certificate: to keep.
             origin: where it comes from, in words.
-            exhibit: what was seen of it; takes the place of any that is kept.
+            report: what was seen of it; takes the place of any that is kept.
 
         Raises:
             CertificateMismatch: it carries no fingerprint, so no engine can ever be held to it.
@@ -149,8 +149,8 @@ class CertificateStore:
             known = certificate.id in self._files
             if not known and session.get(StoredCertificate, certificate.id) is None:
                 session.add(_row(certificate, origin, slot, STORED))
-            if exhibit is not None:
-                self._exhibits.keep(session, certificate, exhibit)
+            if report is not None:
+                self._reports.keep(session, certificate, report)
 
     def activate(self, id_: str, identity: EngineIdentity) -> Guarantees:
         """Puts a certificate in force, in the place of any other of its procedure.

@@ -16,9 +16,11 @@ from sqlalchemy.exc import (
     NoSuchModuleError,
     OperationalError,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from rlcm_serve.errors import DatabaseRefused
+from rlcm_serve.store import calibration_tables, certificate_table, key_table
+from rlcm_serve.store.base import Base
 
 SCHEMA_VERSION = 1
 """Raised whenever a table changes; another version is refused, never altered.
@@ -27,6 +29,8 @@ A new table changes none: it is made beside the others, and older releases do no
 """
 BUSY_TIMEOUT = 30.0
 """Seconds that one writer waits for another."""
+_TABLES = (calibration_tables, certificate_table, key_table)
+"""Their import puts every table into `Base.metadata`."""
 _CREATION_LOCK = 0x726C636D
 """What processes that start at the same time wait for in PostgreSQL ("rlcm")."""
 _PRAGMAS = (
@@ -35,10 +39,6 @@ _PRAGMAS = (
     f"busy_timeout = {BUSY_TIMEOUT * 1000:.0f}",
     "foreign_keys = ON",
 )
-
-
-class Base(DeclarativeBase):
-    """Base of all tables."""
 
 
 class SchemaVersion(Base):
@@ -124,7 +124,6 @@ class Database:
         )
 
     def _create(self) -> None:
-        _import_tables()
         with self._engine.begin() as connection:
             if not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})"))
@@ -142,10 +141,6 @@ class Database:
                 f"knows version {SCHEMA_VERSION}: use the rlcm-serve that made it, or another "
                 "database"
             )
-
-
-def _import_tables() -> None:
-    """Has every table stand in `Base.metadata`; their modules import `Base` from this one."""
 
 
 def _table(mapped: type[Base]) -> Any:

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 from sqlalchemy import BigInteger, String, select, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from rlcm_serve.store.base import Base
 from rlcm_serve.store.caller import Limits, Scope
-from rlcm_serve.store.database import Base
 
 
 class KeyRow(Base):

@@ -44,7 +44,7 @@ current: ContextVar[Exchange | None] = ContextVar("rlcm_exchange", default=None)
 """The request that is being served, in this task and in those it starts."""
 
 
-def tell(**fields: object) -> None:
+def add_fields(**fields: object) -> None:
     """Puts fields on the access line of the request being served, if one is."""
     if (exchange := current.get()) is not None:
         exchange.fields.update(fields)

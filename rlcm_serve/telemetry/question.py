@@ -13,9 +13,9 @@ from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import RlcmError
 from rlcm_serve.events import Event, OnEvent
 from rlcm_serve.telemetry import logs
+from rlcm_serve.telemetry.contract import QuestionSpan, Tracing
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.question_metrics import tokens_by_kind
-from rlcm_serve.telemetry.tracing import QuestionSpan, Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +28,28 @@ class Observation:
     _began: float
     _log_prompts: bool
 
-    def and_tell(self, on_event: OnEvent) -> OnEvent:
+    def passing_on(self, on_event: OnEvent) -> OnEvent:
         """What the solver is to tell of every event, so that it is noted and `on_event` told."""
         note = self._span.on_event
 
-        def tell_both(event: Event) -> None:
+        def record_and_pass_on(event: Event) -> None:
             note(event)
             on_event(event)
 
-        return tell_both
+        return record_and_pass_on
 
     def solved(self, solution: Solution) -> None:
         """Notes what came of the question; call it once."""
         self._metrics.solved(self.question, solution, time.monotonic() - self._began)
         self._span.solved(solution)
         promised = solution.guarantee
-        logs.tell(
+        logs.add_fields(
             answered=not solution.abstained,
             certificate=None if promised is None else promised.certificate,
             tokens=tokens_by_kind(solution),
         )
         if self._log_prompts:
-            logs.tell(answer=solution.answer)
+            logs.add_fields(answer=solution.answer)
 
 
 @contextmanager
@@ -65,9 +65,9 @@ def observe(
         log_prompts: whether its access line shows what was asked and answered.
     """
     texts = [message.content for message in question.messages]
-    logs.tell(alpha=question.alpha, n=question.samples)
+    logs.add_fields(alpha=question.alpha, n=question.samples)
     if log_prompts:
-        logs.tell(messages=texts)
+        logs.add_fields(messages=texts)
     else:
         logs.keep_private(*texts)
     with tracing.question(question) as span:

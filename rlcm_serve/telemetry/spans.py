@@ -19,7 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from rlcm_serve.core import CancelledSample, Question, Sample, Solution
 from rlcm_serve.events import CheckpointEvent, Event, ExitEvent, SampleEvent, TokenEvent, VoteEvent
-from rlcm_serve.telemetry.tracing import QuestionSpan, RequestSpan, Tracing
+from rlcm_serve.telemetry.contract import QuestionSpan, RequestSpan, Tracing
 
 TRACES_PATH = "/v1/traces"
 """Where an OTLP/HTTP receiver takes spans."""

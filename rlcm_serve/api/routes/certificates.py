@@ -97,7 +97,7 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
 async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
     """What was seen of a certificate: realised risk and tokens, p-values, reliability."""
     identity = _identity(context)
-    exhibit = await asyncio.to_thread(context.certificates.exhibit, id_)
+    exhibit = await asyncio.to_thread(context.certificates.report, id_)
     kept = await asyncio.to_thread(context.certificates.kept, id_, identity)
     fitted = kept.certificate.fingerprint
     served = None

@@ -41,7 +41,7 @@ class ControlSpec:
     reads: str = Signal.PROBE.value
 
     @property
-    def follows_tokens(self) -> bool:
+    def tracks_tokens(self) -> bool:
         """Whether it is to be known of each token how likely it was."""
         return self.table.signals and self.budget > 0
 

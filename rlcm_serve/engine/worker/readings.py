@@ -125,16 +125,16 @@ class Slot:
         A reading after t tokens stands once token t + 1 has been received: until then a chunked or
         resumed prefill may read that length again.
         """
-        standing = min(int(self._row["count"]), max(received - 1, 0) // self._interval)
+        settled = min(int(self._row["count"]), max(received - 1, 0) // self._interval)
         fresh = [
             Reading(
                 (index + 1) * self._interval,
                 float(self._row["confidence"][index]),
                 signals=named(self._row["signals"][index]) if self._signals else None,
             )
-            for index in range(self._taken, standing)
+            for index in range(self._taken, settled)
         ]
-        self._taken = max(self._taken, standing)
+        self._taken = max(self._taken, settled)
         return fresh
 
     def final(self) -> Reading | None:

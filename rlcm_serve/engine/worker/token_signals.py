@@ -1,9 +1,9 @@
-"""The tokens of rollouts: what each was drawn from, and how likely it was there.
+"""Counts each sampled token of a rollout, with its log-probability and confidence.
 
-A row of a chunked or resumed prefill samples a token that is thrown away. So what a token is drawn
-from is kept until the token is the last one of its request, and only then it counts.
+A row of a chunked or resumed prefill samples a token that vLLM discards. So the distribution is
+kept until the sampled token shows up as the request's last token. Only then does the token count.
 
-Imports neither torch nor vLLM: tensors come from whoever calls.
+Imports neither torch nor vLLM: the caller passes the tensors.
 """
 
 from __future__ import annotations
@@ -26,73 +26,73 @@ class Distributions:
 
     @classmethod
     def of(cls, logits_NV: torch.Tensor) -> Distributions:
-        """Those that raw logits make, at temperature 1; the logits may change afterwards."""
+        """The distributions of raw logits at temperature 1; the logits may be overwritten later."""
         log_probs_NV = logits_NV.float().log_softmax(dim=-1)
         top = min(TOP_TOKENS, log_probs_NV.shape[1] - 2)  # the two stop ids are impossible
         top_NK = log_probs_NV.topk(top, dim=-1, sorted=False).values
         return cls(log_probs_NV, -top_NK.mean(dim=-1))
 
-    def figures(self, rows: Sequence[int], drawn: Sequence[int]) -> list[tuple[float, float]]:
-        """Of rows that drew these tokens: the token's log-probability, and its C_i."""
-        log_probs = self._log_probs_NV[list(rows), list(drawn)].tolist()
+    def figures(self, rows: Sequence[int], sampled: Sequence[int]) -> list[tuple[float, float]]:
+        """Each sampled token's log-probability and its C_i (see `signals`), one pair per row."""
+        log_probs = self._log_probs_NV[list(rows), list(sampled)].tolist()
         return list(zip(log_probs, self._confidence_N[list(rows)].tolist(), strict=True))
 
     def entropy(self, row: int) -> float:
-        """Of one row, nats."""
+        """The entropy of one row, in nats."""
         log_probs_V = self._log_probs_NV[row]
-        # What is impossible adds nothing: the limit of p log p is 0.
+        # An impossible token adds nothing: the limit of p log p is 0.
         return -float((log_probs_V.exp() * log_probs_V).nan_to_num(0.0).sum())
 
     def only(self, row: int) -> Distributions:
-        """One row alone, so that the others' memory can go."""
+        """A copy of one row, so that the memory of the others can be freed."""
         own = slice(row, row + 1)
         return Distributions(self._log_probs_NV[own].clone(), self._confidence_N[own].clone())
 
 
-class FollowedTokens:
-    """The tokens of one rollout that count, and what the next one is drawn from."""
+class SampledTokens:
+    """The counted tokens of one rollout, and the distribution of the next one."""
 
     def __init__(self, readings: Readings, interval: int) -> None:
         self.readings = readings
         self.figures = TokenFigures(window_of(interval))
-        self.drawn_from: Distributions | None = None
-        self.row = -1  # of `drawn_from`
+        self.distributions: Distributions | None = None
+        self.row = -1  # of `distributions`
 
     def leave_batch(self) -> None:
-        """Keeps its own row alone."""
-        if self.drawn_from is not None:
-            self.drawn_from, self.row = self.drawn_from.only(self.row), 0
+        """Keeps only its own row of the distributions."""
+        if self.distributions is not None:
+            self.distributions, self.row = self.distributions.only(self.row), 0
 
 
-class Follow(NamedTuple):
-    """A rollout that has `length` tokens, the last of them this one, and a row of the batch."""
+class SampledRow(NamedTuple):
+    """A rollout of `length` tokens that ends in token `last`, and its row in the batch."""
 
-    tokens: FollowedTokens
+    tokens: SampledTokens
     row: int
     length: int
     last: int | None
 
 
-def follow_tokens(follow: Sequence[Follow], logits_NV: torch.Tensor) -> None:
-    """Counts in the last tokens, where they are new, and keeps what the next are drawn from."""
-    _count_in(one for one in follow if one.length != one.tokens.figures.count)
+def count_sampled(follow: Sequence[SampledRow], logits_NV: torch.Tensor) -> None:
+    """Counts the last tokens that are new, and keeps the distributions of the next ones."""
+    _count_new(one for one in follow if one.length != one.tokens.figures.count)
     distributions = Distributions.of(logits_NV[[one.row for one in follow]])
     for row, one in enumerate(follow):
-        one.tokens.drawn_from, one.tokens.row = distributions, row
+        one.tokens.distributions, one.tokens.row = distributions, row
         one.tokens.readings.follow(one.length, one.tokens.figures.read())
 
 
-def _count_in(new: Iterable[Follow]) -> None:
-    """Those that were drawn in the same step together: nearly always all of them."""
-    together: dict[Distributions, list[tuple[FollowedTokens, int]]] = {}
+def _count_new(new: Iterable[SampledRow]) -> None:
+    """Counts tokens together that were sampled in the same step, as nearly all of them are."""
+    together: dict[Distributions, list[tuple[SampledTokens, int]]] = {}
     for tokens, _, length, last in new:
-        if tokens.drawn_from is None or last is None or length != tokens.figures.count + 1:
-            # Nobody saw it drawn, and a mean of the others would be no signal of this rollout.
+        if tokens.distributions is None or last is None or length != tokens.figures.count + 1:
+            # A token was not observed. The mean of the others is no signal of this rollout.
             tokens.figures.lose(length)
         else:
-            together.setdefault(tokens.drawn_from, []).append((tokens, last))
-    for drawn_from, drawn in together.items():
-        rows, last_tokens = [tokens.row for tokens, _ in drawn], [last for _, last in drawn]
-        figures = drawn_from.figures(rows, last_tokens)
-        for (tokens, _), (log_prob, confidence) in zip(drawn, figures, strict=True):
+            together.setdefault(tokens.distributions, []).append((tokens, last))
+    for distributions, sampled in together.items():
+        rows, last_tokens = [tokens.row for tokens, _ in sampled], [last for _, last in sampled]
+        figures = distributions.figures(rows, last_tokens)
+        for (tokens, _), (log_prob, confidence) in zip(sampled, figures, strict=True):
             tokens.figures.add(log_prob, confidence)

@@ -13,9 +13,9 @@ from rlcm_serve.engine.worker.readings import Readings
 from rlcm_serve.engine.worker.signals import ENTROPY
 from rlcm_serve.engine.worker.token_signals import (
     Distributions,
-    Follow,
-    FollowedTokens,
-    follow_tokens,
+    SampledRow,
+    SampledTokens,
+    count_sampled,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Tracked:
         self.control = control
         self.row = -1
         self.states_NH: torch.Tensor | None = None
-        follows = control.spec.follows_tokens
-        self.tokens = FollowedTokens(control.readings, control.spec.interval) if follows else None
+        follows = control.spec.tracks_tokens
+        self.tokens = SampledTokens(control.readings, control.spec.interval) if follows else None
 
     def leave_batch(self) -> None:
         """Keeps its own row of the states alone: it may return, but may also have finished."""
@@ -68,7 +68,7 @@ class Tracker:
         if known is None or known.control.spec != spec:
             known = Tracked(ExitControl(spec, Readings(spec.table, spec.slot, spec.ticket)))
             self._by_slot[spec.slot] = known
-            if spec.follows_tokens:
+            if spec.tracks_tokens:
                 self._forget_finished()
         return known
 
@@ -76,7 +76,7 @@ class Tracker:
         """Frees distributions whose request is over: each is as large as the vocabulary."""
         for tracked in self._by_slot.values():
             if tracked.tokens is not None and not tracked.control.readings.wanted:
-                tracked.tokens.drawn_from = None
+                tracked.tokens.distributions = None
 
 
 class Step:
@@ -85,7 +85,7 @@ class Step:
     def __init__(self, latest: LatestStates) -> None:
         self._latest = latest
         self._due: list[tuple[int, Tracked, int]] = []
-        self._follow: list[Follow] = []
+        self._follow: list[SampledRow] = []
 
     def visit(self, tracked: Tracked, row: int, tokens: int, last_token: int | None) -> None:
         """Notes a request whose row samples token `tokens` + 1, having sampled `last_token`."""
@@ -101,13 +101,13 @@ class Step:
         if control.reads_at(tokens):
             self._due.append((row, tracked, tokens))
         if tracked.tokens is not None:
-            self._follow.append(Follow(tracked.tokens, row, tokens, last_token))
+            self._follow.append(SampledRow(tracked.tokens, row, tokens, last_token))
         tracked.row, tracked.states_NH = row, self._latest.hidden_NH
 
     def force_stops(self, logits: torch.Tensor) -> None:
         """Takes the readings that are due; one that stops a request leaves it a single id."""
         if self._follow:
-            follow_tokens(self._follow, logits)
+            count_sampled(self._follow, logits)
         if not self._due:
             return
         probes = self._latest.confidence([row for row, _, _ in self._due])

@@ -133,7 +133,7 @@ async def test_beside_them_is_what_calibration_gave_under_the_same_levels(
     fitted = Fitted(tmp_path)
     fitted.exhibit()
     async with serving(SURE, certificates=[fitted.file]) as running:
-        exhibit: ReportData = running.context.certificates.exhibit(fitted.certificate.id)
+        exhibit: ReportData = running.context.certificates.report(fitted.certificate.id)
         for alpha in (0.3, 0.4, 0.4, 0.4):
             assert (await running.solve(alpha=alpha)).status_code == 200
         assert (await running.solve(alpha=0.4, seed=1)).status_code == 200
@@ -190,7 +190,7 @@ async def test_the_latest_jobs_are_told_of_with_their_last_lines(running: Runnin
     for number in range(12):
         job = store.create(f"cal_{number}", CalibrationRequest(), problems(3))
         for line in range(15):
-            store.tell(job, f"line {line} of {number}")
+            store.log(job, f"line {line} of {number}")
     jobs = (await overview(running))["jobs"]
     assert [job["id"] for job in jobs] == [f"cal_{number}" for number in range(11, 1, -1)]
     assert (jobs[0]["state"], jobs[0]["done"], jobs[0]["total"]) == ("queued", 0, 3)

@@ -123,7 +123,7 @@ async def test_while_the_engine_starts_nothing_is_said_of_it(
     fitted.exhibit()
     async with starting(certificates=[fitted.file], settings=settings) as running:
         running.context.certificates.add(fitted.certificate, "test")
-        assert "nothing here was fitted" in missing(await read(running, fitted.certificate))
+        assert "it was neither fitted" in missing(await read(running, fitted.certificate))
         await running.until_settled()
         found = (await read(running, fitted.certificate)).json()
         assert found["engine_fingerprint"] is not None
@@ -134,7 +134,7 @@ async def test_while_the_engine_starts_nothing_is_said_of_it(
 async def test_without_one_it_is_said_how_to_have_one(fitted: Fitted) -> None:
     async with serving(certificates=[fitted.file]) as running:
         detail = missing(await read(running, fitted.certificate))
-        assert "nothing here was fitted on or recomputed from its traces" in detail
+        assert "it was neither fitted nor recomputed from traces here" in detail
         files = {
             "certificate": ("c.json", json.dumps(fitted.certificate.to_json()).encode()),
             "traces": ("t.parquet", fitted.traces.read_bytes()),
@@ -153,7 +153,7 @@ async def test_a_file_that_cannot_be_used_is_none(fitted: Fitted, tmp_path: Path
     other = certify(read_traces(fitted.test), alphas=(0.4,))
     build_report_data(other, read_traces(fitted.test)).save(file)
     async with serving(certificates=[fitted.file]) as running:
-        assert "is of another certificate" in missing(await read(running, fitted.certificate))
+        assert "belongs to another certificate" in missing(await read(running, fitted.certificate))
         file.write_text("{")
         detail = missing(await read(running, fitted.certificate))
         assert "not JSON" in detail

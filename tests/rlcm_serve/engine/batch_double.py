@@ -218,11 +218,11 @@ class RunnerV2(Runner):
 
 
 def held_bytes(runner: Runner) -> int:
-    """Memory of all states, and of what tokens are drawn from, that the processor keeps."""
+    """Memory of all states, and of all distributions that the processor keeps."""
     tracker = runner.processor._tracker  # type: ignore[attr-defined]
     kept = [tracked.states_NH for tracked in tracker._by_slot.values()]
     for tracked in tracker._by_slot.values():
-        if tracked.tokens is not None and tracked.tokens.drawn_from is not None:
-            kept += vars(tracked.tokens.drawn_from).values()
+        if tracked.tokens is not None and tracked.tokens.distributions is not None:
+            kept += vars(tracked.tokens.distributions).values()
     storages = {s.untyped_storage().data_ptr(): s.untyped_storage() for s in kept if s is not None}
     return sum(storage.nbytes() for storage in storages.values())

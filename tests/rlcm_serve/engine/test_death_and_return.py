@@ -110,7 +110,7 @@ def engine(service: Service) -> VllmEngine:
 def processes(engine: VllmEngine) -> list[psutil.Process]:
     """Those of its vLLM."""
     assert engine.running is not None
-    return engine.running.remains.processes
+    return engine.running.cleanup.processes
 
 
 async def test_seeds_hold_under_preemption(engine: VllmEngine) -> None:

@@ -53,9 +53,9 @@ def test_a_probe_is_loaded_only_where_it_is_read() -> None:
 
 
 def test_tokens_are_followed_only_where_they_are_asked_for() -> None:
-    assert not EngineSettings().follows_tokens
-    assert EngineSettings(record_signals=True).follows_tokens
-    assert EngineSettings(confidence="lowest-group").follows_tokens
+    assert not EngineSettings().tracks_tokens
+    assert EngineSettings(record_signals=True).tracks_tokens
+    assert EngineSettings(confidence="lowest-group").tracks_tokens
 
 
 def test_an_unknown_confidence_is_refused() -> None:

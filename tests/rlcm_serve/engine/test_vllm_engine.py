@@ -85,7 +85,7 @@ async def test_stop_ids_are_never_sampled_nor_kept(engine: VllmEngine) -> None:
     assert len(rollout.tokens) == engine.identity.checkpoint_interval
     assert not set(rollout.tokens) & set(engine.stop_ids)
     assert rollout.discarded == 1
-    assert told.tokens == len(rollout.tokens), "the stop id is no token that was drawn"
+    assert told.tokens == len(rollout.tokens), "the stop id is no token that was sampled"
 
 
 # At temperature 2 the model draws bytes that make no characters, and parts of some that do.
@@ -105,8 +105,8 @@ async def test_the_text_that_streams_is_the_text_that_was_drawn(
         assert own == (rollout.answer_text or "")
         assert told.text == rollout.text + own
         # All but the id that ended it, unless it was cut off.
-        drawn = len(rollout.tokens) + rollout.discarded + rollout.answer_tokens
-        assert told.tokens == drawn - (drawn < thinking + 64 + 2)
+        sampled = len(rollout.tokens) + rollout.discarded + rollout.answer_tokens
+        assert told.tokens == sampled - (sampled < thinking + 64 + 2)
     if thinking == 100:
         assert {told.rollout.exit for told in runs} >= {ExitReason.BUDGET}
     if temperature == 2.0:
@@ -168,10 +168,10 @@ async def test_the_same_seed_draws_the_same_sample(engine: VllmEngine) -> None:
         *(think(engine, QUESTIONS[n % 12], FULL_BUDGET, seeded[n % 12]) for n in range(36)),
         *(think(engine, question) for question in QUESTIONS),
     )
-    drawn = [told.rollout.tokens for told in crowd]
-    assert drawn[:12] == drawn[12:24] == drawn[24:36]
-    assert [told.rollout.tokens for told in alone] == drawn[:3]
-    assert (await think(engine, QUESTIONS[0], FULL_BUDGET, seeded[1])).rollout.tokens != drawn[0]
+    sampled = [told.rollout.tokens for told in crowd]
+    assert sampled[:12] == sampled[12:24] == sampled[24:36]
+    assert [told.rollout.tokens for told in alone] == sampled[:3]
+    assert (await think(engine, QUESTIONS[0], FULL_BUDGET, seeded[1])).rollout.tokens != sampled[0]
 
 
 async def test_the_same_seed_forces_the_same_answers(engine: VllmEngine) -> None:

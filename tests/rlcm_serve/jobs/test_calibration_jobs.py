@@ -76,7 +76,7 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         assert (kept.origin, kept.active) == (f"job {job.id}", False)
         (level,) = kept.certificate.levels
         assert isinstance(level, CertifiedLevel)
-        exhibit = here.store.exhibit(kept.certificate.id)
+        exhibit = here.store.report(kept.certificate.id)
         assert exhibit.certificate == kept.certificate.digest
         assert exhibit.calibration.n_problems == 40
         (tmp_path / "t.parquet").write_bytes(await here.jobs.traces(job.id))
@@ -97,7 +97,7 @@ async def test_a_certificate_without_an_exhibit_is_one_nonetheless(
         assert job.state is JobState.DONE
         assert "no exhibit of the certificate" in told(job)
         with pytest.raises(NoReport):
-            here.store.exhibit(str(job.certificate))
+            here.store.report(str(job.certificate))
 
 
 async def test_the_latest_jobs_have_their_last_lines(database: Database) -> None:

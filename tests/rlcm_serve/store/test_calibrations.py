@@ -139,7 +139,7 @@ def test_a_log_keeps_its_last_lines(database: Database) -> None:
     jobs = CalibrationStore(database)
     job = recording_job(jobs)
     for number in range(LOG_LINES + 7):
-        jobs.tell(job, f"line {number}")
+        jobs.log(job, f"line {number}")
     log = jobs.get("cal_1").log
     assert [line.text for line in log] == [f"line {n}" for n in range(7, LOG_LINES + 7)]
     assert [line.time for line in log] == sorted(line.time for line in log)

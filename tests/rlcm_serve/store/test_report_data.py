@@ -49,13 +49,13 @@ def store(database: Database, tmp_path: Path) -> CertificateStore:
 
 
 def test_what_is_kept_outlives_the_store(store: CertificateStore, database: Database) -> None:
-    with pytest.raises(NoReport, match="nothing here was fitted on or recomputed"):
-        store.exhibit(MADE.id)
+    with pytest.raises(NoReport, match="it was neither fitted nor recomputed from traces here"):
+        store.report(MADE.id)
     store.add(MADE, "upload", exhibit_of(MADE))
-    assert store.exhibit(MADE.id) == exhibit_of(MADE)
+    assert store.report(MADE.id) == exhibit_of(MADE)
     again = CertificateStore(database)
     with pytest.raises(NotFound, match="there is no certificate"):
-        again.exhibit(MADE.id)
+        again.report(MADE.id)
     again.add(MADE, "upload")
     with database.session() as session:
         assert session.scalar(text("SELECT count(*) FROM rlcm_exhibits")) == 1
@@ -64,24 +64,24 @@ def test_what_is_kept_outlives_the_store(store: CertificateStore, database: Data
 def test_one_that_comes_later_takes_the_place(store: CertificateStore) -> None:
     other = replace(MADE, created="2026-01-12")
     store.add(other, "job a", exhibit_of(other))
-    assert store.exhibit(other.id).calibration.n_problems == 500
+    assert store.report(other.id).calibration.n_problems == 500
     store.add(other, "upload", exhibit_of(other, 600))
-    assert store.exhibit(other.id).calibration.n_problems == 600
+    assert store.report(other.id).calibration.n_problems == 600
     store.add(other, "upload")
-    assert store.exhibit(other.id).calibration.n_problems == 600
+    assert store.report(other.id).calibration.n_problems == 600
 
 
 def test_a_file_goes_before_the_database(store: CertificateStore, tmp_path: Path) -> None:
     store.add(MADE, "upload", exhibit_of(MADE))
     exhibit_of(MADE, 700).save(beside(tmp_path / "one.json"))
-    assert store.exhibit(MADE.id).calibration.n_problems == 700
+    assert store.report(MADE.id).calibration.n_problems == 700
 
 
 def test_an_exhibit_of_another_certificate_is_none(store: CertificateStore) -> None:
     other = replace(MADE, created="2026-01-12")
     store.add(MADE, "upload", exhibit_of(other))
     with pytest.raises(NoReport, match="of another certificate"):
-        store.exhibit(MADE.id)
+        store.report(MADE.id)
 
 
 def test_a_database_of_before_is_opened_as_it_is(
@@ -95,6 +95,6 @@ def test_a_database_of_before_is_opened_as_it_is(
         newer = CertificateStore(opened)
         assert newer.get(MADE.id) == MADE
         newer.add(MADE, "upload", exhibit_of(MADE))
-        assert newer.exhibit(MADE.id) == exhibit_of(MADE)
+        assert newer.report(MADE.id) == exhibit_of(MADE)
     finally:
         opened.close()

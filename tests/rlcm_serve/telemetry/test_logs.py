@@ -152,11 +152,11 @@ def test_what_is_private_is_cut_from_messages_and_tracebacks(form: str, exchange
 
 
 def test_what_is_told_goes_to_the_request_alone(exchange: Exchange) -> None:
-    logs.tell(tokens=3)
-    logs.tell(answered=True)
+    logs.add_fields(tokens=3)
+    logs.add_fields(answered=True)
     assert exchange.fields == {"tokens": 3, "answered": True}
     logs.current.set(None)
-    logs.tell(tokens=4)
+    logs.add_fields(tokens=4)
     logs.keep_private("nobody is there to keep this")
     assert exchange.fields["tokens"] == 3
     assert exchange.private == []

@@ -20,11 +20,12 @@ from rlcm_serve.events import CheckpointEvent, ExitEvent, SampleEvent, TokenEven
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
 from rlcm_serve.telemetry import logs
+from rlcm_serve.telemetry.contract import Tracing
 from rlcm_serve.telemetry.logs import Exchange
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.question import failure_kind, observe
 from rlcm_serve.telemetry.spans import SpanTracing
-from rlcm_serve.telemetry.tracing import Tracing, start_tracing
+from rlcm_serve.telemetry.tracing import start_tracing
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 from tests.rlcm_serve.telemetry.solutions import PROBLEM, QUESTION, sample, solution
 
@@ -183,7 +184,7 @@ async def test_what_a_solver_tells_becomes_a_whole_trace(recorded: Recorded) -> 
     heard: list[object] = []
     try:
         with observe(question, Metrics(), recorded.tracing) as observed:
-            on_event = observed.and_tell(heard.append)
+            on_event = observed.passing_on(heard.append)
             observed.solved(await solver.run(solver.prepare(question), on_event))
     finally:
         grader.close()
@@ -204,7 +205,7 @@ async def test_a_question_that_is_cancelled_ends_its_spans_without_an_error(
 
     async def ask() -> None:
         with observe(QUESTION, metrics, recorded.tracing) as observed:
-            observed.and_tell(lambda event: None)(CheckpointEvent(0, Reading(32, 0.5)))
+            observed.passing_on(lambda event: None)(CheckpointEvent(0, Reading(32, 0.5)))
             begun.set()
             await asyncio.Event().wait()
 

@@ -137,9 +137,9 @@ def test_all_signals_are_reported_with_the_one_that_acts() -> None:
 
 def test_only_tables_with_signals_have_tokens_followed() -> None:
     with_signals = replace(SPEC, table=replace(SPEC.table, signals=True))
-    assert not SPEC.follows_tokens
-    assert with_signals.follows_tokens
-    assert not replace(with_signals, budget=0).follows_tokens, "it draws none"
+    assert not SPEC.tracks_tokens
+    assert with_signals.tracks_tokens
+    assert not replace(with_signals, budget=0).tracks_tokens, "it samples no tokens"
 
 
 def test_a_model_without_a_closing_token_never_ends_by_one() -> None:

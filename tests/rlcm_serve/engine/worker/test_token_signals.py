@@ -1,4 +1,4 @@
-"""Signals of tokens under both model runners: every token counts once, with what it was drawn from.
+"""Signals of tokens under both model runners: every token counts once, with its distribution.
 
 The double samples with what the processor leaves it, in place, as vLLM does.
 """
@@ -69,7 +69,7 @@ def ask(
     seed: int = 0,
     closing: int = THINK_END,
 ) -> Request:
-    """A request that thinks `length` tokens drawn at random, unlikely ones among them."""
+    """A request that thinks `length` tokens sampled at random, unlikely ones among them."""
     rng = torch.Generator().manual_seed(100 * seed + length)
     words = torch.randint(5, HIGH, (length,), generator=rng).tolist()
     confidence = [0.5 + 0.001 * tokens for tokens in range(64)]
@@ -84,13 +84,13 @@ def ask(
 def after(request: Request, tokens: int) -> dict[str, float]:
     """The signals after that many tokens, by their definitions."""
     log_probs_TV = request.logits[:tokens].double().log_softmax(dim=-1)
-    drawn_T = log_probs_TV[range(tokens), list(request.says[:tokens])]
+    sampled_T = log_probs_TV[range(tokens), list(request.says[:tokens])]
     confidence_T = -log_probs_TV.topk(20, dim=-1).values.mean(dim=-1)
     groups = [
         float(confidence_T[max(0, end - WINDOW) : end].mean())
         for end in range(min(WINDOW, tokens), tokens + 1)
     ]
-    figures = (float(drawn_T.mean().exp()), *(c / (c + 10) for c in (min(groups), groups[-1])))
+    figures = (float(sampled_T.mean().exp()), *(c / (c + 10) for c in (min(groups), groups[-1])))
     return dict(zip(TOKENS, figures, strict=True)) | {"probe": request.confidence[tokens]}
 
 
@@ -223,7 +223,7 @@ def test_what_an_end_of_text_closes_is_known_without_a_step_of_its_own(
     assert request.slot.token_signals(length + 2) is None
 
 
-def test_a_token_that_nobody_saw_drawn_leaves_no_signal(
+def test_a_token_that_was_not_observed_leaves_no_signal(
     runner: Runner, table: ReadingsTable
 ) -> None:
     request = ask(table, 14, ExitPolicy(lambda_high=0.01), reads=Signal.TAIL)
@@ -238,9 +238,7 @@ def test_a_token_that_nobody_saw_drawn_leaves_no_signal(
     assert final.signals == {"probe": pytest.approx(request.confidence[14])}
 
 
-def test_what_tokens_are_drawn_from_is_freed_with_the_request(
-    runner: Runner, table: ReadingsTable
-) -> None:
+def test_distributions_are_freed_with_the_request(runner: Runner, table: ReadingsTable) -> None:
     """As large as the vocabulary each; what was aborted may not keep them, slot after slot."""
     for _ in range(12):
         aborted = ask(table, LENGTH)

@@ -29,32 +29,32 @@ class AnswerCounts:
         row_P: number of the row where each first appears.
         reference_P: text of the true answer, or UNKNOWN.
         texts: answers and references.
-        problem_B: ascending.
-        text_B: `len(texts.text_T)` stands for no answer.
-        rollouts_B: how many gave this answer.
-        votes_B: how many of those take part in the vote.
-        weight_B: theirs together, in units of 2**-40.
+        problem_A: ascending.
+        text_A: `len(texts.text_T)` stands for no answer.
+        rollouts_A: how many gave this answer.
+        votes_A: how many of those take part in the vote.
+        weight_A: theirs together, in units of 2**-40.
     """
 
     problem_P: pa.LargeStringArray
     row_P: Integers
     reference_P: Integers
     texts: Texts
-    problem_B: Integers
-    text_B: Integers
-    rollouts_B: Integers
-    votes_B: Integers
-    weight_B: Integers
+    problem_A: Integers
+    text_A: Integers
+    rollouts_A: Integers
+    votes_A: Integers
+    weight_A: Integers
 
     @property
-    def answered_B(self) -> NDArray[np.bool_]:
+    def answered_A(self) -> NDArray[np.bool_]:
         """Which ballots hold an answer."""
-        return self.text_B < len(self.texts.text_T)
+        return self.text_A < len(self.texts.text_T)
 
-    def per_problem(self, value_B: Integers) -> Integers:
+    def per_problem(self, value_A: Integers) -> Integers:
         """Sums over each problem's ballots (P); every problem has one at least."""
-        starts = np.flatnonzero(np.diff(self.problem_B, prepend=-1))
-        return np.add.reduceat(value_B, starts)
+        starts = np.flatnonzero(np.diff(self.problem_A, prepend=-1))
+        return np.add.reduceat(value_A, starts)
 
 
 def count_answers(rollouts: pa.RecordBatch, options: VoteOptions, places: Places) -> AnswerCounts:
@@ -75,21 +75,21 @@ def count_answers(rollouts: pa.RecordBatch, options: VoteOptions, places: Places
     reference_P = _references(rollouts, problem_R, reference_R, len(first_P), places)
     votes_R, weight_R = _weigh(rollouts, problem_R, text_R < len(texts.text_T), options)
     # A radix of one more than there are texts, for no answer.
-    ballot_R = problem_R * (len(texts.text_T) + 1) + text_R
-    order = np.argsort(ballot_R)
-    sorted_R = ballot_R[order]
+    pair_R = problem_R * (len(texts.text_T) + 1) + text_R
+    order = np.argsort(pair_R)
+    sorted_R = pair_R[order]
     starts = np.flatnonzero(np.diff(sorted_R, prepend=-1))
-    problem_B, text_B = np.divmod(sorted_R[starts], len(texts.text_T) + 1)
+    problem_A, text_A = np.divmod(sorted_R[starts], len(texts.text_T) + 1)
     return AnswerCounts(
         problem_P=problems.dictionary,
         row_P=column(rollouts, "row")[first_P].astype(np.int64),
         reference_P=reference_P,
         texts=texts,
-        problem_B=problem_B,
-        text_B=text_B,
-        rollouts_B=np.diff(starts, append=len(sorted_R)),
-        votes_B=np.add.reduceat(votes_R[order], starts),
-        weight_B=np.add.reduceat(weight_R[order], starts),
+        problem_A=problem_A,
+        text_A=text_A,
+        rollouts_A=np.diff(starts, append=len(sorted_R)),
+        votes_A=np.add.reduceat(votes_R[order], starts),
+        weight_A=np.add.reduceat(weight_R[order], starts),
     )
 
 
