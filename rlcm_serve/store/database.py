@@ -17,6 +17,7 @@ from sqlalchemy.exc import (
     OperationalError,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.store import calibration_tables, certificate_table, key_table
@@ -66,6 +67,8 @@ class Database:
         if self.is_sqlite:
             self._make_folder()
         self._engine = _open_sqlite(self.url) if self.is_sqlite else _open_postgres(self.url)
+        self._closed = False
+        event.listen(self._engine, "checkin", self._checked_in)
         self._reading = self._engine.execution_options(rlcm_reads_only=True)
         try:
             self._create()
@@ -107,8 +110,13 @@ class Database:
             raise self._unusable(error.orig) from error
 
     def close(self) -> None:
-        """Closes every connection."""
+        """Closes every connection; one that a thread still uses, at the end of its transaction."""
+        self._closed = True
         self._engine.dispose()
+
+    def _checked_in(self, connection: Any, record: ConnectionPoolEntry) -> None:
+        if self._closed:  # nobody disposes of the pool again
+            record.close()
 
     def _make_folder(self) -> None:
         try:

@@ -40,7 +40,7 @@ class StoredReports:
             except OSError as error:
                 raise _none(certificate, f"its file cannot be read ({error.strerror})") from error
             if report.certificate != certificate.digest:
-                raise _none(certificate, "the file beside it belongs to another certificate")
+                raise _none(certificate, "its report data belongs to another certificate")
             self._read[certificate.id] = report
         return self._read[certificate.id]
 

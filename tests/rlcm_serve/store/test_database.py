@@ -71,6 +71,27 @@ def test_a_reader_does_not_wait_for_the_writer(database: Database) -> None:
         writing.rollback()
 
 
+def test_a_transaction_that_outlives_the_database_closes_its_connection(database: Database) -> None:
+    began, may_end = threading.Event(), threading.Event()
+    used = []
+
+    def work() -> None:
+        with database.session() as session:
+            used.append(session.connection().connection.dbapi_connection)
+            began.set()
+            assert may_end.wait(10)
+            session.execute(update(SchemaVersion).values(version=SCHEMA_VERSION))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert began.wait(10)
+    database.close()
+    may_end.set()
+    thread.join()
+    with pytest.raises(Exception, match="closed"):
+        used[0].execute("SELECT 1")
+
+
 def test_databases_start_together(postgres: PostgresServer, tmp_path: Path) -> None:
     for url in (f"sqlite:///{tmp_path}/x.db", postgres.new_database()):
         failures: list[Exception] = []

@@ -80,7 +80,7 @@ def test_a_file_goes_before_the_database(store: CertificateStore, tmp_path: Path
 def test_an_exhibit_of_another_certificate_is_none(store: CertificateStore) -> None:
     other = replace(MADE, created="2026-01-12")
     store.add(MADE, "upload", exhibit_of(other))
-    with pytest.raises(NoReport, match="of another certificate"):
+    with pytest.raises(NoReport, match="its report data belongs to another certificate"):
         store.report(MADE.id)
 
 
