@@ -53,11 +53,16 @@ def build_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Runs the command line; what a user can mend is shown as its message alone, status 1."""
+    """The `rlcm` command line."""
+    run_app(lambda: build_app()())
+
+
+def run_app(app: Callable[[], object]) -> None:
+    """Runs a command line. An error that a user can fix is shown as its message, with status 1."""
     # A service manager's stop runs every clean-up, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        build_app()()
+        app()
     except (RlcmError, CalibrationError, OSError) as error:
         Console(stderr=True, style="red", soft_wrap=True).print(
             f"error: {error}", markup=False, highlight=False

@@ -1,4 +1,4 @@
-"""The direction of imports: training -> rlcm_serve -> calibration, never back.
+"""The direction of imports: studies -> training -> rlcm_serve -> calibration, never back.
 
 Every import statement counts, also a lazy one inside a function and one under TYPE_CHECKING.
 """
@@ -12,23 +12,24 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("calibration", "rlcm_serve", "training")
+PACKAGES = ("calibration", "rlcm_serve", "training", "studies")
 
 MAY_NOT_IMPORT = {
-    "calibration": {"rlcm_serve", "training"},
-    "rlcm_serve": {"training"},
-    "training": set(),
+    "calibration": {"rlcm_serve", "training", "studies"},
+    "rlcm_serve": {"training", "studies"},
+    "training": {"studies"},
+    "studies": set(),
 }
 CALIBRATION_MAY_IMPORT = {"calibration", "matplotlib", "numpy", "pyarrow", "scipy", "statsmodels"}
 ONLY_IN = {
-    "vllm": ("rlcm_serve.engine",),
+    "vllm": ("rlcm_serve.engine", "studies.serving"),
     "fastapi": ("rlcm_serve.api",),
     "starlette": ("rlcm_serve.api",),
     "sse_starlette": ("rlcm_serve.api",),
     "pydantic": ("rlcm_serve.api", "rlcm_serve.settings"),
     "pydantic_settings": ("rlcm_serve.settings",),
     "sqlalchemy": ("rlcm_serve.store",),
-    "prometheus_client": ("rlcm_serve.telemetry",),
+    "prometheus_client": ("rlcm_serve.telemetry", "studies.serving"),
     "opentelemetry": ("rlcm_serve.telemetry",),
 }
 
@@ -111,6 +112,7 @@ def test_imports_point_one_way(package: str) -> None:
         ("rlcm_serve.core", "from pydantic import BaseModel"),
         ("rlcm_serve.engine.contract", "import fastapi"),
         ("training.forced_answers", "import vllm"),
+        ("training.commands", "def lazy():\n    from studies.paper.runs import paper_runs"),
     ],
 )
 def test_a_wrong_import_is_found(module: str, source: str) -> None:
@@ -127,6 +129,7 @@ def test_a_wrong_import_is_found(module: str, source: str) -> None:
         ("rlcm_serve.engine.worker", "import vllm\nfrom calibration.policy.exit_rule import step"),
         ("rlcm_serve.api.routes", "from fastapi import APIRouter\nfrom ..solver import solve"),
         ("training.probe", "import torch\nfrom rlcm_serve.engine import base"),
+        ("studies.paper.stages", "from training.rl.problems import load_problems"),
     ],
 )
 def test_a_right_import_passes(module: str, source: str) -> None:

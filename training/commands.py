@@ -121,38 +121,6 @@ def rl(
     console.print(f"the policy is in {out}: rlcm serve --model {out}")
 
 
-@app.command()
-def paper(
-    only: Annotated[
-        list[str] | None, typer.Argument(help="Runs, by name; all of them by default.")
-    ] = None,
-    config: Annotated[Path, typer.Option(help="TOML of training.")] = Path("configs/embedded.toml"),
-    data: Annotated[str, typer.Option(help="Benchmark to evaluate on.")] = "embedded",
-    out: Annotated[Path, typer.Option(help="Folder for policies and evaluations.")] = Path(
-        "runs/paper"
-    ),
-    results: Annotated[Path, typer.Option(help="Folder for what is kept of each run.")] = Path(
-        "studies/results/paper"
-    ),
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of each.")] = 1,
-    names: Annotated[bool, typer.Option("--list", help="Only name the runs.")] = False,
-) -> None:
-    """Train and measure what the paper compares, ablates and sweeps; what is done is left out."""
-    from studies.paper.runs import paper_runs, run_named
-    from studies.paper.stages import Study
-    from studies.paper.study import carry_out
-
-    runs = [run_named(name) for name in only] if only else list(paper_runs())
-    study = Study(config=config, benchmark=data, out=out, results=results, threads=threads)
-    console = Console()
-    if names:
-        for run in runs:
-            console.print(f"{run.name}{' (done)' if study.is_done(run) else ''}")
-        return
-    carry_out(study, runs, jobs, console)
-
-
 def push(
     folder: Annotated[Path, typer.Argument(help="What `rlcm train` wrote.")],
     to: Annotated[str, typer.Argument(help="Repository on the hub, OWNER/NAME.")],

@@ -136,12 +136,14 @@ def read_results(folder: Path) -> dict[str, Result]:
             result = msgspec.json.decode(path.read_bytes(), type=Result)
         except msgspec.DecodeError as error:
             raise RequestRefused(
-                "results", f"{path} is no result ({error}): let `rlcm train paper` write it anew"
+                "results",
+                f"{path} is no valid result ({error}): delete it, then "
+                "`python -m studies.paper run` writes a new one",
             ) from error
         found[result.name] = result
     if not found:
         raise RequestRefused(
-            "results", f"{folder} holds no result: let `rlcm train paper` write some"
+            "results", f"{folder} holds no result: run `python -m studies.paper run` first"
         )
     return found
 

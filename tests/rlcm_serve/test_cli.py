@@ -113,6 +113,5 @@ def test_commands_of_other_packages_come_through_entry_points() -> None:
     assert names == {
         "examples": "training.commands:examples",
         "push": "training.commands:push",
-        "report.paper": "studies.paper.report.command:paper",
         "train": "training.commands:app",
     }

@@ -28,7 +28,7 @@ class Shelf:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """From a folder of `rlcm train paper`.
+        """Reads a folder that `python -m studies.paper run` wrote.
 
         Raises:
             RequestRefused: there is none, one is no run of the paper, or they are not of the same

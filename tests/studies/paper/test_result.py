@@ -78,10 +78,14 @@ def test_a_result_that_cannot_be_written_leaves_the_former_one(
 @pytest.mark.parametrize("text", ["", "{", '{"name": "base-0"}', "[]"])
 def test_a_file_that_is_no_result_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "base-0.json").write_text(text)
-    with pytest.raises(RequestRefused, match=r"base-0\.json is no result .* write it anew"):
+    with pytest.raises(
+        RequestRefused, match=r"base-0\.json is no valid result .* writes a new one"
+    ):
         read_results(tmp_path)
 
 
 def test_a_folder_without_results_says_how_to_make_some(tmp_path: Path) -> None:
-    with pytest.raises(RequestRefused, match="holds no result: let `rlcm train paper` write some"):
+    with pytest.raises(
+        RequestRefused, match=r"holds no result: run `python -m studies.paper run` first"
+    ):
         read_results(tmp_path / "nowhere")

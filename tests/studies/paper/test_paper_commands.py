@@ -1,0 +1,37 @@
+import tomllib
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from studies.paper.__main__ import app
+from studies.paper.runs import paper_runs
+
+
+def test_a_page_is_written_and_named(kept: Path, tmp_path: Path) -> None:
+    page = tmp_path / "paper.md"
+    done = CliRunner().invoke(app, ["report", "--results", str(kept), "--page", str(page)])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"{page}\n"
+    assert "<!-- begin claims -->" in page.read_text()
+
+
+def test_every_run_is_listed_with_what_is_done(kept: Path) -> None:
+    done = CliRunner().invoke(app, ["run", "--list", "--results", str(kept)])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert [line.removesuffix(" (done)") for line in lines] == [run.name for run in paper_runs()]
+    assert sum(line.endswith(" (done)") for line in lines) == len(list(kept.iterdir()))
+
+
+def test_help_names_both_commands() -> None:
+    done = CliRunner().invoke(app, ["--help"])
+    assert done.exit_code == 0
+    assert " run " in done.stdout
+    assert " report " in done.stdout
+
+
+def test_the_installed_program_has_no_command_of_the_studies() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    declared = [value for group in project["entry-points"].values() for value in group.values()]
+    assert declared
+    assert not [value for value in declared if value.startswith("studies")]
