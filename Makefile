@@ -7,6 +7,8 @@ HOST        ?= 127.0.0.1
 PORT        ?= 8000
 ARGS        ?=
 PROCESSES   ?= 2
+SAMPLE      ?= 0.1
+SEED        ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo 0)
 
 VENV      := .venv
 BIN       := $(VENV)/bin
@@ -19,7 +21,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: install serve test test-docs test-gpu test-load test-page test-statistical test-training check format embedded clean distclean help
+.PHONY: install serve test test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-training check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -46,31 +48,45 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --tensor-parallel-size 2')
 	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
 
-# The models of the tests are small: a second thread would only wait for the first.
-test: $(INSTALLED)  ## run the tests that need no GPU, in two processes (ARGS='-k voting', PROCESSES=0 for one)
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
+# Lanes: tests/lanes.py. The models of the tests are small: a second thread would only wait for the first.
+# A file stays in one process, because its tests share an engine.
+PYTEST   := OMP_NUM_THREADS=1 $(BIN)/pytest
+PARALLEL := -n $(PROCESSES) --dist loadfile
+SAMPLED  := slow and not docs and not page and not gpu and not load
 
-# The other pages are typed by `make test`.
-test-docs: $(INSTALLED)  ## type what the longest pages show, grade the whole study again (ten minutes)
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile -m docs tests $(ARGS)
+test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; ARGS='-k voting', PROCESSES=0 for one process)
+	@$(PYTEST) $(PARALLEL) $(ARGS)
+
+# The seed of the sample is the commit: another commit runs other tests, the same commit the same ones.
+test-ci: $(INSTALLED) page-modules  ## run what CI runs: fast tests, page, docs, and a sample of all others (20 minutes; SAMPLE, SEED)
+	@$(PYTEST) $(PARALLEL) -m 'fast or docs or page' $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m '$(SAMPLED)' --sample $(SAMPLE) --seed $(SEED) $(ARGS)
+
+test-all: $(INSTALLED) page-modules  ## run every test there is, but those that need a GPU are skipped without one (two hours)
+	@$(PYTEST) $(PARALLEL) -m 'fast or slow' $(ARGS)
+
+test-docs: $(INSTALLED)  ## type everything that the documentation shows, and grade the whole study again (ten minutes)
+	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 	@$(BIN)/pytest -m gpu $(ARGS)
 
-test-load: $(INSTALLED)  ## let 64 clients at a time ask for a minute, and look for what is lost or leaks (three minutes)
+test-load: $(INSTALLED)  ## let 64 clients at a time ask for a minute, and look for lost answers and leaks (three minutes)
 	@$(BIN)/pytest -m load tests/service $(ARGS)
 
 # Chromium is the system's. The types and axe, which every state is held against, are npm's.
 # PAGE_PICTURES names the folder for a picture of every state.
-test-page: $(INSTALLED)  ## look at every state of the page in Chromium, around the real engine (eight minutes)
-	@command -v npm >/dev/null || { echo "npm not found: install Node.js with it, for the page's types, its modules and axe"; exit 1; }
-	@cd page && npm ci --no-audit --no-fund --silent && npm run --silent check && NODE_OPTIONS=--test-reporter=dot npm test --silent
+test-page: $(INSTALLED) page-modules  ## look at every state of the page in Chromium, around the real engine (eight minutes)
 	@$(BIN)/pytest -m page tests/page $(ARGS)
 
-test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)
-	@$(BIN)/pytest -m statistical tests/statistical $(ARGS)
+page-modules:
+	@command -v npm >/dev/null || { echo "npm not found: install Node.js with it, for the page's types, its modules and axe"; exit 1; }
+	@cd page && npm ci --no-audit --no-fund --silent && npm run --silent check && NODE_OPTIONS=--test-reporter=dot npm test --silent
 
-test-training: $(INSTALLED)  ## train for real: weights that follow, resume after kill -9, two ranks (four minutes)
+test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)
+	@$(BIN)/pytest tests/statistical $(ARGS)
+
+test-training: $(INSTALLED)  ## train for real: weights that follow, resume after kill -9, two ranks (five minutes)
 	@$(BIN)/pytest -m training tests/training $(ARGS)
 
 check: $(INSTALLED)  ## lint, formatting, types

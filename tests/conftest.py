@@ -1,14 +1,72 @@
-"""Fixtures for all tests."""
+"""Fixtures for all tests, and what selects them: lanes and samples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lanes import lane_of, names_paths, sample
+
 if TYPE_CHECKING:
     from tests.served import Served
+
+LANE_OF = pytest.StashKey[dict[str, str]]()
+"""The lane of every collected test, also of those that are not selected."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lanes")
+    group.addoption("--sample", type=_share, metavar="FRACTION", help="run this share of each lane")
+    group.addoption("--seed", default="0", help="decides which tests are in the sample (default 0)")
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise ValueError(f"{text} is not in (0, 1]")
+    return share
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    named = names_paths(config.args, config.invocation_params.dir, Path(__file__).parent)
+    if not (config.option.markexpr or named):
+        config.option.markexpr = "fast"
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    drawn = f", a sample of {config.option.sample:g} with --seed {config.option.seed}"
+    return f"lanes: {config.option.markexpr or 'all'}{drawn if config.option.sample else ''}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Marks every test with its lane, lets pytest apply `-m`, and samples what is left."""
+    lanes = config.stash.setdefault(LANE_OF, {})
+    for item in items:
+        try:
+            lane = lane_of(mark.name for mark in item.iter_markers())
+        except ValueError as error:
+            raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+        lanes[item.nodeid] = lane
+        item.add_marker(lane)
+        if lane != "fast":
+            item.add_marker("slow")
+    yield
+    if config.option.sample is not None:
+        tests = [(lanes[item.nodeid], item) for item in items]
+        items[:], left_out = sample(tests, config.option.sample, config.option.seed)
+        config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(scope="session")
+def lanes(pytestconfig: pytest.Config) -> dict[str, str]:
+    """The lane of every collected test."""
+    return pytestconfig.stash[LANE_OF]
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +78,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service for all tests that leave it as it was, in a folder with traps in it."""
-    # Here, because a server's libraries take a second to import and most tests need none of them.
-    from tests.served import serving, set_traps
+    from tests.served import serving, set_traps  # takes seconds, which few tests need
 
     folder = tmp_path_factory.mktemp("served")
     set_traps(folder)

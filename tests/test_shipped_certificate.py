@@ -70,6 +70,7 @@ def policies_of(certificate: Certificate) -> list[ExitPolicy | None]:
     ]
 
 
+@pytest.mark.slow
 @each_shipped
 def test_every_figure_follows_from_the_traces(model: Path, shipped: Certificate) -> None:
     assert verify(shipped, traces_of(model)) == []

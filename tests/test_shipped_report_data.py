@@ -34,6 +34,7 @@ def test_every_certificate_has_one_and_nothing_else_does(model: Path) -> None:
     assert sorted((files[0].parent / "exhibits").iterdir()) == [beside(file) for file in files]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "file"), FILES, ids=[f"{model.name}-{file.stem}" for model, file in FILES]
 )

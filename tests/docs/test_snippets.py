@@ -17,7 +17,7 @@ from tests.served import Served
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LONG = {"docs/guides/calibrating.md", "docs/guides/evaluating.md"}
-"""What they show takes minutes: `make test-docs`."""
+"""What they show takes minutes."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -43,7 +43,6 @@ def unaccounted(blocks: list[Block]) -> list[str]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

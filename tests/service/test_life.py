@@ -20,7 +20,7 @@ import pytest
 
 from tests.served import QUESTION, Served, events, serving, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.engine
 
 RUNNING, WAITING = 8, 1
 LONG: dict[str, Any] = {

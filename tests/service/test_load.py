@@ -66,6 +66,7 @@ def hold_against(
     assert after.engine_mib - before.engine_mib < engine_mib
 
 
+@pytest.mark.engine
 def test_some_load_loses_and_leaks_nothing(served: Served) -> None:
     hold_against(served, clients=16, seconds=8, service_mib=16, engine_mib=32)
 

@@ -43,6 +43,7 @@ def document(service: tuple[str, str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing(service: tuple[str, str]) -> None:
     url, key = service
     command = [Path(sys.executable).with_name("schemathesis"), "--config-file"]

@@ -20,6 +20,8 @@ from tests.statistical.procedures import Certifier, certifiers, certify_family, 
 from tests.statistical.report import FITS, Findings
 from tests.statistical.worlds import CLUSTERED, GUESSING, OVERCONFIDENT
 
+pytestmark = pytest.mark.slow
+
 CELLS = 20
 ALPHA = 0.2
 

@@ -127,6 +127,7 @@ def serves_falsely(
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES[:2], ids=str)
 def test_requests_are_served_at_their_risk(case: Case) -> None:
     check(case, fits=60, units=20_000, cells=2 * 4)

@@ -86,6 +86,7 @@ def handed(certificate: Certificate, alpha: float) -> int | None:
     return certificate.levels.index(level)
 
 
+@pytest.mark.slow
 def test_runs_repeat() -> None:
     nulls = Nulls(0.2, Shape.RATIO, nested=False)
     setting = Setting((0.2,), PValue.BINOMIAL, 50, fits=40, seed=3)

@@ -11,6 +11,8 @@ from tests.statistical.harness import Tally
 from tests.statistical.policies import DELTA
 from tests.statistical.report import FITS, Findings, Found
 
+pytestmark = pytest.mark.slow
+
 UNITS = 100_000
 SMALL = [study for study in STUDIES if study.n <= 100 and not study.asymptotic][::4]
 """A seeded subset for every day."""

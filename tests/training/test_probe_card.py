@@ -1,8 +1,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from training.probe import ProbeMetrics, ProbeTraining
 from training.probe_card import write_probe_card
+
+pytestmark = pytest.mark.training
 
 METRICS = ProbeMetrics(
     points=5321,

@@ -22,6 +22,8 @@ from training.sft import (
 )
 from training.sft_data import IGNORED, Batch, DrillSchedule, WarmStartBatches
 
+pytestmark = pytest.mark.training
+
 TINY = SftConfig(
     steps=4,
     confidence_steps=3,

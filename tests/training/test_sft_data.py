@@ -111,6 +111,7 @@ def test_batches_keep_to_the_limit_and_to_training_problems(
                 assert split_of(own) is Split.TRAIN
 
 
+@pytest.mark.slow
 def test_a_resumed_stream_goes_on_as_if_it_had_not_stopped(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:

@@ -98,6 +98,7 @@ def certificates(request: pytest.FixtureRequest, world) -> list[Certificate]:
     ]
 
 
+@pytest.mark.slow
 def test_all_levels_hold_at_once(certificates: list[Certificate], world) -> None:
     broken = [
         any(world.risk(level.policy) > level.alpha for level in certified_levels(certificate))

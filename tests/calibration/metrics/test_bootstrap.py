@@ -195,6 +195,7 @@ def test_refuses(call: Callable[[], object], message: str) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_coverage() -> None:
     """Of 300 samples of problems, the share of intervals that hold what all problems would show.
 

@@ -53,6 +53,7 @@ def test_an_interval_holds_its_value_and_stays_in_range(name: str) -> None:
         assert 0 <= found.low <= found.value <= found.high <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slope", "problems"), [(1.0, 30), (1.0, 100), (1.5, 30), (1.5, 100), (3.0, 30)]
 )
@@ -80,6 +81,7 @@ def test_a_usual_interval_misses_a_calibrated_confidence() -> None:
     assert held == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slopes", [(1.0, 1.0), (1.0, 2.0), (2.0, 2.1)])
 def test_coverage_of_a_difference(slopes: tuple[float, float]) -> None:
     """Two confidences in the same rollouts, and so strongly dependent."""

@@ -58,6 +58,7 @@ def plain(text: str) -> str:
     return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
+@pytest.mark.slow
 def test_files(report: Path) -> None:
     names = ["p-values", "reliability", "risk", "risk-coverage", "samples", "tokens"]
     files = sorted(path.name for path in report.parent.iterdir())
@@ -116,6 +117,7 @@ def test_the_page_says_what_was_measured(
         assert (repr(value) if name == "forced_suffix" else str(value)) in text
 
 
+@pytest.mark.slow
 def test_figures_of_the_calibration_problems_are_called_optimistic(
     tmp_path: Path, report: Path, certificate: Certificate, traces: Traces
 ) -> None:

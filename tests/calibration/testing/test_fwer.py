@@ -67,6 +67,7 @@ def test_holm_is_the_closure_of_bonferroni() -> None:
         assert holm(p, delta).tolist() == closed
 
 
+@pytest.mark.slow
 def test_holm_is_statsmodels() -> None:
     rng, rejections = np.random.default_rng(12), 0
     for n in (1, 2, 7, 300):

@@ -120,6 +120,7 @@ class TestMemory:
                 rows=np.arange(start + 1, start + 1 + len(problem)),
             )
 
+    @pytest.mark.slow
     def test_scattered_rows_beyond_it_go_to_disk(self, temporary: Path) -> None:
         limit = 2 * 2**20
         whole = sum(rows.nbytes for rows in self.batches())
@@ -144,6 +145,7 @@ class TestMemory:
         # numpy's and Python's own; the permutation of the test takes 3 MB.
         assert most < whole / 2
 
+    @pytest.mark.slow
     def test_partitions_that_are_too_large_are_split_again(self) -> None:
         rows = batch([Row(f"p{at % 5000}", "7", 0.5) for at in range(20_000)])
         with BatchFile() as file:

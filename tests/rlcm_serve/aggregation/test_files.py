@@ -90,6 +90,7 @@ def run(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_a_pipe_in_and_out() -> None:
     lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
     ran = run("aggregate", "-", "--out", "-", stdin=lines)

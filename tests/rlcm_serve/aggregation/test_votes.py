@@ -54,6 +54,7 @@ def test_agrees_with_the_vote_of_serving_where_nothing_ties(rows: list[Row], rul
             assert result["answer"] == (None if vote.winner is None else texts[vote.winner])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(rows, st.integers(0, 2**32), st.sampled_from(WEIGHED))
 def test_the_order_of_rows_and_other_problems_do_not_matter(
@@ -68,6 +69,7 @@ def test_the_order_of_rows_and_other_problems_do_not_matter(
         assert aggregate(alone, options)[0] == [result]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(rows, st.integers(1, 9), st.integers(0, 2**32), st.sampled_from(list(Rule)))
 def test_grouped_and_scattered_and_spilled_are_the_same(
@@ -166,6 +168,7 @@ class TestFilter:
 
 
 class TestEquality:
+    @pytest.mark.slow
     def test_equal_answers_are_one_class_whatever_their_order(self) -> None:
         answers = ["0.5", r"\frac12", "2/4", "7", "7.0", "007.", r"\frac{14}{2}", "north"]
         rows = [Row("a", answer, 0.5) for answer in answers]

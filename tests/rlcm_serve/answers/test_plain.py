@@ -47,6 +47,7 @@ def in_the_worker(grader: AnswerGrader, one: str, other: str) -> bool:
     return grader._compared(*sorted((tidy(one), tidy(other))))
 
 
+@pytest.mark.slow
 @settings(max_examples=2000, deadline=None, derandomize=True)
 @given(pairs())
 def test_numbers_and_names_are_decided_as_by_the_worker(

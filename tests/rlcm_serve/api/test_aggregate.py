@@ -290,6 +290,7 @@ def test_a_client_that_sends_all_before_it_reads_is_served() -> None:
     assert [result["problem_id"] for result in results[:-1]] == [row["problem_id"] for row in rows]
 
 
+@pytest.mark.slow
 def test_when_the_client_goes_the_work_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

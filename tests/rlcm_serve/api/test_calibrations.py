@@ -55,6 +55,7 @@ def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.slow
 async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Path) -> None:
     posted = await post(ready, activate=True)
     assert posted.status_code == 202, posted.text
@@ -91,6 +92,7 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
     assert answer["guarantee"]["certificate"] == job["certificate"]
 
 
+@pytest.mark.slow
 async def test_a_job_is_watched_as_it_gets_on(ready: Running) -> None:
     id_ = (await post(ready)).json()["id"]
     async with ready.client.stream("GET", f"/calibrations/{id_}/events") as response:

@@ -197,6 +197,7 @@ async def with_traces(running: Running, made: Certificate, traces: bytes) -> htt
     return await running.client.post("/certificates", files=files)
 
 
+@pytest.mark.slow
 async def test_with_its_traces_every_figure_is_recomputed(ready: Running, tmp_path: Path) -> None:
     traces, made = recorded(tmp_path)
     response = await with_traces(ready, made, traces)

@@ -131,6 +131,7 @@ async def test_while_the_engine_starts_nothing_is_said_of_it(
         assert (await read(running, fitted.certificate)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_without_one_it_is_said_how_to_have_one(fitted: Fitted) -> None:
     async with serving(certificates=[fitted.file]) as running:
         detail = missing(await read(running, fitted.certificate))

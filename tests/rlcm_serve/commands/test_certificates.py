@@ -479,6 +479,7 @@ class TestPlan:
 
 
 class TestReport:
+    @pytest.mark.slow
     def test_a_page(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
         record("new.parquet", 80, seed=2, name="n")
@@ -497,6 +498,7 @@ class TestReport:
         assert not Path("page").exists()
 
 
+@pytest.mark.slow
 def test_the_installed_command(record: Record, tmp_path: Path) -> None:
     """With a loss in the folder it is called from."""
     record("t.parquet")

@@ -37,6 +37,8 @@ from tests.rlcm_serve.engine.crowd import (
 )
 from training.tasks.problems import Split, sample_problems
 
+pytestmark = pytest.mark.engine
+
 QUESTIONS = [p.question for p in sample_problems(Split.VALIDATION, 24, seed=4)]
 BRIEF = Budget(60, 8)
 QUESTION = "A dial shows 3. A up 5. What does it show now?"

@@ -19,6 +19,8 @@ from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import Forward
 from training.tasks.problems import Split, sample_problems
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def thoughtless(tmp_path: Path) -> Path:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from calibration import FULL_BUDGET, evaluate, read_traces, write_traces
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
@@ -14,6 +16,8 @@ from rlcm_serve.recording.recorder import Recorder, to_rollouts
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from training.tasks.problems import Split, sample_problems
+
+pytestmark = pytest.mark.engine
 
 
 async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.engine.asking import generation, think, user
 from training.tasks.problems import Split, sample_problems
 
+pytestmark = pytest.mark.engine
+
 QUESTIONS = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=1)]
 
 

@@ -18,6 +18,8 @@ from rlcm_serve.evaluation.sources import Source
 from tests.rlcm_serve.command_line import Rlcm
 from tests.served import RLCM
 
+pytestmark = pytest.mark.engine
+
 PROBLEMS, ROLLOUTS = 6, 4
 COMMAND = (
     *("eval", "--data", "embedded", "--limit", str(PROBLEMS), "--rollouts", str(ROLLOUTS)),

@@ -104,6 +104,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(path, engine, printed, measured)
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_the_rollouts(finished: Finished) -> None:
     measured = finished.measured
     right = sum("8" in (script.own or "") for script in finished.engine.scripts)

@@ -29,6 +29,8 @@ from rlcm_serve.evaluation.sources import Source
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
 from tests.rlcm_serve.evaluation.measured import measured_run
 
+pytestmark = pytest.mark.slow
+
 OF_ONE = [
     "budgets", "distribution", "frontier", "indicators", "markers", "ranking", "reliability",
     "risk-coverage", "target-risk-error", "target-risk-selective", "target-tokens-error",

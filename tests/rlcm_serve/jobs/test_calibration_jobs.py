@@ -21,6 +21,8 @@ from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY
 
+pytestmark = pytest.mark.slow
+
 REQUEST = CalibrationRequest(alphas=(0.2,))
 PROBLEMS = problems(40)
 

@@ -19,6 +19,8 @@ from tests.rlcm_serve.jobs.problem_engine import ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from tests.served import set_traps
 
+pytestmark = pytest.mark.slow
+
 REQUEST = CalibrationRequest(alphas=(0.2,))
 
 

@@ -18,6 +18,8 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import CalibrationRequest, JobState
 from tests.rlcm_serve.jobs.problem_engine import problems
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PROBLEMS, ROLLOUTS, CONCURRENCY = 120, 2, 4
 TOTAL = PROBLEMS * ROLLOUTS
@@ -73,7 +75,6 @@ def result(database: Database) -> Certificate:
     return CertificateStore(database).get(job.certificate)
 
 
-@pytest.mark.slow
 def test_nothing_is_lost_nothing_counts_twice_and_the_certificate_is_the_same(
     database: Database, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ def outcome(ballots: list[tuple[int, float]], least: float) -> int | None:
     return vote.winner if given_ else None
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=1000)
 @given(
     votes=st.lists(st.tuples(CLASSES, WEIGHTS), min_size=2, max_size=8),

@@ -138,6 +138,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         Database(f"sqlite:///{tmp_path}/x.db")
 
 
+@pytest.mark.slow
 def test_a_database_that_went_away_is_named(postgres: PostgresServer) -> None:
     gone = Database(postgres.new_database())
     postgres.drop(str(gone.url.database))

@@ -19,7 +19,7 @@ def listed() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.docs
+@pytest.mark.slow
 def test_the_disagreements_are_exactly_those_listed(listed: dict[str, Any]) -> None:
     """Every reference answer, every rewrite and near miss of it, every recorded output."""
     assert grading_study.study() == listed

@@ -57,6 +57,7 @@ def confident(result: Result, right: float, wrong: float) -> Result:
     return replace(result, rollouts=replace(result.rollouts, confidence=confidence))
 
 
+@pytest.mark.slow
 def test_a_clear_difference_holds_and_its_reverse_fails(every_result: Sequence[Result]) -> None:
     sure, vague = (
         [confident(r, *levels) for r in of(every_result, "grpo-0", "grpo-1")]

@@ -14,6 +14,8 @@ from studies.paper.result import Result
 from studies.paper.runs import run_named
 from tests.studies.paper.made_results import N_PROBLEMS, made_result, silent
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {"budgets", "brier", "votes", "control", "frontier", "confidence", "training"}
 
 

@@ -14,7 +14,7 @@ from training.errors import TrainingRefused
 from training.rl.run import finish
 from training.rl.settings import LoraSettings
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.training
 
 
 def test_without_peft_they_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,6 +314,7 @@ class TestStart:
         assert line.startswith("error: auth is on, and there is no API key")
         assert f"--name NAME --database {database}`" in line
 
+    @pytest.mark.slow
     def test_the_remedy_works(self, rlcm: Rlcm) -> None:
         line = self.refusal(rlcm, "--auth on --port 0 --model ./none")
         remedy = line.split("`")[1].removeprefix("rlcm ")
@@ -322,6 +323,7 @@ class TestStart:
         assert done.returncode == 1
         assert done.stderr.startswith("error: no model folder './none'")
 
+    @pytest.mark.slow
     def test_a_model_that_is_not_there_is_one_sentence(self) -> None:
         done = installed("serve --port 0 --model ./none")
         assert (done.returncode, done.stdout) == (1, "")

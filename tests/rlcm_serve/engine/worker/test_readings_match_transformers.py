@@ -21,6 +21,8 @@ from tests.rlcm_serve.engine.crowd import (
     vllm_says,
 )
 
+pytestmark = pytest.mark.engine
+
 QUESTION = "A dial shows 3. A up 5. What does it show now?"
 
 

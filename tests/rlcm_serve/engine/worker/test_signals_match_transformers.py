@@ -30,6 +30,8 @@ from tests.rlcm_serve.engine.crowd import (
 )
 from training.tasks.problems import Split, sample_problems
 
+pytestmark = pytest.mark.engine
+
 QUESTIONS = [p.question for p in sample_problems(Split.VALIDATION, 12, seed=4)]
 GREEDY = Sampling(temperature=0.0, top_p=1.0)
 

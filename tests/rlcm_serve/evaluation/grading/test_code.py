@@ -20,6 +20,7 @@ def grader() -> Iterator[CodeGrader]:
         yield grader
 
 
+@pytest.mark.slow
 def test_a_program_is_right_if_it_passes_every_test(grader: CodeGrader) -> None:
     pairs = [
         (RIGHT, READS),

@@ -15,6 +15,8 @@ import pytest
 
 from rlcm_serve.evaluation.grading.sandbox import Limits, Outcome, Sandbox
 
+pytestmark = pytest.mark.slow
+
 PYTHON = sys.executable
 LIMITS = Limits(cpu=2, wall=3.0)
 FAILED = Outcome(ended=False, output="")

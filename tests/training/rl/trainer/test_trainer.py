@@ -22,7 +22,7 @@ from training.rl.trainer.batch import Batch
 from training.rl.trainer.joint_probe import ProbeSettings
 from training.rl.trainer.trainer import RLCMTrainer
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.training
 
 
 class Watched:
