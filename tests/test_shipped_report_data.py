@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from calibration import Certificate, Traces, read_traces
-from calibration.certificate.report_data import ReportData, beside
+from calibration.certificate.report_data import ReportData, report_data_path
 from calibration.report.build_data import build_report_data
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START
 from rlcm_serve.solving.guarantees import find_certificates
@@ -31,7 +31,9 @@ def traces_of(model: Path, part: str) -> Traces:
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_every_certificate_has_one_and_nothing_else_does(model: Path) -> None:
     files = find_certificates(model)
-    assert sorted((files[0].parent / "exhibits").iterdir()) == [beside(file) for file in files]
+    assert sorted((files[0].parent / "exhibits").iterdir()) == [
+        report_data_path(file) for file in files
+    ]
 
 
 @pytest.mark.slow
@@ -39,7 +41,7 @@ def test_every_certificate_has_one_and_nothing_else_does(model: Path) -> None:
     ("model", "file"), FILES, ids=[f"{model.name}-{file.stem}" for model, file in FILES]
 )
 def test_it_follows_from_the_traces(model: Path, file: Path) -> None:
-    shipped = ReportData.load(beside(file))
+    shipped = ReportData.load(report_data_path(file))
     certificate = Certificate.load(file)
     assert shipped.certificate == certificate.digest
     again = build_report_data(
@@ -69,8 +71,8 @@ def check_close(shipped: Any, again: Any, place: str = "") -> None:
 
 
 def test_a_difference_would_be_seen() -> None:
-    shipped = ReportData.load(beside(FILES[0][1])).to_json()
-    changed = ReportData.load(beside(FILES[0][1])).to_json()
+    shipped = ReportData.load(report_data_path(FILES[0][1])).to_json()
+    changed = ReportData.load(report_data_path(FILES[0][1])).to_json()
     changed["calibration"]["n_units"] += 1
     with pytest.raises(AssertionError, match="/calibration/n_units"):
         check_close(shipped, changed)

@@ -17,8 +17,8 @@ from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.families import Correction, Family, Grid
 from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
-from calibration.testing.learned_path import SLACK, choose
-from calibration.testing.methods import Method, family_for, split_for
+from calibration.testing.learned_path import SLACK, choose_policy
+from calibration.testing.methods import Method, family_for, split_traces
 from calibration.testing.p_values import (
     PValue,
     fewest_problems,
@@ -86,7 +86,10 @@ def certify(
             range.
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise, method = named("promise", Promise, promise), named("method", Method, method)
+    promise, method = (
+        parse_choice("promise", Promise, promise),
+        parse_choice("method", Method, method),
+    )
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
     if not 0 <= slack <= 1:
@@ -94,20 +97,20 @@ def certify(
     procedure = Procedure(samples, vote, draws)
     level_delta = delta_per_level(delta, alphas, promise)
     if family is None and order is None:
-        order, traces = split_for(method, traces)
+        order, traces = split_traces(method, traces)
     if order is not None:
         _check_splits(order, traces)
     _check_size(traces, alphas, level_delta)
     if family is None:
         family = family_for(
             method, risk, procedure, alphas, level_delta, slack,
-            grid=grid, order=order, like=traces,
+            grid=grid, order=order, recording=traces,
         )  # fmt: skip
 
     measured = replay(traces, family.policies, risk, procedure)
     kind = default_p_value(measured, risk)
     if p_value != "auto":
-        kind = _chosen(named("p_value", PValue, p_value, "auto"), default=kind)
+        kind = _chosen(parse_choice("p_value", PValue, p_value, "auto"), default=kind)
     seed = int(traces.digest[:8], 16)
     tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
     fit = _Fit(
@@ -188,9 +191,11 @@ def certify_policies(
         seed: shuffles the units for the betting test; take it from the data's digest.
     """
     _check_weights(family, len(alphas))
-    aim_LT = np.empty((len(alphas), losses.n_policies))
-    aim_LT.T[:] = [aim(family, level, alphas, delta, promise) for level in range(len(alphas))]
-    p_LT = p_value_table(losses, alphas, kind, seed, aim_LT)
+    target_LT = np.empty((len(alphas), losses.n_policies))
+    target_LT.T[:] = [
+        target_level(family, level, alphas, delta, promise) for level in range(len(alphas))
+    ]
+    p_LT = p_value_table(losses, alphas, kind, seed, target_LT)
     if family.correction is Correction.GRAPH:
         if family.weights_LT is None or family.graph is None:
             raise CalibrationError("a family tested by a graph needs weights and edges: give both")
@@ -206,7 +211,7 @@ def certify_policies(
     return Tested(p_LT, np.stack([correct(p_T, delta) for p_T in p_LT]))
 
 
-def aim(
+def target_level(
     family: Family, level: int, alphas: Sequence[float], delta: float, promise: Promise
 ) -> float:
     """What a level's first test has of delta: the p-value at which its tests aim their power."""
@@ -214,7 +219,7 @@ def aim(
     return share * delta_per_level(delta, alphas, promise)
 
 
-def failed_at(family: Family, tested: Tested, level: int) -> int:
+def explaining_policy(family: Family, tested: Tested, level: int) -> int:
     """The policy that explains an infeasible level: the first, without an order the closest."""
     if family.correction is Correction.GRAPH:
         first, _ = family.first(level)
@@ -242,7 +247,7 @@ def _level(fit: _Fit, level: int, alpha: float) -> Level:
     if not certified_T.size:
         return _infeasible(fit, level, alpha)
     chosen = certified_T[
-        choose(
+        choose_policy(
             fit.measured.right_T[certified_T],
             fit.measured.tokens_T[certified_T],
             losses.risk_T[certified_T],
@@ -269,14 +274,14 @@ def _level(fit: _Fit, level: int, alpha: float) -> Level:
 
 
 def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
-    shown = failed_at(fit.family, fit.tested, level)
+    shown = explaining_policy(fit.family, fit.tested, level)
     losses = fit.measured.losses.select(np.array([shown]))
     _, share = fit.family.first(level)
     level_delta = share * fit.level_delta
     p_value = float(fit.tested.p_LT[level, shown])
     weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
-    spotless = Losses(np.zeros_like(losses.loss_UT), losses.weight_UT)
-    (best,) = p_values(spotless, alpha, fit.kind, fit.seed, level_delta)
+    without_loss = Losses(np.zeros_like(losses.loss_UT), losses.weight_UT)
+    (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)
     needed = fewest_problems(alpha, level_delta)
     ordered = fit.family.correction is Correction.GRAPH
     policy = "the policy tested first" if ordered else "the policy that came closest"
@@ -334,7 +339,7 @@ def _method(family: Family, kind: PValue) -> str:
     return f"Learn-then-Test: {test}; {family.source}"
 
 
-def named(name: str, kind: type[Name], value: str, *others: str) -> Name:
+def parse_choice(name: str, kind: type[Name], value: str, *others: str) -> Name:
     """The member of that name.
 
     Args:

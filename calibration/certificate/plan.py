@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certificate.certify import certify_policies, check_alphas, default_p_value, named
+from calibration.certificate.certify import (
+    certify_policies,
+    check_alphas,
+    default_p_value,
+    parse_choice,
+)
 from calibration.errors import CalibrationError
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.fwer import Promise, delta_per_level
-from calibration.testing.learned_path import SLACK, choose
+from calibration.testing.learned_path import SLACK, choose_policy
 from calibration.testing.methods import RESCALE_FROM, RESCALE_SHARE, Method, family_for
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.traces import Traces
@@ -101,7 +106,7 @@ def plan(
         CalibrationError: an argument is out of range, or a pilot problem has too few rollouts.
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise = named("promise", Promise, promise)
+    promise = parse_choice("promise", Promise, promise)
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
     if not sizes or min(sizes) < 1 or repeats < 1:
@@ -122,7 +127,7 @@ def plan(
             SLACK,
             grid=None,
             order=pilot if rescaled else None,
-            like=pilot,
+            recording=pilot,
         )
         measured = replay(pilot, family.policies, risk, Procedure(samples, vote))
         n_tested = n - round(RESCALE_SHARE * n) if rescaled else n
@@ -176,7 +181,7 @@ def _choices(
             continue
         right_T, tokens_T = measured.right_T[certified_T], measured.tokens_T[certified_T]
         risk_T = measured.losses.risk_T[certified_T]
-        choices.append(int(certified_T[choose(right_T, tokens_T, risk_T, slack)]))
+        choices.append(int(certified_T[choose_policy(right_T, tokens_T, risk_T, slack)]))
     return choices
 
 

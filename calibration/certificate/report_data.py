@@ -79,7 +79,7 @@ class ReportLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MapPoint:
     """Where a policy lies on a map.
 
     Attributes:
@@ -96,7 +96,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class TestedPlace(Place):
+class TestedPoint(MapPoint):
     """A policy that the level could come to test.
 
     Attributes:
@@ -130,8 +130,8 @@ class Map:
     lambda_high: tuple[float | None, ...]
     p_values: tuple[tuple[float | None, ...], ...]
     certified_cells: tuple[tuple[int, ...], ...]
-    tested: tuple[TestedPlace, ...]
-    chosen: Place | None
+    tested: tuple[TestedPoint, ...]
+    chosen: MapPoint | None
     held: dict[str, bool | int | float]
 
 
@@ -148,7 +148,7 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
-class Reliabilities:
+class ReliabilityData:
     """Of every recorded reading, and of those at the end of the reasoning.
 
     `on_test` says whether they are of the test problems or else of the calibration problems.
@@ -160,7 +160,7 @@ class Reliabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class FigureText:
     """What stands beside a figure: its title, what to make of it, and its content in words."""
 
     title: str
@@ -169,13 +169,13 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Captions:
+class FigureTexts:
     """Of the four figures."""
 
-    risk: Words
-    tokens: Words
-    p_values: Words
-    reliability: Words
+    risk: FigureText
+    tokens: FigureText
+    p_values: FigureText
+    reliability: FigureText
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,8 @@ class ReportData:
     test: ProblemSet | None
     levels: tuple[ReportLevel, ...]
     maps: tuple[Map, ...]
-    reliability: Reliabilities
-    captions: Captions
+    reliability: ReliabilityData
+    captions: FigureTexts
 
     def confidence_at(self, alpha: float) -> tuple[int, ...] | None:
         """Calibration rollouts by their confidence at exit; None if nothing is certified there."""
@@ -301,6 +301,6 @@ def _read(kind: Any, value: Any) -> Any:
 _hints = functools.cache(get_type_hints)  # thousands of places are read, of few types
 
 
-def beside(certificate: Path) -> Path:
+def report_data_path(certificate: Path) -> Path:
     """Where the exhibit of a certificate's file lies."""
     return certificate.parent / "exhibits" / certificate.name

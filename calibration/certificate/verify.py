@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
-from calibration.certificate.certify import Tested, aim, certify_policies, failed_at
+from calibration.certificate.certify import (
+    Tested,
+    certify_policies,
+    explaining_policy,
+    target_level,
+)
 from calibration.certificate.evaluate import resolve_risk
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.policy.exit_rule import (
@@ -31,7 +36,7 @@ from calibration.simulation.procedure import Draws, Procedure, simulate
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import Outcomes, Risk
 from calibration.testing.families import Family
-from calibration.testing.methods import parts_of
+from calibration.testing.methods import find_split
 from calibration.testing.p_values import PValue, p_values, upper_bounds
 from calibration.traces.traces import Traces
 
@@ -64,7 +69,7 @@ def verify(
     certificate.require_traces(traces.fingerprint)
     risk = resolve_risk(certificate, risk)
     if order is None and certificate.n_order_problems:
-        order, traces = parts_of(traces, certificate.calibration_digest) or (None, traces)
+        order, traces = find_split(traces, certificate.calibration_digest) or (None, traces)
     return list(_differences(certificate, traces, order, risk))
 
 
@@ -122,11 +127,11 @@ class _Recount:
         if isinstance(level, CertifiedLevel):
             policy = level.policy
         else:
-            policy = policies[failed_at(self._certificate.tested, self._tested, number)]
+            policy = policies[explaining_policy(self._certificate.tested, self._tested, number)]
         outcomes = self._outcomes(policy)
         losses = _losses(self._risk, outcomes, self._traces, self._draws)
         (p_value,) = p_values(
-            losses, level.alpha, self._certificate.p_value, self._seed, self._aim(number)
+            losses, level.alpha, self._certificate.p_value, self._seed, self._target_level(number)
         )
         figures = {
             "p_value": float(p_value),
@@ -160,12 +165,12 @@ class _Recount:
         first, _ = self._certificate.tested.first(number)
         outcomes = self._outcomes(self._certificate.tested.policies[first])
         losses = _losses(self._risk, outcomes, self._traces, self._draws)
-        return self._bound(losses, self._aim(number))
+        return self._bound(losses, self._target_level(number))
 
-    def _aim(self, number: int) -> float:
+    def _target_level(self, number: int) -> float:
         made = self._certificate
         alphas = [level.alpha for level in made.levels]
-        return aim(made.tested, number, alphas, made.delta, made.promise)
+        return target_level(made.tested, number, alphas, made.delta, made.promise)
 
     def _outcomes(self, policy: ExitPolicy) -> Outcomes:
         """Of a policy that several levels may share: walked once."""

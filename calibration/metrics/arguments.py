@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibration.errors import CalibrationError
 
 
-def probabilities(
+def check_probabilities(
     confidence: ArrayLike, correct: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both as flat arrays of numbers from 0 to 1.
@@ -20,7 +20,9 @@ def probabilities(
     return confidence_N, correct_N
 
 
-def scores(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def check_scores(
+    score: ArrayLike, correct: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Numbers that can be ranked, and outcomes from 0 to 1, as flat arrays.
 
     Raises:
@@ -33,7 +35,7 @@ def scores(score: ArrayLike, correct: ArrayLike) -> tuple[NDArray[np.float64], N
     return score_N, correct_N
 
 
-def verdicts(
+def check_verdicts(
     score: ArrayLike, correct: ArrayLike, metric: str
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Numbers that can be ranked, and outcomes that are right or wrong, as flat arrays.

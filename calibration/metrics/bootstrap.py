@@ -23,12 +23,12 @@ from calibration.metrics import N_BINS
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.gap_intervals import ERRORS, Noise
 from calibration.metrics.resampling import RESAMPLES, TAILS, THREADS, percentile_estimate, resampled
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.weighted_metrics import METRICS, WeightedMetrics
 
 
 def estimate_metrics(
-    scored: Scored,
+    scored: ScoredRollouts,
     names: Sequence[str] = METRICS,
     *,
     resamples: int = RESAMPLES,
@@ -58,7 +58,7 @@ def estimate_metrics(
 
 
 def metric_replicates(
-    scored: Scored,
+    scored: ScoredRollouts,
     names: Sequence[str] = METRICS,
     *,
     resamples: int = RESAMPLES,
@@ -72,8 +72,8 @@ def metric_replicates(
 
 
 def estimate_difference(
-    one: Scored,
-    other: Scored,
+    one: ScoredRollouts,
+    other: ScoredRollouts,
     names: Sequence[str] = METRICS,
     *,
     resamples: int = RESAMPLES,
@@ -198,7 +198,7 @@ class _Resampled:
     @classmethod
     def of(
         cls,
-        scored: Scored,
+        scored: ScoredRollouts,
         names: Sequence[str],
         n_bins: int,
         resamples: int,

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.traces.traces import Traces
 
 
-def at_end(traces: Traces) -> Scored:
+def at_end(traces: Traces) -> ScoredRollouts:
     """Every rollout by its final reading, at its natural end or at the recorded budget."""
     return _scored(traces, traces.final_R)
 
 
-def cut_at(traces: Traces, tokens: int) -> tuple[Scored, NDArray[np.bool_]]:
+def cut_at(traces: Traces, tokens: int) -> tuple[ScoredRollouts, NDArray[np.bool_]]:
     """Every rollout cut after `tokens` reasoning tokens.
 
     A rollout that had ended by itself, at `tokens` or before, counts as it ended; every other one
@@ -52,11 +52,11 @@ def cut_at(traces: Traces, tokens: int) -> tuple[Scored, NDArray[np.bool_]]:
     return _scored(traces, np.where(ended_R, traces.final_R, last_read_R)), ended_R
 
 
-def _scored(traces: Traces, column_R: NDArray[np.intp]) -> Scored:
+def _scored(traces: Traces, column_R: NDArray[np.intp]) -> ScoredRollouts:
     def at(values_RC: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(values_RC[np.arange(traces.n_rollouts), column_R])
 
-    return Scored(
+    return ScoredRollouts(
         problem_R=traces.problem_R,
         correct_R=at(traces.correct_RC),
         confidence_R=at(traces.confidence_RC),

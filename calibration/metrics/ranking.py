@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibration.errors import CalibrationError
-from calibration.metrics.arguments import scores, verdicts
+from calibration.metrics.arguments import check_scores, check_verdicts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> RiskCoverage:
     Raises:
         CalibrationError: no answers, lengths that differ, a NaN, or `correct` outside [0, 1].
     """
-    score_N, correct_N = scores(confidence, correct)
+    score_N, correct_N = check_scores(confidence, correct)
     threshold_K, tie_N, count_K = np.unique(-score_N, return_inverse=True, return_counts=True)
     wrong_K = np.bincount(tie_N, 1 - correct_N)
     answered_K = np.cumsum(count_K)
@@ -67,7 +67,7 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Raises:
         CalibrationError: all answers are right or all wrong, or `correct` is neither 0 nor 1.
     """
-    score_N, correct_N = verdicts(confidence, correct, "AUROC")
+    score_N, correct_N = check_verdicts(confidence, correct, "AUROC")
     wins, pairs = pairs_within(np.zeros(score_N.size, dtype=np.intp), score_N, correct_N)
     if pairs[0] == 0:
         n_right = int(correct_N.sum())
@@ -98,7 +98,7 @@ def within_auroc(problem: ArrayLike, confidence: ArrayLike, correct: ArrayLike) 
     Raises:
         CalibrationError: as `auroc`, or not one problem per answer.
     """
-    score_N, correct_N = verdicts(confidence, correct, "AUROC")
+    score_N, correct_N = check_verdicts(confidence, correct, "AUROC")
     problem_N = np.asarray(problem).ravel()
     if problem_N.size != score_N.size:
         raise CalibrationError(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibration.errors import CalibrationError
-from calibration.metrics.arguments import probabilities
+from calibration.metrics.arguments import check_probabilities
 
 N_BINS = 10
 """Bins of equal width over [0, 1]; RLCM does not state its number."""
@@ -51,7 +51,7 @@ def reliability_bins(
     Raises:
         CalibrationError: no answers, lengths that differ, numbers outside [0, 1], or no bins.
     """
-    confidence_N, correct_N = probabilities(confidence, correct)
+    confidence_N, correct_N = check_probabilities(confidence, correct)
     bin_N = bin_numbers(confidence_N, n_bins)
     return tuple(
         ReliabilityBin(
@@ -101,7 +101,7 @@ def adaptive_calibration_error(
     Raises:
         CalibrationError: as `reliability_bins`.
     """
-    confidence_N, correct_N = probabilities(confidence, correct)
+    confidence_N, correct_N = check_probabilities(confidence, correct)
     if n_bins < 1:
         raise CalibrationError(f"n_bins is {n_bins}: give 1 or more")
     _, tie_N, count_K = np.unique(confidence_N, return_inverse=True, return_counts=True)

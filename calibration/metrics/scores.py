@@ -11,7 +11,7 @@ from calibration.policy.voting import NO_ANSWER
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scored:
+class ScoredRollouts:
     """Rollouts (R) of problems (P): what each answered, how sure it was, whether it was right.
 
     Rollouts may come in any order. Every problem has at least one, and some may have more than

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibration.metrics.arguments import probabilities
+from calibration.metrics.arguments import check_probabilities
 
 LEAST_PROBABILITY = 1e-6
 """What a logarithm takes for 0: being wrong and fully sure costs -ln(1e-6) = 13.8 nats, not ∞."""
@@ -11,7 +11,7 @@ LEAST_PROBABILITY = 1e-6
 
 def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
     """The mean squared difference of confidence and correctness."""
-    confidence_N, correct_N = probabilities(confidence, correct)
+    confidence_N, correct_N = check_probabilities(confidence, correct)
     return float(np.mean((confidence_N - correct_N) ** 2))
 
 
@@ -21,7 +21,7 @@ def negative_log_likelihood(confidence: ArrayLike, correct: ArrayLike) -> float:
     Confidences are first clipped to [LEAST_PROBABILITY, 1 - LEAST_PROBABILITY]. Where many are 0 or
     1 and the outcome is not, the figure is as much about that limit as about the confidence.
     """
-    confidence_N, correct_N = probabilities(confidence, correct)
+    confidence_N, correct_N = check_probabilities(confidence, correct)
     return float(np.mean(log_losses(confidence_N, correct_N)))
 
 

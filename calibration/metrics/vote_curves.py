@@ -13,7 +13,7 @@ from calibration.errors import CalibrationError
 from calibration.metrics.bootstrap import ratios_over_problems
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.resampling import RESAMPLES, THREADS
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.policy.voting import NO_ANSWER, WEIGHT_UNITS
 
 
@@ -44,7 +44,7 @@ _CELLS = 1 << 18
 
 
 def vote_curves(
-    scored: Scored,
+    scored: ScoredRollouts,
     n: Sequence[int],
     *,
     draws: int | None = None,
@@ -87,10 +87,10 @@ def vote_curves(
     if draws is not None and draws < 1:
         raise CalibrationError(f"draws is {draws}: give 1 or more")
     draws = _SETS // scored.n_problems if draws is None else draws
-    ballots = _Ballots.of(scored)
+    answers = _SortedRollouts.of(scored)
     curves = [
         np.repeat((n_right_P / n_rollouts_P)[:, None], len(n), axis=1),
-        *_vote_credits(ballots, n, draws, seed, threads),
+        *_vote_credits(answers, n, draws, seed, threads),
         np.column_stack([pass_at_k(n_rollouts_P, n_right_P, k) for k in n]),
     ]
     found = ratios_over_problems(
@@ -131,7 +131,7 @@ def pass_at_k(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ballots:
+class _SortedRollouts:
     """Rollouts sorted by problem, answer and confidence, so that their first order is forgotten.
 
     Attributes:
@@ -149,7 +149,7 @@ class _Ballots:
     weight_R: NDArray[np.int64]
 
     @classmethod
-    def of(cls, scored: Scored) -> Self:
+    def of(cls, scored: ScoredRollouts) -> Self:
         order_R = np.lexsort((scored.confidence_R, scored.answer_class_R, scored.problem_R))
         problem_R, class_R = scored.problem_R[order_R], scored.answer_class_R[order_R]
         first_R = np.append(True, problem_R[1:] != problem_R[:-1])
@@ -169,33 +169,33 @@ class _Ballots:
 
 
 def _vote_credits(
-    ballots: _Ballots, n: tuple[int, ...], draws: int, seed: int, threads: int
+    answers: _SortedRollouts, n: tuple[int, ...], draws: int, seed: int, threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Credit of majority and of confidence-weighted votes, by problem and n."""
-    shape = (len(ballots.first_P), len(n))
+    shape = (len(answers.first_P), len(n))
     majority_PN, confidence_PN = np.zeros(shape), np.zeros(shape)
 
     def work(problem_B: NDArray[np.intp]) -> None:
-        rows_VS = _rings(ballots, problem_B, n, draws, seed)
-        class_VS, right_VS = ballots.class_R[rows_VS], ballots.right_R[rows_VS]
+        rows_VS = _rings(answers, problem_B, n, draws, seed)
+        class_VS, right_VS = answers.class_R[rows_VS], answers.right_R[rows_VS]
         heads_VS = np.ones_like(class_VS)
         _, starts = _ring_shape(rows_VS.shape[1], n, draws)
         for weight_VS, credit_PN in (
             (heads_VS, majority_PN),
-            (ballots.weight_R[rows_VS], confidence_PN),
+            (answers.weight_R[rows_VS], confidence_PN),
         ):
             credit_VN = _ring_credits(class_VS, weight_VS, right_VS, n, starts)
             credit_PN[problem_B] = credit_VN.reshape(len(problem_B), -1, len(n)).mean(axis=1)
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, _blocks(ballots, n, draws)))
+        list(pool.map(work, _blocks(answers, n, draws)))
     return majority_PN, confidence_PN
 
 
-def _blocks(ballots: _Ballots, n: tuple[int, ...], draws: int) -> Iterator[NDArray[np.intp]]:
+def _blocks(answers: _SortedRollouts, n: tuple[int, ...], draws: int) -> Iterator[NDArray[np.intp]]:
     """Problems with the same number of rollouts, as many at a time as fit a processor's cache."""
-    for rollouts in np.unique(ballots.rollouts_P).tolist():
-        problem_G = np.flatnonzero(ballots.rollouts_P == rollouts)
+    for rollouts in np.unique(answers.rollouts_P).tolist():
+        problem_G = np.flatnonzero(answers.rollouts_P == rollouts)
         rings, starts = _ring_shape(rollouts, n, draws)
         size = max(1, _CELLS // (rings * starts * (rollouts + 1)))
         yield from np.split(problem_G, range(size, len(problem_G), size))
@@ -209,14 +209,14 @@ def _ring_shape(rollouts: int, n: tuple[int, ...], draws: int) -> tuple[int, int
 
 
 def _rings(
-    ballots: _Ballots, problem_B: NDArray[np.intp], n: tuple[int, ...], draws: int, seed: int
+    answers: _SortedRollouts, problem_B: NDArray[np.intp], n: tuple[int, ...], draws: int, seed: int
 ) -> NDArray[np.intp]:
     """Each problem's rollouts (S) in several random orders (V, those of a problem together)."""
-    rollouts = int(ballots.rollouts_P[problem_B[0]])
+    rollouts = int(answers.rollouts_P[problem_B[0]])
     rings, _ = _ring_shape(rollouts, n, draws)
     rng = np.random.default_rng((seed, int(problem_B[0])))
     order_VS = rng.random((len(problem_B) * rings, rollouts)).argsort(axis=1)
-    return np.asarray(np.repeat(ballots.first_P[problem_B], rings)[:, None] + order_VS)
+    return np.asarray(np.repeat(answers.first_P[problem_B], rings)[:, None] + order_VS)
 
 
 def _ring_credits(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
 from calibration.metrics import N_BINS, bin_numbers, log_losses, pairs_within
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 
 METRICS = (
     "accuracy",
@@ -52,7 +52,7 @@ class WeightedMetrics:
     """
 
     def __init__(
-        self, scored: Scored, names: Sequence[str] = METRICS, n_bins: int = N_BINS
+        self, scored: ScoredRollouts, names: Sequence[str] = METRICS, n_bins: int = N_BINS
     ) -> None:
         if unknown := sorted(set(names) - set(METRICS)):
             raise CalibrationError(f"no metrics {unknown}: known are {list(METRICS)}")
@@ -97,7 +97,7 @@ class _Sums:
     pairs_U: NDArray[np.float64]
 
     @classmethod
-    def of(cls, scored: Scored, n_bins: int) -> Self:
+    def of(cls, scored: ScoredRollouts, n_bins: int) -> Self:
         confidence_R, correct_R = scored.confidence_R, scored.correct_R.astype(np.float64)
         unit_R, gap_R = scored.unit_R, correct_R - confidence_R
 
@@ -159,7 +159,7 @@ class _Ranking:
     n_bins: int
 
     @classmethod
-    def of(cls, scored: Scored, n_bins: int) -> Self:
+    def of(cls, scored: ScoredRollouts, n_bins: int) -> Self:
         order_R = np.argsort(-scored.confidence_R)
         confidence_R, correct_R = scored.confidence_R[order_R], scored.correct_R[order_R]
         unit_R = scored.unit_R[order_R].astype(np.intp)

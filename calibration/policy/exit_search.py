@@ -45,7 +45,7 @@ class Ending(IntEnum):
     ANSWERED = 0
     """A high exit, or an end with c_end >= λa."""
     LOW_ANSWERED = 1
-    LOW_GAVE_UP = 2
+    LOW_ABSTAINED = 2
     END_ABSTAINED = 3
 
 
@@ -70,7 +70,7 @@ def find_exits(
     """
     code_RT = StopFinder(policies).find(tokens_RC, confidence_RC, final_R)
     stop_RT, ending_RT = (code_RT // ENDINGS).astype(np.intp), code_RT % ENDINGS
-    low_RT = (ending_RT == Ending.LOW_ANSWERED) | (ending_RT == Ending.LOW_GAVE_UP)
+    low_RT = (ending_RT == Ending.LOW_ANSWERED) | (ending_RT == Ending.LOW_ABSTAINED)
     return Exits(
         stop_RT=stop_RT,
         high_RT=(stop_RT < final_R[:, None]) & ~low_RT,
@@ -122,7 +122,7 @@ class StopFinder:
     def _low_stops(self, readings: "_Readings") -> Iterator[NDArray[np.intp]]:
         """Of a constant λ1, all thresholds of one patience at once; of a sigmoid, all patiences."""
         for (smoothing, forced, is_sigmoid), policies in groupby(self._lows, _low_form):
-            ending = Ending.LOW_ANSWERED if forced else Ending.LOW_GAVE_UP
+            ending = Ending.LOW_ANSWERED if forced else Ending.LOW_ABSTAINED
             if is_sigmoid:
                 for _, group in groupby(policies, _low_curve):
                     same = list(group)
@@ -131,9 +131,9 @@ class StopFinder:
             else:
                 groups = [list(group) for _, group in groupby(policies, lambda p: p.patience)]
                 patiences = [same[0].patience for same in groups]
-                quietest = readings.quietest(smoothing, patiences)
-                for same, quietest_RC in zip(groups, quietest, strict=True):
-                    yield readings.first_stops(quietest_RC, [-p.lambda_low for p in same], ending)
+                negated_window_maxima = readings.negated_window_maxima(smoothing, patiences)
+                for same, negated_RC in zip(groups, negated_window_maxima, strict=True):
+                    yield readings.first_stops(negated_RC, [-p.lambda_low for p in same], ending)
 
     def _end_stops(self, readings: "_Readings") -> Iterator[NDArray[np.intp]]:
         for smoothing, policies in groupby(self._ends, lambda p: p.smoothing):
@@ -159,7 +159,9 @@ class _Readings:
         smoothed_RC = self._smoothed(smoothing)
         return np.maximum.accumulate(np.where(np.isnan(smoothed_RC), -np.inf, smoothed_RC), axis=1)
 
-    def quietest(self, smoothing: float, patiences: Iterable[int]) -> Iterator[NDArray[np.float64]]:
+    def negated_window_maxima(
+        self, smoothing: float, patiences: Iterable[int]
+    ) -> Iterator[NDArray[np.float64]]:
         """For each patience, in ascending order: minus the lowest λ1 that fires by each checkpoint.
 
         That is the highest confidence within the patience, itself included.

@@ -10,17 +10,17 @@ from calibration.certificate.certificate import Certificate, CertifiedLevel
 from calibration.certificate.evaluate import Evaluation
 from calibration.certificate.report_data import (
     EXIT_EDGES,
-    Captions,
+    FigureText,
+    FigureTexts,
     LevelFigures,
     Map,
-    Place,
+    MapPoint,
     ProblemSet,
     Readings,
-    Reliabilities,
+    ReliabilityData,
     ReportData,
     ReportLevel,
-    TestedPlace,
-    Words,
+    TestedPoint,
 )
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.exit_search import find_exits
@@ -30,7 +30,7 @@ from calibration.report.pvalue_map import NEVER_LOW, PValueMap, high_of, low_of
 from calibration.report.summary import Findings, Measured, Reliability, find
 from calibration.simulation.risks import Risk
 from calibration.testing.families import NEVER
-from calibration.testing.methods import parts_of
+from calibration.testing.methods import find_split
 from calibration.traces.traces import Traces
 
 FIGURE_DIGITS, THRESHOLD_DIGITS, P_VALUE_DIGITS = 4, 6, 3
@@ -59,7 +59,7 @@ def build_report_data(
     """
     findings = find(certificate, traces, test, risk)
     # `find` has refused traces that have no such part.
-    _, tested = parts_of(traces, certificate.calibration_digest) or (None, traces)
+    _, tested = find_split(traces, certificate.calibration_digest) or (None, traces)
     on_calibration = _figures(certificate, findings.measured[-1], tested)
     on_test: dict[float, LevelFigures] = {}
     if test is not None:
@@ -73,7 +73,7 @@ def build_report_data(
             for level in certificate.levels
         ),
         maps=tuple(map(_map, findings.maps)),
-        reliability=Reliabilities(
+        reliability=ReliabilityData(
             on_test=findings.shown.on_test,
             all=_readings(findings.all_readings),
             final=_readings(findings.final_readings),
@@ -130,13 +130,13 @@ def _level(found: Evaluation, confidence: tuple[int, ...]) -> LevelFigures:
 
 def _map(found: PValueMap) -> Map:
     centre = found.centre
-    places: dict[tuple[float, float, bool], TestedPlace] = {}
+    places: dict[tuple[float, float, bool], TestedPoint] = {}
     for policy in found.tested:
         place = _place(found, policy.lambda_low, policy.lambda_high)
         key = (place.x, place.y, policy.in_plane)
         # Where several lie, one that passed is what is shown.
         if key not in places or (policy.certified and not places[key].certified):
-            places[key] = TestedPlace(
+            places[key] = TestedPoint(
                 place.lambda_low,
                 place.lambda_high,
                 place.x,
@@ -165,10 +165,10 @@ def _map(found: PValueMap) -> Map:
     )
 
 
-def _place(found: PValueMap, low: float, high: float) -> Place:
+def _place(found: PValueMap, low: float, high: float) -> MapPoint:
     x = np.interp(low, found.low_X, np.arange(len(found.low_X)))
     y = np.interp(high, found.high_Y, np.arange(len(found.high_Y)))
-    return Place(_low(low), _high(high), _short(float(x)), _short(float(y)))
+    return MapPoint(_low(low), _high(high), _short(float(x)), _short(float(y)))
 
 
 def _low(value: float) -> float | None:
@@ -193,8 +193,8 @@ def _readings(found: Reliability) -> Readings:
     )
 
 
-def _captions(findings: Findings) -> Captions:
-    return Captions(
+def _captions(findings: Findings) -> FigureTexts:
+    return FigureTexts(
         risk=_words(captions.of_risk(findings)),
         tokens=_words(captions.of_tokens(findings)),
         p_values=_words(captions.of_p_values(findings)),
@@ -202,8 +202,8 @@ def _captions(findings: Findings) -> Captions:
     )
 
 
-def _words(caption: Caption) -> Words:
-    return Words(caption.title, caption.text, caption.alt)
+def _words(caption: Caption) -> FigureText:
+    return FigureText(caption.title, caption.text, caption.alt)
 
 
 def _maybe(value: float | None) -> float | None:

@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
-from calibration.certificate.certify import Tested, aim, certify_policies, failed_at
+from calibration.certificate.certify import (
+    Tested,
+    certify_policies,
+    explaining_policy,
+    target_level,
+)
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import Risk
@@ -143,7 +148,7 @@ def _centre(
     if isinstance(level, CertifiedLevel):
         policy = level.policy
     else:
-        policy = family.policies[failed_at(family, tested, number)]
+        policy = family.policies[explaining_policy(family, tested, number)]
     if _never_gives_up(policy):
         policy = replace(policy, patience=patience)
     return replace(policy, answer_on_low=policy.answer_on_low or risk.answers_always)
@@ -183,7 +188,9 @@ def _p_values(
     cells: dict[tuple[int, int], ExitPolicy],
 ) -> NDArray[np.float64]:
     alphas = [level.alpha for level in certificate.levels]
-    aimed_at = aim(certificate.tested, number, alphas, certificate.delta, certificate.promise)
+    aimed_at = target_level(
+        certificate.tested, number, alphas, certificate.delta, certificate.promise
+    )
     rows, columns = np.array(list(cells)).T
     losses = replay(traces, tuple(cells.values()), risk, certificate.procedure).losses
     p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)

@@ -23,7 +23,7 @@ from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import outcomes, replay
 from calibration.simulation.risks import SELECTIVE, Risk
 from calibration.testing.families import full_budget
-from calibration.testing.methods import parts_of
+from calibration.testing.methods import find_split
 from calibration.traces.traces import Traces
 
 
@@ -153,7 +153,7 @@ def find(
 
 def _tested_part(certificate: Certificate, traces: Traces) -> Traces:
     """The problems that tested: all of the traces, or what is left without those that ordered."""
-    parts = parts_of(traces, certificate.calibration_digest)
+    parts = find_split(traces, certificate.calibration_digest)
     if parts is not None:
         _, tested = parts
         return tested

@@ -70,8 +70,8 @@ def outcomes(
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
     """
     draws = simulate(traces, procedure)
-    enactor = Simulator(traces, policies, procedure.vote)
-    return enactor.stopped(np.arange(traces.n_rollouts)).outcomes(draws.rollout_DN)
+    simulator = Simulator(traces, policies, procedure.vote)
+    return simulator.stopped(np.arange(traces.n_rollouts)).outcomes(draws.rollout_DN)
 
 
 def replay(
@@ -106,10 +106,10 @@ def replay(
     problems = max(1, block // (per_problem * max(width, traces.tokens_RC.shape[1])))
     for start in range(0, len(policies), width):
         columns = slice(start, start + width)
-        enactor = Simulator(traces, policies[columns], procedure.vote)
+        simulator = Simulator(traces, policies[columns], procedure.vote)
 
-        def run(problem_B: NDArray[np.intp], enactor: Simulator = enactor) -> list[_Part]:
-            return _replay_block(plan, enactor, risk, problem_B)
+        def run(problem_B: NDArray[np.intp], simulator: Simulator = simulator) -> list[_Part]:
+            return _replay_block(plan, simulator, risk, problem_B)
 
         for parts in _in_order(run, plan.blocks(problems)):
             for part in parts:
@@ -167,10 +167,10 @@ class _Part:
 
 
 def _replay_block(
-    plan: _Plan, enactor: Simulator, risk: Risk, problem_B: NDArray[np.intp]
+    plan: _Plan, simulator: Simulator, risk: Risk, problem_B: NDArray[np.intp]
 ) -> list[_Part]:
     rows_R, rollout_DN = plan.rows_and_draws(problem_B)
-    stopped = enactor.stopped(rows_R)
+    stopped = simulator.stopped(rows_R)
     parts = np.array_split(problem_B, min(PARTS, len(problem_B)))
     ends = np.cumsum([plan.draws_P[part].sum() for part in parts])
     return [

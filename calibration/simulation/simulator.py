@@ -23,24 +23,24 @@ class Simulator:
     def __init__(self, traces: Traces, policies: Sequence[ExitPolicy], vote: str) -> None:
         self.traces = traces
         self.vote = vote
-        self.least_T = np.array([policy.lambda_vote for policy in policies])
+        self.min_share_T = np.array([policy.lambda_vote for policy in policies])
         self._finder = StopFinder(policies)
         self._full = StopFinder([FULL_BUDGET])
 
-    def stopped(self, rows_R: NDArray[np.intp]) -> "Stopped":
+    def stopped(self, rows_R: NDArray[np.intp]) -> "StoppedRollouts":
         """Some rows of the traces, brought to their stops."""
         traces = self.traces
         readings = traces.tokens_RC[rows_R], traces.confidence_RC[rows_R], traces.final_R[rows_R]
-        return Stopped(
+        return StoppedRollouts(
             self,
-            _Worth.of(traces, rows_R),
+            _StopOutcomes.of(traces, rows_R),
             stop_RT=self._finder.find(*readings),
             full_R1=self._full.find(*readings),
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Worth:
+class _StopOutcomes:
     """What each rollout (R) is worth at each stop (S, as `StopFinder` numbers them).
 
     Attributes:
@@ -85,22 +85,22 @@ class _Worth:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stopped:
+class StoppedRollouts:
     """Rollouts (R) at their stops under each policy (T), and at the full budget."""
 
-    enactor: Simulator
-    worth: _Worth
+    simulator: Simulator
+    outcomes_of: _StopOutcomes
     stop_RT: NDArray[np.unsignedinteger[Any]]
     full_R1: NDArray[np.unsignedinteger[Any]]
 
     def outcomes(self, rollout_DN: NDArray[np.intp]) -> Outcomes:
         """The outcomes of draws, each of N of these rollouts."""
         simulate = self._merge if rollout_DN.shape[1] > 1 else self._alone
-        outcome_DT, confidence_DT = simulate(self.stop_RT, rollout_DN, self.enactor.least_T)
+        outcome_DT, confidence_DT = simulate(self.stop_RT, rollout_DN, self.simulator.min_share_T)
         full_D1, _ = simulate(self.full_R1, rollout_DN, np.zeros(1))
         full_tokens_D = full_D1[:, 0] // _TOKENS
-        if self.worth.readings_R is not None:  # nobody who always goes to the end takes any
-            full_tokens_D -= self.worth.readings_R[rollout_DN].sum(axis=1)
+        if self.outcomes_of.readings_R is not None:  # nobody who always goes to the end takes any
+            full_tokens_D -= self.outcomes_of.readings_R[rollout_DN].sum(axis=1)
         return Outcomes(
             answered_DT=(outcome_DT & _ANSWERED) != 0,
             correct_DT=(outcome_DT & _CORRECT) != 0,
@@ -114,36 +114,38 @@ class Stopped:
         self,
         stop_RT: NDArray[np.unsignedinteger[Any]],
         rollout_DN: NDArray[np.intp],
-        least_T: NDArray[np.float64],
+        min_share_T: NDArray[np.float64],
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Outcome and confidence of single samples, draws x policies."""
         row_D = rollout_DN[:, 0]
         return (
-            _take(self.worth.outcome_RS, stop_RT, row_D),
-            _take(self.worth.confidence_RS, stop_RT, row_D),
+            _take(self.outcomes_of.outcome_RS, stop_RT, row_D),
+            _take(self.outcomes_of.confidence_RS, stop_RT, row_D),
         )
 
     def _merge(
         self,
         stop_RT: NDArray[np.unsignedinteger[Any]],
         rollout_DN: NDArray[np.intp],
-        least_T: NDArray[np.float64],
+        min_share_T: NDArray[np.float64],
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Outcome and share of the vote, draws x policies."""
 
         def of_samples(value_RS: NDArray[Any]) -> NDArray[Any]:
             return np.stack([_take(value_RS, stop_RT, row_D) for row_D in rollout_DN.T])
 
-        outcome_NDT = of_samples(self.worth.outcome_RS)
-        class_NDT = of_samples(self.worth.class_RS)
-        if self.enactor.vote == "majority":
+        outcome_NDT = of_samples(self.outcomes_of.outcome_RS)
+        class_NDT = of_samples(self.outcomes_of.class_RS)
+        if self.simulator.vote == "majority":
             weight_NDT = np.ones(class_NDT.shape)
         else:
-            weight_NDT = of_samples(self.worth.confidence_RS)
+            weight_NDT = of_samples(self.outcomes_of.confidence_RS)
         votes = take_votes(np.moveaxis(class_NDT, 0, -1), np.moveaxis(weight_NDT, 0, -1))
-        answered_DT = is_answered(rollout_DN.shape[1], votes.sample_X >= 0, votes.share_X, least_T)
-        carrying_1DT = np.maximum(votes.sample_X, 0)[None]
-        flags_DT = np.take_along_axis(outcome_NDT, carrying_1DT, axis=0)[0] % _TOKENS
+        answered_DT = is_answered(
+            rollout_DN.shape[1], votes.sample_X >= 0, votes.share_X, min_share_T
+        )
+        winner_1DT = np.maximum(votes.sample_X, 0)[None]
+        flags_DT = np.take_along_axis(outcome_NDT, winner_1DT, axis=0)[0] % _TOKENS
         tokens_DT = (outcome_NDT // _TOKENS).sum(axis=0)
         return tokens_DT * _TOKENS + np.where(answered_DT, flags_DT, 0), votes.share_X
 

@@ -1,4 +1,4 @@
-"""A path of policies, learned on problems that will not test it (Pareto Testing, 2210.07913)."""
+"""A path of policies, learned on other problems than the test's (Pareto Testing, 2210.07913)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,22 +9,21 @@ from calibration.testing.p_values import clopper_pearson_upper
 SLACK = 0.02
 
 
-def lay_path(order: Replay, delta: float, slack: float | None = SLACK) -> NDArray[np.intp]:
+def learn_path(order: Replay, delta: float, slack: float | None = SLACK) -> NDArray[np.intp]:
     """The path of policies to test, safest first, as indices into the replayed policies.
 
-    Of the Pareto front of risk, tokens and, for a risk that may abstain, share answered and right,
-    sorted by risk, each step is kept at which `choose` would change its mind. Whatever else lies
-    on the front would never be served, and only adds chances for the test to stop early. Risk is
-    stood for by its Clopper-Pearson bound, so that safest means likeliest to pass the test, not few
-    answers and a lucky streak.
+    The path starts from the Pareto front of risk, tokens and, for a risk that may abstain, the
+    share answered correctly, sorted by risk. A policy of the front is kept only if `choose_policy`
+    would prefer it to those before it. Any other policy would never be served and would only give
+    the test another chance to stop early. The Clopper-Pearson bound stands for the risk: "safest"
+    then means "most likely to pass the test", and not "few answers and a lucky streak".
 
-    The path is a guess that the test may disappoint, but not mislead: validity rests on the test
-    being run on other problems.
+    A poor path costs power, not validity: the test is valid because it runs on other problems.
 
     Args:
         order: policies replayed on the ordering problems.
-        delta: the level of the test that the path is laid out for.
-        slack: see `choose`.
+        delta: the level of the test that the path is made for.
+        slack: see `choose_policy`.
     """
     bound_T = clopper_pearson_upper(order.losses.total_loss_T, order.losses.total_weight_T, delta)
     costs = [bound_T, order.tokens_T] + ([] if slack is None else [-order.right_T])
@@ -32,30 +31,30 @@ def lay_path(order: Replay, delta: float, slack: float | None = SLACK) -> NDArra
     path: list[int] = []
     for step in front[np.lexsort((order.tokens_T[front], bound_T[front]))]:
         so_far = np.array([*path, step])
-        if choose(order.right_T[so_far], order.tokens_T[so_far], bound_T[so_far], slack) == len(
-            path
-        ):
+        if choose_policy(
+            order.right_T[so_far], order.tokens_T[so_far], bound_T[so_far], slack
+        ) == len(path):
             path.append(int(step))
     return np.array(path, dtype=np.intp)
 
 
-def choose(
+def choose_policy(
     right_T: NDArray[np.float64],
     tokens_T: NDArray[np.float64],
     risk_T: NDArray[np.float64],
     slack: float | None = SLACK,
 ) -> int:
-    """The policy to serve: fewest tokens; if it may abstain, near the best share answered right.
+    """The policy to serve: fewest tokens, among those near the best share answered correctly.
 
-    A tie in tokens goes to the lower risk. Any choice among certified policies keeps the
-    guarantee; the figures it was made by are then optimistic.
+    Ties in tokens go to the lower risk. Any choice among certified policies keeps the guarantee.
+    The figures that the choice is based on are optimistic afterwards.
 
     Args:
-        right_T: share answered and right.
+        right_T: share of questions answered correctly.
         tokens_T: expected tokens.
         risk_T: empirical risk.
-        slack: how far below the best `right_T` may lie; None: however far, for risks under which
-            every question is answered.
+        slack: how far below the best `right_T` a policy may lie; None for no limit, for risks under
+            which every question is answered.
     """
     near_T = np.arange(len(right_T))
     if slack is not None:
@@ -64,11 +63,11 @@ def choose(
 
 
 def pareto_front(cost_TK: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Policies (T) that no other beats: as cheap in every cost (K) and cheaper in one.
+    """Policies (T) that no other policy beats: at most the same in every cost (K) and lower in one.
 
-    Of policies with the same costs the first is kept. Indices come sorted.
+    Of policies with equal costs, the first is kept. The indices are sorted.
     """
     distinct_UK, first_U = np.unique(cost_TK, axis=0, return_index=True)
-    # Rows are distinct, so only the row itself is as cheap everywhere if nothing beats it.
+    # Rows are distinct: if no other row beats it, only the row itself is as low in every cost.
     beaten_U = [np.count_nonzero((distinct_UK <= row_K).all(axis=1)) > 1 for row_K in distinct_UK]
     return np.sort(first_U[~np.array(beaten_U)])

@@ -26,7 +26,7 @@ from calibration.testing.families import (
     interval_of,
     with_low_exit,
 )
-from calibration.testing.learned_path import lay_path
+from calibration.testing.learned_path import learn_path
 from calibration.testing.rescale import Scale
 from calibration.traces.traces import Traces
 
@@ -75,7 +75,7 @@ class Method(StrEnum):
     """The whole grid, unordered, without handing on."""
 
 
-def split_for(method: Method, traces: Traces) -> tuple[Traces | None, Traces]:
+def split_traces(method: Method, traces: Traces) -> tuple[Traces | None, Traces]:
     """The problems that are learned from, None if the method needs none, and those that test.
 
     Who goes where depends on a hash of the problems' names alone.
@@ -88,17 +88,17 @@ def split_for(method: Method, traces: Traces) -> tuple[Traces | None, Traces]:
     return None, traces
 
 
-def parts_of(traces: Traces, tested_digest: str) -> tuple[Traces | None, Traces] | None:
+def find_split(traces: Traces, tested_digest: str) -> tuple[Traces | None, Traces] | None:
     """What was learned from and what tested, told by the digest of the latter.
 
-    None if neither the traces nor what `split_for` leaves of them have that digest.
+    None if neither the traces nor what `split_traces` leaves of them have that digest.
     """
     if traces.digest == tested_digest:
         return None, traces
     for method in (Method.RESCALED_CHAINS, Method.SPLIT):
         # Fewer units than that leave one of the parts empty.
         if traces.n_units * RESCALE_SHARE >= 1:
-            learned_from, tested = split_for(method, traces)
+            learned_from, tested = split_traces(method, traces)
             if tested.digest == tested_digest:
                 return learned_from, tested
     return None
@@ -114,7 +114,7 @@ def family_for(
     *,
     grid: Grid | None,
     order: Traces | None,
-    like: Traces,
+    recording: Traces,
 ) -> Family:
     """The policies that a method tests, in its structure.
 
@@ -125,11 +125,11 @@ def family_for(
         grid: by default `Grid.absolute` of the traces' interval and budget; of a grid that is
             given, chains take the smoothing alone.
         order: labelled problems to learn from, none of which tests.
-        like: traces of the same recording; only their fingerprint is looked at.
+        recording: traces of the same recording; only their fingerprint is looked at.
     """
     if grid is None:
-        budget = like.fingerprint.max_tokens if like.fingerprint else None
-        grid = Grid.absolute(interval_of(like), budget)
+        budget = recording.fingerprint.max_tokens if recording.fingerprint else None
+        grid = Grid.absolute(interval_of(recording), budget)
     if method is Method.AUTO:
         method = Method.RESCALED_CHAINS if order else Method.CHAINS
     if method in (Method.HOLM, Method.BONFERRONI):
@@ -142,7 +142,7 @@ def family_for(
     recipe = _Recipe(
         risk,
         procedure,
-        interval_of(like),
+        interval_of(recording),
         Scale.fit(order) if order is not None and method is Method.RESCALED_CHAINS else Scale(),
         low_exits=method is not Method.FIXED_SEQUENCE,
         smoothing=grid.smoothing,
@@ -161,7 +161,7 @@ def _learned(
 ) -> Family:
     policies = grid.policies(risk, procedure)
     on_order = replay(order, policies, risk, procedure)
-    path = lay_path(on_order, level_delta, None if risk.answers_always else slack)
+    path = learn_path(on_order, level_delta, None if risk.answers_always else slack)
     chain = Chain(tuple(policies[t] for t in path), 1.0)
     source = (
         f"fixed sequence along one path of policies, laid out on {order.n_problems} other problems "

@@ -16,7 +16,7 @@ from calibration.errors import CalibrationError
 from calibration.simulation.losses import Losses
 from calibration.testing.betting import betting_p_values, betting_p_values_over
 
-AIM = 0.05
+TARGET_LEVEL = 0.05
 # Steps of 1 %: a bound is above its exact inversion by at most that, or by 0.001.
 _ALPHAS = np.geomspace(1, 1e-3, 695)[1:]
 
@@ -35,10 +35,14 @@ class PValue(StrEnum):
 
 
 def p_values(
-    losses: Losses, alpha: float, kind: PValue, seed: int = 0, aim: ArrayLike = AIM
+    losses: Losses,
+    alpha: float,
+    kind: PValue,
+    seed: int = 0,
+    target_level: ArrayLike = TARGET_LEVEL,
 ) -> NDArray[np.float64]:
     """The p-value of H: risk > alpha for each policy (T); `p_value_table` for one alpha."""
-    return p_value_table(losses, [alpha], kind, seed, np.atleast_2d(aim)).ravel()
+    return p_value_table(losses, [alpha], kind, seed, np.atleast_2d(target_level)).ravel()
 
 
 def p_value_table(
@@ -46,14 +50,14 @@ def p_value_table(
     alphas: ArrayLike,
     kind: PValue,
     seed: int = 0,
-    aim: ArrayLike = AIM,
+    target_level: ArrayLike = TARGET_LEVEL,
 ) -> NDArray[np.float64]:
     """The p-value of H: risk > alpha for each alpha (L) and policy (T), shape (L, T).
 
-    Under H it is super-uniform, P(p <= u) <= u for every u, if the units are independent draws:
-    at every number of them for all kinds but CLT. It does not cover dependent units, nor a policy,
-    alpha, seed or aim chosen by looking at the same losses. Where nothing has a weight (nothing
-    was answered), p = 1.
+    Under H it is super-uniform, P(p <= u) <= u for every u, if the units are independent draws: at
+    every number of them for all kinds but CLT. It does not cover dependent units, nor a policy,
+    alpha, seed or target level chosen by looking at the same losses. Where nothing has a weight
+    (nothing was answered), p = 1.
 
     The binomial test is conditional on the weights: given who is answered, the answered are
     independent draws of the answered, so it holds for every n, and hence without conditioning.
@@ -63,28 +67,30 @@ def p_value_table(
         alphas: the risks to refute, each in (0, 1).
         kind: the test.
         seed: the order in which a betting test meets the units.
-        aim: the level at which a betting test shall be most powerful, for all or in the shape
-            (L, T); set it to what will be asked of the p-value. It is valid at every other level,
-            too, but at a third of its aim it has about three quarters of the power it could have.
+        target_level: the level at which a betting test should have the most power, one number or
+            shape (L, T); set it to the level that the p-value will be compared with. It is valid at
+            every other level, too, but at a third of this level it has about three quarters of the
+            possible power.
 
     Raises:
-        CalibrationError: an alpha or aim is not in (0, 1), or a binomial test of averaged losses.
+        CalibrationError: an alpha or target level is not in (0, 1), or a binomial test of averaged
+            losses.
     """
     alpha_L1 = np.asarray(alphas, dtype=np.float64).reshape(-1, 1)
-    aim_LT = np.asarray(aim, dtype=np.float64)
-    for name, values in (("alpha", alpha_L1), ("aim", aim_LT)):
+    target_LT = np.asarray(target_level, dtype=np.float64)
+    for name, values in (("alpha", alpha_L1), ("target_level", target_LT)):
         for value in np.unique(values):
             require_rate(name, float(value))
-    aim_LT = np.broadcast_to(aim_LT, (alpha_L1.size, losses.n_policies))
+    target_LT = np.broadcast_to(target_LT, (alpha_L1.size, losses.n_policies))
     if not losses.n_units:
-        return np.ones(aim_LT.shape)
+        return np.ones(target_LT.shape)
     match kind:
         case PValue.BINOMIAL:
             _require_binary(losses)
             return _binomial_cdf(losses.total_loss_T, losses.total_weight_T, alpha_L1)
         case PValue.BETTING:
-            levels = zip(alpha_L1.ravel(), aim_LT, strict=True)
-            return np.stack([betting_p_values(losses, a, seed, aim_T) for a, aim_T in levels])
+            levels = zip(alpha_L1.ravel(), target_LT, strict=True)
+            return np.stack([betting_p_values(losses, a, seed, target_T) for a, target_T in levels])
         case PValue.HOEFFDING_BENTKUS:
             return _hoeffding_bentkus(losses, alpha_L1)
         case PValue.CLT:

@@ -29,7 +29,7 @@ class Scale:
     offset: float = 0.0
 
     @classmethod
-    def fit(cls, traces: Traces, pull: float = 1.0) -> Self:
+    def fit(cls, traces: Traces, shrinkage: float = 1.0) -> Self:
         """The scale of recorded confidences, or the recorded one if it fits nearly as well.
 
         Every problem weighs the same, all its readings together; slope and offset are drawn a
@@ -38,7 +38,7 @@ class Scale:
 
         Args:
             traces: problems to learn from.
-            pull: how strongly towards 1 and 0; less for a score that is no probability at all.
+            shrinkage: how strongly towards 1 and 0; less for a score that is no probability at all.
         """
         logit_N, right_N, weight_N = _readings(traces)
 
@@ -47,7 +47,7 @@ class Scale:
             return float(weight_N @ (np.logaddexp(0, z_N) - right_N * z_N))
 
         def penalised(slope_and_offset: NDArray[np.float64]) -> float:
-            return loss(slope_and_offset) + pull * float(
+            return loss(slope_and_offset) + shrinkage * float(
                 np.sum((slope_and_offset - recorded) ** 2) / 2
             )
 

@@ -376,7 +376,7 @@ def exhibit(
 ) -> None:
     """Write what a service shows of a certificate: its figures on its traces, as JSON."""
     from calibration import Certificate, read_traces
-    from calibration.certificate.report_data import beside
+    from calibration.certificate.report_data import report_data_path
     from calibration.report.build_data import build_report_data
 
     loaded = Certificate.load(certificate)
@@ -386,6 +386,6 @@ def exhibit(
         read_traces(test) if test else None,
         _risk_of(loaded, loss),
     )
-    written = out or beside(certificate)
+    written = out or report_data_path(certificate)
     made.save(written)
     Console().print(f"{written}", markup=False, highlight=False, soft_wrap=True)

@@ -20,7 +20,7 @@ from rich.console import Console
 from calibration import Certificate
 from calibration.errors import CertificateError
 from calibration.files import write_text
-from calibration.testing.methods import parts_of
+from calibration.testing.methods import find_split
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.traces import Traces
 from rlcm_serve.answers.grader import GRADER
@@ -282,6 +282,6 @@ def _unfit(certificate: Certificate, traces: Traces) -> str | None:
         certificate.require_traces(traces.fingerprint)
     except CertificateError as error:
         return f"it is of another engine ({error})"
-    if parts_of(traces, certificate.calibration_digest) is not None:
+    if find_split(traces, certificate.calibration_digest) is not None:
         return "it was fitted on these very rollouts"
     return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibration import read_traces
 from calibration.metrics.budget_cuts import at_end
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.traces.traces import Traces
 from rlcm_serve.evaluation.graded import ANSWER_TOKENS, CONFIDENCE, TOKENS
 from rlcm_serve.evaluation.sources import ABOUT, Source
@@ -82,7 +82,7 @@ class Recorded:
             answer_tokens_RC=np.where(brought_RC, 0, self.answer_tokens_RC),
         )
 
-    def scored(self, source: Source) -> Scored:
+    def scored(self, source: Source) -> ScoredRollouts:
         """The rollouts' own answers at their end, with what this source says there."""
         return at_end(self.traces(source))
 

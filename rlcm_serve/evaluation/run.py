@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import RunMeasures
 from rlcm_serve.evaluation.recorded import Recorded
@@ -70,10 +70,10 @@ class Run:
         own = Source(self.measures.source)
         return Recorded.read(self.folder.benchmark(benchmark).traces, own)
 
-    def scored(self, benchmark: str, source: str) -> Scored:
+    def scored(self, benchmark: str, source: str) -> ScoredRollouts:
         """A benchmark's rollouts as they ended, under a source of confidence."""
         return self.recorded(benchmark).scored(Source(source))
 
     def problem_ids(self, benchmark: str) -> tuple[str, ...]:
-        """Its problems, as `Scored.problem_R` numbers them."""
+        """Its problems, as `ScoredRollouts.problem_R` numbers them."""
         return self.recorded(benchmark).own.problem_ids

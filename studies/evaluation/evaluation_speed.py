@@ -26,7 +26,7 @@ import numpy as np
 
 from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.resampling import RESAMPLES, THREADS
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.vote_curves import vote_curves
 from calibration.policy.voting import NO_ANSWER
 
@@ -68,7 +68,7 @@ def measure(n_problems: int, n_confidences: int, n_groups: int) -> str:
     metrics, votes, processor = [], [], []
     for _ in range(RUNS):
         began, began_processor = time.perf_counter(), time.process_time()
-        scored = Scored(*columns)
+        scored = ScoredRollouts(*columns)
         estimate_metrics(scored)
         between = time.perf_counter()
         vote_curves(scored, range(1, ROLLOUTS + 1))
@@ -86,7 +86,7 @@ def measure(n_problems: int, n_confidences: int, n_groups: int) -> str:
 def synthetic_columns(
     n_problems: int, n_confidences: int, n_groups: int, seed: int = 0
 ) -> tuple[np.ndarray | None, ...]:
-    """The fields of `Scored`, the rows in no order."""
+    """The fields of `ScoredRollouts`, the rows in no order."""
     rng = np.random.default_rng(seed)
     problem_R = rng.permutation(np.repeat(np.arange(n_problems), ROLLOUTS))
     logit_R = rng.normal(0, 1.5, n_problems)[problem_R] + rng.normal(0, 0.7, problem_R.size)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from calibration.files import write_text
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import RunMeasures
 
@@ -62,7 +62,7 @@ class Rollouts:
     answer_class: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, scored: Scored, problems: Sequence[str], parts: Mapping[str, str]) -> Self:
+    def of(cls, scored: ScoredRollouts, problems: Sequence[str], parts: Mapping[str, str]) -> Self:
         """From a finished evaluation."""
         rows = [np.flatnonzero(scored.problem_R == at) for at in range(len(problems))]
         confidence_R = np.round(scored.confidence_R, 5)
@@ -74,11 +74,11 @@ class Rollouts:
             answer_class=tuple(tuple(scored.answer_class_R[own].tolist()) for own in rows),
         )
 
-    def scored(self, only: str = "") -> Scored:
+    def scored(self, only: str = "") -> ScoredRollouts:
         """As metrics take them: all, or those of the problems whose part begins with `only`."""
         kept = [at for at, part in enumerate(self.parts) if part.startswith(only)]
         counts = [len(self.right[at]) for at in kept]
-        return Scored(
+        return ScoredRollouts(
             problem_R=np.repeat(np.arange(len(kept)), counts),
             correct_R=_flat(self.right, kept).astype(bool),
             confidence_R=_flat(self.confidence, kept),

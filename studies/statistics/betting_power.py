@@ -8,10 +8,10 @@ common. In each cell the risk lies so far below alpha that the ideal test, whose
 that of the same losses at risk alpha (no real test knows it), has a power of about 3/4.
 
 - best: the ideal test. clt: the normal approximation, which is not valid.
-- replay: what `calibration.testing.betting` does. star: STaR-Bets, the bet sqrt(2 log(1 / (aim W))
-/ (v
-  left)). plug-in: that of Waudby-Smith and Ramdas, eq. 26, with the maximum over time. mixture: of
-  eight constant bets, with the maximum over time. hb: Hoeffding-Bentkus.
+- replay: what `calibration.testing.betting` does. star: STaR-Bets, the bet
+  sqrt(2 log(1 / (level W)) / (v left)). plug-in: that of Waudby-Smith and Ramdas, eq. 26, with the
+  maximum over time. mixture: of eight constant bets, with the maximum over time. hb:
+  Hoeffding-Bentkus.
 - one rollout: the exact binomial test of the first rollout alone.
 
 All but `best` and `clt` are valid at every n; `at alpha` is how often replay rejects at risk alpha,
@@ -84,14 +84,18 @@ def main() -> None:
             f"| {share} | {delta} | {n:,} | " + " | ".join(f"{x:.2f}" for x in powers) + " |",
             flush=True,
         )
-    print("\nPower of replay by its aim, at alpha = .1, rho = .5, n = 300, risk = .07\n")
+    print("\nPower of replay by its target_level, at alpha = .1, rho = .5, n = 300, risk = .07\n")
     levels = (0.1, 0.05, 0.033, 0.02, 0.01)
-    print("| aim | " + " | ".join(f"at {level}" for level in levels) + " |")
+    print("| target level | " + " | ".join(f"at {level}" for level in levels) + " |")
     print("|--:" * (len(levels) + 1) + "|")
     losses, _ = Cell(0.1, 0.5, 300, 0.1, 1.0).draw(np.random.default_rng(0), 0.07)
-    for aim in levels:
-        p_T = p_values(losses, 0.1, PValue.BETTING, aim=aim)
-        print(f"| {aim} | " + " | ".join(f"{(p_T <= level).mean():.2f}" for level in levels) + " |")
+    for target_level in levels:
+        p_T = p_values(losses, 0.1, PValue.BETTING, target_level=target_level)
+        print(
+            f"| {target_level} | "
+            + " | ".join(f"{(p_T <= level).mean():.2f}" for level in levels)
+            + " |"
+        )
 
 
 def cell_powers(cell: Cell) -> list[float]:
@@ -110,7 +114,7 @@ def cell_powers(cell: Cell) -> list[float]:
 
 
 def replay(losses: Losses, cell: Cell) -> Array:
-    return p_values(losses, cell.alpha, PValue.BETTING, aim=cell.delta)
+    return p_values(losses, cell.alpha, PValue.BETTING, target_level=cell.delta)
 
 
 def of_kind(kind: PValue) -> Callable[[Losses, Cell], Array]:

@@ -47,8 +47,8 @@ from calibration import (
 )
 from calibration.certificate.certify import certify_policies, default_p_value
 from calibration.testing.fwer import delta_per_level
-from calibration.testing.learned_path import SLACK, choose, lay_path
-from calibration.testing.methods import RESCALE_FROM, family_for, split_for
+from calibration.testing.learned_path import SLACK, choose_policy, learn_path
+from calibration.testing.methods import RESCALE_FROM, family_for, split_traces
 from studies.statistics.power_data import EIGHT, Population, populations
 from studies.statistics.power_pool import Pool
 
@@ -162,7 +162,7 @@ class Study:
         def family(method: Method, order: Traces | None = None) -> Family:
             return family_for(
                 method, risk, population.procedure, alphas, DELTA, SLACK,
-                grid=population.grid_for(risk), order=order, like=population.traces,
+                grid=population.grid_for(risk), order=order, recording=population.traces,
             )  # fmt: skip
 
         families: dict[Method, Family] = {
@@ -284,14 +284,14 @@ class Study:
             family = family_for(
                 method, self.risk, population.procedure, self.alphas, level_delta, SLACK,
                 grid=population.grid_for(self.risk), order=population.take(order_U),
-                like=population.traces,
+                recording=population.traces,
             )  # fmt: skip
         return family, self._replay(family.policies, test_U)
 
     def _learned(self, level_delta: float, order_U: NDArray[np.intp]) -> Family:
         """As `family_for` does it, but for the replay."""
         policies = self.families[Method.HOLM].policies
-        path = lay_path(self.pool.replay(order_U, policies), level_delta, self.slack)
+        path = learn_path(self.pool.replay(order_U, policies), level_delta, self.slack)
         chain = Chain(tuple(policies[t] for t in path), 1.0)
         return family_of_chains([[chain]] * len(self.alphas), "learned")
 
@@ -301,7 +301,7 @@ class Study:
         """Who is learned from and who tests; it hangs on places in the draw alone."""
         key = method, len(unit_U)
         if key not in self._places:
-            order, test = split_for(method, self.population.take(unit_U))
+            order, test = split_traces(method, self.population.take(unit_U))
             self._places[key] = _places(order), _places(test)
         order_N, test_N = self._places[key]
         return unit_U[order_N], unit_U[test_N]
@@ -329,7 +329,7 @@ class Study:
         ]
 
     def _choose(self, replayed: Replay, kept_T: NDArray[np.intp]) -> int:
-        return choose(
+        return choose_policy(
             replayed.right_T[kept_T],
             replayed.tokens_T[kept_T],
             replayed.losses.risk_T[kept_T],
@@ -375,7 +375,7 @@ def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
 
 def _check(study: Study, method: Method, unit_U: NDArray[np.intp]) -> int:
     traces = study.population.take(unit_U)
-    _, test = split_for(method, traces)
+    _, test = split_traces(method, traces)
     found = study.served(method, Draw(unit_U, None, seed=int(test.digest[:8], 16)))
     for (promise, kind), served in found.items():
         certificate = certify(

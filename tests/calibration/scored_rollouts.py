@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 
 
 def drawn(
@@ -15,7 +15,7 @@ def drawn(
     levels: int | None = None,
     groups: int | None = None,
     slope: float = 1.5,
-) -> Scored:
+) -> ScoredRollouts:
     """Rollouts of problems of several difficulties, answers 0 (right) to 3 and none.
 
     Args:
@@ -32,7 +32,7 @@ def drawn(
     correct_R = rng.random(problem_R.size) < 1 / (1 + np.exp(-logit_R))
     if levels is not None:
         confidence_R = np.rint(confidence_R * (levels - 1)) / (levels - 1)
-    return Scored(
+    return ScoredRollouts(
         problem_R=problem_R,
         correct_R=correct_R,
         confidence_R=confidence_R,
@@ -41,12 +41,12 @@ def drawn(
     )
 
 
-def shuffled(scored: Scored, seed: int = 0) -> Scored:
+def shuffled(scored: ScoredRollouts, seed: int = 0) -> ScoredRollouts:
     """The same rollouts in another order."""
     return rows(scored, np.random.default_rng(seed).permutation(scored.n_rollouts))
 
 
-def rows(scored: Scored, row_R: np.ndarray) -> Scored:
+def rows(scored: ScoredRollouts, row_R: np.ndarray) -> ScoredRollouts:
     """Some of the rollouts, in this order; every problem must keep one."""
     return replace(
         scored,

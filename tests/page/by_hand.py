@@ -9,7 +9,7 @@ from playwright.sync_api import Route
 
 import rlcm_serve
 from calibration.certificate.certificate import Certificate
-from calibration.certificate.report_data import ReportData, beside
+from calibration.certificate.report_data import ReportData, report_data_path
 from rlcm_serve.api.error_responses import response_of
 from rlcm_serve.api.wire.certificates import CertificateBody
 from rlcm_serve.api.wire.report_data import ReportBody
@@ -52,7 +52,9 @@ def tell_shipped(visitor: Visitor, *names: str) -> list[str]:
         file = SHIPPED / f"{name}.json"
         kept = KeptCertificate(Certificate.load(file), name, added=None, active=True, misfit=None)
         body = CertificateBody.from_kept(kept, engine_known=True).model_dump(mode="json")
-        shown = ReportBody.of(kept, ReportData.load(beside(file)), kept.certificate.fingerprint)
+        shown = ReportBody.of(
+            kept, ReportData.load(report_data_path(file)), kept.certificate.fingerprint
+        )
         tell(visitor, f"certificates/{body['id']}/exhibit", shown.model_dump(mode="json"))
         bodies.append(body)
     tell(visitor, "certificates", {"certificates": bodies})

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Promise
-from calibration.certificate.certify import aim
+from calibration.certificate.certify import target_level
 from calibration.simulation.losses import Losses
-from calibration.testing.learned_path import SLACK, choose
+from calibration.testing.learned_path import SLACK, choose_policy
 from calibration.testing.p_values import PValue, p_value_table
 from tests.statistical.policies import DELTA, Grid
 
@@ -60,7 +60,7 @@ class Fit:
         """The policy that `certify` would serve; its tokens are expectations, not of this draw."""
         among = np.flatnonzero(certified_T)
         tokens_T, risk_T = self.source.tokens_T[among], self.losses.risk_T[among]
-        return int(among[choose(self.right_T[among], tokens_T, risk_T, self.slack)])
+        return int(among[choose_policy(self.right_T[among], tokens_T, risk_T, self.slack)])
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Setting:
         if self.kind is not PValue.BETTING or not self.own_aims:
             return (DELTA,)
         asked = {
-            aim(family, level, self.alphas, DELTA, promise)
+            target_level(family, level, self.alphas, DELTA, promise)
             for family in grid.families(self.alphas).values()
             for level in range(len(self.alphas))
             for promise in self.promises

@@ -13,7 +13,7 @@ from calibration.simulation.losses import Losses
 from calibration.simulation.replay import Replay
 from calibration.testing.families import Chain, Family, family_of_chains
 from calibration.testing.fwer import delta_per_level
-from calibration.testing.learned_path import lay_path
+from calibration.testing.learned_path import learn_path
 from calibration.testing.p_values import PValue
 from tests.statistical.fits import Fit, Source
 from tests.statistical.policies import DELTA, Grid, Structure
@@ -41,7 +41,7 @@ def split(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
 def learned_path(fit: Fit, order: Losses, promise: Promise) -> Family:
     """The chain that `order` suggests."""
     level_delta = delta_per_level(DELTA, fit.alphas, promise)
-    path = lay_path(_as_replay(fit.source, order), level_delta, fit.slack)
+    path = learn_path(_as_replay(fit.source, order), level_delta, fit.slack)
     policies = fit.source.grid.policies
     chain = Chain(tuple(policies[t] for t in path), 1.0)
     return family_of_chains([[chain] for _ in fit.alphas], "learned")
@@ -67,9 +67,9 @@ def shared_p_values(fit: Fit, columns: NDArray[np.intp]) -> Iterator[None]:
     """`certify_policies` looks the p-values of `fit` up instead of computing them anew."""
 
     def look_up(
-        losses: Losses, alphas: Sequence[float], kind: PValue, seed: int, aim_LT: ArrayLike
+        losses: Losses, alphas: Sequence[float], kind: PValue, seed: int, target_LT: ArrayLike
     ) -> NDArray[np.float64]:
-        at_L = np.asarray(aim_LT)[:, 0]
+        at_L = np.asarray(target_LT)[:, 0]
         rows = [fit.tables.get(at, fit.p_LT)[level] for level, at in enumerate(at_L)]
         return np.stack(rows)[:, columns]
 

@@ -32,8 +32,8 @@ def test_p_values_of_many_fits_at_once_are_those_of_each(population, kind: PValu
     setting = Setting(population.levels(), kind, 60, fits=5)
     for fit in fits(population, setting):
         assert fit.tables
-        for aim, p_LT in fit.tables.items():
-            alone_LT = p_value_table(fit.losses, setting.alphas, kind, 0, aim)
+        for target_level, p_LT in fit.tables.items():
+            alone_LT = p_value_table(fit.losses, setting.alphas, kind, 0, target_level)
             assert p_LT == pytest.approx(alone_LT, rel=1e-9)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
 
 COLUMNS = ("accuracy", "pce", "ece")
@@ -38,7 +38,7 @@ class Run(Protocol):
     def manifest(self) -> Mapping[str, Any]:
         """What it was made with."""
 
-    def scored(self, benchmark: str, source: str, /) -> Scored:
+    def scored(self, benchmark: str, source: str, /) -> ScoredRollouts:
         """A benchmark's rollouts as they ended, under a source of confidence."""
 
     def problem_ids(self, benchmark: str, /) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from calibration.errors import CalibrationError
 from calibration.metrics.bootstrap import estimate_difference
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare.base import (
     COLUMNS,
@@ -143,7 +143,7 @@ def _differences(runs: Sequence[Run], name: str) -> Iterator[Difference]:
             yield Difference(other.name, len(shared), metrics)
 
 
-def _on(scored: Scored, ids: Sequence[str], shared: Sequence[str]) -> Scored:
+def _on(scored: ScoredRollouts, ids: Sequence[str], shared: Sequence[str]) -> ScoredRollouts:
     """The rollouts of the shared problems, numbered in their order."""
     number_of = {problem_id: number for number, problem_id in enumerate(shared)}
     number_P = np.array([number_of.get(problem_id, -1) for problem_id in ids])

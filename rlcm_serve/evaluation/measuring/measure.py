@@ -13,7 +13,7 @@ from calibration.metrics import reliability_bins, risk_coverage
 from calibration.metrics.bootstrap import estimate_metrics, mean_over_problems, ratios_over_problems
 from calibration.metrics.budget_cuts import cut_at
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.vote_curves import vote_curves
 from calibration.policy.exit_search import find_exits
 from calibration.policy.voting import NO_ANSWER
@@ -110,7 +110,9 @@ def _histogram(confidence_R: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(counts.tolist())
 
 
-def _parts(scored: Scored, problem_ids: Sequence[str], parts: Mapping[str, str]) -> Iterator[Part]:
+def _parts(
+    scored: ScoredRollouts, problem_ids: Sequence[str], parts: Mapping[str, str]
+) -> Iterator[Part]:
     part_P = np.array([parts.get(problem_id, "") for problem_id in problem_ids])
     for name in sorted(set(part_P.tolist()) - {""}):
         chosen = scored.select(part_P == name)

@@ -74,7 +74,7 @@ def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterato
     for source in recorded.sources:
         traces = recorded.traces(source)
         fit, _ = traces.split(FIT_SHARE)
-        scale = Scale.fit(fit.split(_SCALE_SHARE)[0], pull=_PULL)
+        scale = Scale.fit(fit.split(_SCALE_SHARE)[0], shrinkage=_PULL)
         scaled = replace(traces, confidence_RC=scale.right(traces.confidence_RC))
         fit, test = scaled.split(FIT_SHARE)
         _, tested = fit.split(_SCALE_SHARE)

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
 from rlcm_serve.evaluation.report.results import UNKNOWN
@@ -122,7 +122,7 @@ def fewest_rollouts(results: Iterable[Result]) -> int:
     return min((len(own) for r in results for own in r.rollouts.right), default=0)
 
 
-def scored_alike(result: Result, n_rollouts: int, only: str = "") -> Scored:
+def scored_alike(result: Result, n_rollouts: int, only: str = "") -> ScoredRollouts:
     """The first rollouts of each problem, so many.
 
     A calibration error of fewer rollouts comes out higher, so runs compare on as many.

@@ -40,7 +40,7 @@ from calibration.certificate.certify import check_alphas
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS
 from calibration.testing.families import NO_LOW_EXIT
-from calibration.testing.learned_path import lay_path
+from calibration.testing.learned_path import learn_path
 from tests.calibration.recordings import (
     all_correct,
     constant_confidence,
@@ -141,7 +141,7 @@ def test_error_where_every_candidate_is_a_null(world) -> None:
     rng = np.random.default_rng(4)
     runs, errors, naive_errors = 250, 0, 0
     for _ in range(runs):
-        path = lay_path(replay(world.draw(rng, 100, "order"), nulls), DELTA)
+        path = learn_path(replay(world.draw(rng, 100, "order"), nulls), DELTA)
         calibration = world.draw(rng, 200)
         certificate = certify(
             calibration, alphas=[0.1], delta=DELTA, family=chain(*(nulls[t] for t in path))

@@ -17,12 +17,14 @@ from calibration.metrics.bootstrap import (
 )
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.resampling import draw
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.weighted_metrics import METRICS
 from tests.calibration.scored_rollouts import drawn, rows, shuffled
 
 
-def slow_metrics(scored: Scored, weight_U: np.ndarray, n_bins: int = 10) -> dict[str, float | None]:
+def slow_metrics(
+    scored: ScoredRollouts, weight_U: np.ndarray, n_bins: int = 10
+) -> dict[str, float | None]:
     """Every rollout as often as its unit was drawn, and then the metrics of single answers.
 
     A unit that was drawn twice is two units: rollouts are only compared within one copy.

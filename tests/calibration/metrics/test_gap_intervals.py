@@ -5,14 +5,14 @@ import pytest
 
 from calibration.metrics.bootstrap import estimate_difference, estimate_metrics, metric_replicates
 from calibration.metrics.gap_intervals import ERRORS, Noise, total_gap, total_overconfidence
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from tests.calibration.scored_rollouts import drawn
 
 POPULATION = 20_000
 """Problems that samples are taken from, and whose error is the truth."""
 
 
-def sample(everything: Scored, number: int, problems: int) -> Scored:
+def sample(everything: ScoredRollouts, number: int, problems: int) -> ScoredRollouts:
     keep_P = np.zeros(POPULATION, dtype=np.bool_)
     keep_P[number * problems : (number + 1) * problems] = True
     return everything.select(keep_P)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from calibration import CalibrationError
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 
-SCORED = Scored(
+SCORED = ScoredRollouts(
     problem_R=np.array([1, 0, 2, 0]),
     correct_R=np.array([True, False, False, True]),
     confidence_R=np.array([0.5, 0.25, 0.0, 1.0]),
@@ -74,4 +74,4 @@ def test_refuses(column: str, value: np.ndarray, message: str) -> None:
 def test_refuses_no_rollouts() -> None:
     whole = np.empty(0, dtype=np.int64)
     with pytest.raises(CalibrationError, match="no rollouts"):
-        Scored(whole, np.empty(0, dtype=np.bool_), np.empty(0), whole)
+        ScoredRollouts(whole, np.empty(0, dtype=np.bool_), np.empty(0), whole)

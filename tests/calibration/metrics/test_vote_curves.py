@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from calibration import CalibrationError
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.resampling import draw
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.vote_curves import pass_at_k, vote_curves
 from tests.calibration.scored_rollouts import drawn, shuffled
 
 
-def credit(scored: Scored, chosen: tuple[int, ...], weighted: bool) -> float:
+def credit(scored: ScoredRollouts, chosen: tuple[int, ...], weighted: bool) -> float:
     """Expected credit of a vote of these rollouts of one problem, ties at random."""
     tally: dict[int, float] = {}
     for r in chosen:
@@ -29,7 +29,7 @@ def credit(scored: Scored, chosen: tuple[int, ...], weighted: bool) -> float:
     return sum(answer in right for answer in leaders) / len(leaders) if leaders else 0.0
 
 
-def exactly(scored: Scored, n: int, weighted: bool) -> float:
+def exactly(scored: ScoredRollouts, n: int, weighted: bool) -> float:
     """The mean over problems of the mean over all their sets of n rollouts."""
     means = []
     for p in range(scored.n_problems):
@@ -43,9 +43,9 @@ def values(curve: tuple[Estimate, ...]) -> list[float | None]:
     return [each.value for each in curve]
 
 
-def one_problem(classes: list[int], confidence: list[float]) -> Scored:
+def one_problem(classes: list[int], confidence: list[float]) -> ScoredRollouts:
     """Class 0 is right."""
-    return Scored(
+    return ScoredRollouts(
         problem_R=np.zeros(len(classes), dtype=np.intp),
         correct_R=np.array(classes) == 0,
         confidence_R=np.array(confidence),

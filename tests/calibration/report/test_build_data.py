@@ -21,7 +21,7 @@ from calibration import (
     certify,
     family_of_chains,
 )
-from calibration.certificate.report_data import EXIT_EDGES, ReportData, beside
+from calibration.certificate.report_data import EXIT_EDGES, ReportData, report_data_path
 from calibration.policy.exit_rule import INITIAL_STATE, step
 from calibration.report.build_data import build_report_data
 from calibration.report.summary import Findings
@@ -41,7 +41,9 @@ def test_it_is_read_as_it_was_saved(exhibit: ReportData, tmp_path: Path) -> None
 
 
 def test_it_lies_in_a_folder_beside_its_certificate() -> None:
-    assert beside(Path("a/certificates/one.json")) == Path("a/certificates/exhibits/one.json")
+    assert report_data_path(Path("a/certificates/one.json")) == Path(
+        "a/certificates/exhibits/one.json"
+    )
 
 
 def test_levels_have_the_figures_of_the_report(exhibit: ReportData, findings: Findings) -> None:

@@ -35,7 +35,9 @@ def averaged(rng: np.random.Generator, n: int, runs: int, risk: float, rho: floa
 def test_what_it_bets_by_hand() -> None:
     # Spotless and just enough: all is bet on every unit, each multiplies wealth by 1 / 0.9.
     spotless = Losses.unweighted(np.zeros((22, 1)))
-    assert p_values(spotless, 0.1, PValue.BETTING, aim=0.1)[0] == pytest.approx(0.9**22, rel=1e-6)
+    assert p_values(spotless, 0.1, PValue.BETTING, target_level=0.1)[0] == pytest.approx(
+        0.9**22, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.1), (0.1, 0.033), (0.2, 0.01)])
@@ -43,10 +45,10 @@ def test_spotless_losses_need_no_more_units_than_the_exact_test(alpha: float, de
     n = fewest_problems(alpha, delta)
     for units, enough in ((n, True), (n - 1, False)):
         spotless = Losses.unweighted(np.zeros((units, 1)))
-        assert (p_values(spotless, alpha, PValue.BETTING, aim=delta)[0] <= delta) == enough
+        assert (p_values(spotless, alpha, PValue.BETTING, target_level=delta)[0] <= delta) == enough
 
 
-@pytest.mark.parametrize("aim", [0.1, 0.01, 0.9])
+@pytest.mark.parametrize("target_level", [0.1, 0.01, 0.9])
 @pytest.mark.parametrize(
     ("points", "chances"),
     [
@@ -60,7 +62,7 @@ def test_spotless_losses_need_no_more_units_than_the_exact_test(alpha: float, de
     ],
 )
 def test_valid_exactly_at_the_null(
-    points: list[tuple[float, float]], chances: list[float], aim: float
+    points: list[tuple[float, float]], chances: list[float], target_level: float
 ) -> None:
     """Over all outcomes, P(p <= u) <= u when the risk is just alpha, or above it."""
     values = np.array(points)
@@ -68,27 +70,27 @@ def test_valid_exactly_at_the_null(
     losses, chance_T = every_outcome(points, chances, n=6)
     for alpha in (risk, 0.9 * risk):
         for seed in (0, 1):
-            p_T = p_values(losses, float(alpha), PValue.BETTING, seed, aim)
-            for u in (*LEVELS, aim):
+            p_T = p_values(losses, float(alpha), PValue.BETTING, seed, target_level)
+            for u in (*LEVELS, target_level):
                 assert chance_T[p_T <= u].sum() <= u + 1e-12
 
 
 def test_the_enumeration_would_notice() -> None:
     """Were the risk a little below alpha, the same sum is above u: the bound is tight."""
     losses, chance_T = every_outcome([(0, 1), (1, 1)], [0.8, 0.2], n=10)
-    p_T = p_values(losses, 0.25, PValue.BETTING, aim=0.06)
+    p_T = p_values(losses, 0.25, PValue.BETTING, target_level=0.06)
     assert chance_T[p_T <= 0.06].sum() > 0.06
 
 
 @pytest.mark.parametrize("before", [0, 1, 9, 40])
 def test_bets_are_placed_before_their_unit_is_seen(before: int) -> None:
     """Then wealth is linear in the loss of that unit; losses of alpha do not move it."""
-    n, alpha, aim, seed = 100, 0.3, 0.1, 5
+    n, alpha, target_level, seed = 100, 0.3, 0.1, 5
     order = shuffled(n, seed)
     loss_UT = np.full((n, 4), alpha)
     loss_UT[order[:before]] = [0.28]
     loss_UT[order[before]] = [0.0, 0.1, 0.2, alpha]
-    wealth_T = 1 / p_values(Losses.unweighted(loss_UT), alpha, PValue.BETTING, seed, aim)
+    wealth_T = 1 / p_values(Losses.unweighted(loss_UT), alpha, PValue.BETTING, seed, target_level)
     growth_T = wealth_T / wealth_T[-1] - 1
     np.testing.assert_allclose(growth_T, growth_T[0] * np.array([1, 2 / 3, 1 / 3, 0]), atol=1e-12)
     assert 0 < growth_T[0] < 0.95 * alpha / (1 - alpha)  # else all is bet whatever is known
@@ -100,7 +102,7 @@ def test_valid_and_not_vacuous_with_many_units(ratio: bool) -> None:
     losses = averaged(rng, n, runs, alpha, rho=0.5)
     if ratio:
         losses = Losses(losses.loss_UT / 2, np.full(losses.loss_UT.shape, 0.5))
-    rejected = float((p_values(losses, alpha, PValue.BETTING, aim=delta) <= delta).mean())
+    rejected = float((p_values(losses, alpha, PValue.BETTING, target_level=delta) <= delta).mean())
     assert 0.06 < rejected < delta + 4 * np.sqrt(delta * (1 - delta) / runs)
 
 
@@ -111,7 +113,7 @@ def test_nearly_as_powerful_as_if_the_variance_were_known(rho: float, least: flo
     null_T = averaged(rng, n, runs, alpha, rho).risk_T
     losses = averaged(rng, n, runs, 0.075, rho)
     best = float((losses.risk_T < np.quantile(null_T, delta)).mean())
-    power = float((p_values(losses, alpha, PValue.BETTING, aim=delta) <= delta).mean())
+    power = float((p_values(losses, alpha, PValue.BETTING, target_level=delta) <= delta).mean())
     bentkus = float((p_values(losses, alpha, PValue.HOEFFDING_BENTKUS) <= delta).mean())
     assert power > least * best
     assert power > bentkus + 0.2
@@ -120,14 +122,17 @@ def test_nearly_as_powerful_as_if_the_variance_were_known(rho: float, least: flo
 def test_aim_is_where_the_power_is() -> None:
     losses = averaged(np.random.default_rng(5), 300, 2000, 0.07, 0.5)
     power = {
-        aim: [(p_values(losses, 0.1, PValue.BETTING, aim=aim) <= u).mean() for u in (0.1, 0.01)]
-        for aim in (0.1, 0.01)
+        target_level: [
+            (p_values(losses, 0.1, PValue.BETTING, target_level=target_level) <= u).mean()
+            for u in (0.1, 0.01)
+        ]
+        for target_level in (0.1, 0.01)
     }
     assert power[0.1][0] > power[0.01][0] + 0.05
     assert power[0.01][1] > power[0.1][1] + 0.05
-    each = p_values(losses, 0.1, PValue.BETTING, aim=np.tile([0.1, 0.01], 1000))
-    assert (each[::2] == p_values(losses, 0.1, PValue.BETTING, aim=0.1)[::2]).all()
-    assert (each[1::2] == p_values(losses, 0.1, PValue.BETTING, aim=0.01)[1::2]).all()
+    each = p_values(losses, 0.1, PValue.BETTING, target_level=np.tile([0.1, 0.01], 1000))
+    assert (each[::2] == p_values(losses, 0.1, PValue.BETTING, target_level=0.1)[::2]).all()
+    assert (each[1::2] == p_values(losses, 0.1, PValue.BETTING, target_level=0.01)[1::2]).all()
 
 
 def test_policies_do_not_mix() -> None:

@@ -3,7 +3,7 @@ import pytest
 
 from calibration.simulation.losses import Losses
 from calibration.simulation.replay import Replay
-from calibration.testing.learned_path import choose, lay_path, pareto_front
+from calibration.testing.learned_path import choose_policy, learn_path, pareto_front
 
 
 def test_pareto_front_by_hand() -> None:
@@ -28,16 +28,16 @@ class TestChoose:
     def test_fewest_tokens_within_slack_of_the_best_share(
         self, slack: float | None, chosen: int
     ) -> None:
-        assert choose(self.right_T, self.tokens_T, self.risk_T, slack) == chosen
+        assert choose_policy(self.right_T, self.tokens_T, self.risk_T, slack) == chosen
 
     def test_ties_go_to_the_lower_risk_and_then_to_the_first(self) -> None:
         same_T = np.full(3, 0.5)
-        assert choose(same_T, same_T, np.array([0.2, 0.1, 0.1]), slack=None) == 1
-        assert choose(same_T, same_T, same_T, slack=0.0) == 0
+        assert choose_policy(same_T, same_T, np.array([0.2, 0.1, 0.1]), slack=None) == 1
+        assert choose_policy(same_T, same_T, same_T, slack=0.0) == 0
 
     def test_the_only_one(self) -> None:
         one_T = np.zeros(1)
-        assert choose(one_T, one_T, one_T, slack=0.0) == 0
+        assert choose_policy(one_T, one_T, one_T, slack=0.0) == 0
 
 
 def measured(*policies: tuple[int, int, float]) -> Replay:
@@ -57,7 +57,7 @@ def measured(*policies: tuple[int, int, float]) -> Replay:
 
 
 def test_path_goes_from_safe_to_useful() -> None:
-    path = lay_path(
+    path = learn_path(
         measured(
             (100, 25, 500.0),  # answers everything
             (60, 2, 400.0),  # careful
@@ -72,14 +72,14 @@ def test_path_goes_from_safe_to_useful() -> None:
 
 def test_steps_that_would_never_be_served_are_left_out() -> None:
     # Cheap but hopeless: on the front by its tokens alone, and never chosen.
-    path = lay_path(measured((60, 2, 400.0), (20, 2, 100.0), (80, 10, 420.0)), delta=0.1)
+    path = learn_path(measured((60, 2, 400.0), (20, 2, 100.0), (80, 10, 420.0)), delta=0.1)
     assert path.tolist() == [0, 2]
 
 
 def test_where_every_question_counts_the_front_is_of_risk_and_tokens() -> None:
     found = measured((100, 0, 500.0), (100, 5, 300.0), (100, 8, 350.0), (100, 40, 100.0))
-    assert lay_path(found, delta=0.1, slack=None).tolist() == [0, 1, 3]
+    assert learn_path(found, delta=0.1, slack=None).tolist() == [0, 1, 3]
 
 
 def test_where_nothing_is_answered_there_still_is_a_path() -> None:
-    assert lay_path(measured((0, 0, 100.0), (0, 0, 200.0)), delta=0.1).tolist() == [0]
+    assert learn_path(measured((0, 0, 100.0), (0, 0, 200.0)), delta=0.1).tolist() == [0]

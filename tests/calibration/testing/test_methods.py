@@ -21,7 +21,7 @@ from calibration import (
     Traces,
 )
 from calibration.testing.families import NO_LOW_EXIT, full_budget
-from calibration.testing.methods import RESCALE_FROM, _Recipe, family_for, split_for
+from calibration.testing.methods import RESCALE_FROM, _Recipe, family_for, split_traces
 from calibration.testing.rescale import Scale
 from tests.calibration.recordings import distorted, in_groups
 
@@ -49,7 +49,7 @@ def family(
     order: Traces | None = None,
 ) -> Family:
     return family_for(
-        method, risk, procedure, ALPHAS, 0.1 / 3, 0.02, grid=grid, order=order, like=traces
+        method, risk, procedure, ALPHAS, 0.1 / 3, 0.02, grid=grid, order=order, recording=traces
     )
 
 
@@ -71,15 +71,15 @@ class TestSplit:
         self, traces: Traces, method: Method, n: int, aside: int
     ) -> None:
         some = traces.select(np.arange(300) < n)
-        learned_from, tested = split_for(method, some)
+        learned_from, tested = split_traces(method, some)
         assert (learned_from.n_problems if learned_from else 0) == aside
         assert tested.n_problems == n - aside
         if learned_from:
             assert not set(learned_from.problem_ids) & set(tested.problem_ids)
 
     def test_groups_count_and_stay_whole(self, traces: Traces) -> None:
-        assert split_for(Method.AUTO, in_groups(traces, 3))[0] is None  # 100 of them
-        learned_from, tested = split_for(Method.SPLIT, in_groups(traces, 3))
+        assert split_traces(Method.AUTO, in_groups(traces, 3))[0] is None  # 100 of them
+        learned_from, tested = split_traces(Method.SPLIT, in_groups(traces, 3))
         assert learned_from is not None
         assert (learned_from.n_units, tested.n_units) == (30, 70)
         assert not set(learned_from.groups) & set(tested.groups)

@@ -137,8 +137,8 @@ def test_rates_are_checked(kind: PValue) -> None:
     losses = Losses.unweighted(np.zeros((50, 2)))
     with pytest.raises(CalibrationError, match=r"alpha is 1"):
         p_values(losses, 1, kind)
-    with pytest.raises(CalibrationError, match=r"aim is 0\.0"):
-        p_values(losses, 0.1, kind, aim=[0.1, 0])
+    with pytest.raises(CalibrationError, match=r"target_level is 0\.0"):
+        p_values(losses, 0.1, kind, target_level=[0.1, 0])
     with pytest.raises(CalibrationError, match=r"delta is nan"):
         upper_bounds(losses, math.nan, kind)
 
@@ -146,10 +146,10 @@ def test_rates_are_checked(kind: PValue) -> None:
 @pytest.mark.parametrize("kind", AVERAGED)
 def test_a_table_is_one_row_per_alpha(kind: PValue) -> None:
     losses = pairs(np.random.default_rng(15), 100, 3, 0.1, 0.8)
-    aim_LT = np.array([[0.1, 0.05, 0.02], [0.03, 0.03, 0.1]])
-    table_LT = p_value_table(losses, [0.15, 0.3], kind, 4, aim_LT)
-    for alpha, aim_T, p_T in zip((0.15, 0.3), aim_LT, table_LT, strict=True):
-        assert (p_values(losses, alpha, kind, 4, aim_T) == p_T).all()
+    target_LT = np.array([[0.1, 0.05, 0.02], [0.03, 0.03, 0.1]])
+    table_LT = p_value_table(losses, [0.15, 0.3], kind, 4, target_LT)
+    for alpha, target_T, p_T in zip((0.15, 0.3), target_LT, table_LT, strict=True):
+        assert (p_values(losses, alpha, kind, 4, target_T) == p_T).all()
 
 
 def test_hoeffding_bentkus_by_hand() -> None:
@@ -218,8 +218,8 @@ def test_upper_bounds_invert_the_test(kind: PValue, answered: float) -> None:
     for t, bound in enumerate(upper_bounds(losses, 0.1, kind, seed=3)):
         one = losses.select(np.array([t]))
         assert losses.risk_T[t] < bound < 0.3
-        assert p_values(one, bound, kind, seed=3, aim=0.1)[0] <= 0.1
-        assert p_values(one, bound / step, kind, seed=3, aim=0.1)[0] > 0.1
+        assert p_values(one, bound, kind, seed=3, target_level=0.1)[0] <= 0.1
+        assert p_values(one, bound / step, kind, seed=3, target_level=0.1)[0] > 0.1
 
 
 @pytest.mark.parametrize("kind", [PValue.BETTING, PValue.HOEFFDING_BENTKUS])
@@ -244,7 +244,8 @@ def test_tests_rank_by_power() -> None:
     """On losses of 0 or 1 betting is about as good as the exact test, Hoeffding-Bentkus is not."""
     losses = coins(np.random.default_rng(14), 300, 2000, 0.07)
     exact, betting, bentkus = (
-        float((p_values(losses, 0.1, kind, aim=0.1) <= 0.1).mean()) for kind in FINITE_SAMPLE
+        float((p_values(losses, 0.1, kind, target_level=0.1) <= 0.1).mean())
+        for kind in FINITE_SAMPLE
     )
     assert betting == pytest.approx(exact, abs=0.1)
     assert betting > bentkus + 0.1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibration import Certificate, ExitReason, certify, read_traces, write_traces
-from calibration.certificate.report_data import EXIT_EDGES, beside
+from calibration.certificate.report_data import EXIT_EDGES, report_data_path
 from calibration.report.build_data import build_report_data
 from calibration.traces.table import Reading, Rollout
 from rlcm_serve.settings import Settings
@@ -50,7 +50,7 @@ class Fitted:
 
     def exhibit(self) -> None:
         made = build_report_data(self.certificate, read_traces(self.traces), read_traces(self.test))
-        made.save(beside(self.file))
+        made.save(report_data_path(self.file))
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ async def test_without_one_it_is_said_how_to_have_one(fitted: Fitted) -> None:
 
 
 async def test_a_file_that_cannot_be_used_is_none(fitted: Fitted, tmp_path: Path) -> None:
-    file = beside(fitted.file)
+    file = report_data_path(fitted.file)
     file.parent.mkdir()
     other = certify(read_traces(fitted.test), alphas=(0.4,))
     build_report_data(other, read_traces(fitted.test)).save(file)

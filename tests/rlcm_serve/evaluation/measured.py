@@ -17,7 +17,7 @@ from calibration.metrics import (
     risk_coverage,
 )
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.evaluation.measuring.markers import INDICATORS, PHRASES, Category
 from rlcm_serve.evaluation.measuring.measures import (
     AtBudget,
@@ -134,10 +134,10 @@ class MeasuredRun:
     worlds: dict[str, World] = field(repr=False)
     manifest: dict[str, object] = field(default_factory=dict)
 
-    def scored(self, benchmark: str, source: str) -> Scored:
+    def scored(self, benchmark: str, source: str) -> ScoredRollouts:
         world = self.worlds[benchmark]
         confidence_R = world.confidence_R(Source(source))
-        return Scored(world.problem_R, world.right_R, confidence_R, world.class_R)
+        return ScoredRollouts(world.problem_R, world.right_R, confidence_R, world.class_R)
 
     def problem_ids(self, benchmark: str) -> tuple[str, ...]:
         return tuple(f"{benchmark}/{p}" for p in range(self.worlds[benchmark].n_problems))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from calibration.metrics.bootstrap import estimate_difference
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare import Comparison, compare, to_text, write_comparison
 from rlcm_serve.evaluation.compare.base import DIFFERENCES
@@ -51,11 +51,11 @@ class Shuffled:
         ids = self.run.problem_ids(benchmark)
         return tuple(ids[p] for p in self.order)
 
-    def scored(self, benchmark: str, source: str) -> Scored:
+    def scored(self, benchmark: str, source: str) -> ScoredRollouts:
         scored = self.run.scored(benchmark, source)
         parts = [np.flatnonzero(scored.problem_R == p) for p in self.order]
         rows = np.concatenate(parts)
-        return Scored(
+        return ScoredRollouts(
             np.repeat(np.arange(len(self.order)), [len(part) for part in parts]),
             scored.correct_R[rows],
             scored.confidence_R[rows],

@@ -15,7 +15,7 @@ from calibration.certificate.report_data import (
     ReportData,
     ReportLevel,
     Words,
-    beside,
+    report_data_path,
 )
 from rlcm_serve.errors import NoReport, NotFound
 from rlcm_serve.store.certificates import CertificateStore
@@ -73,7 +73,7 @@ def test_one_that_comes_later_takes_the_place(store: CertificateStore) -> None:
 
 def test_a_file_goes_before_the_database(store: CertificateStore, tmp_path: Path) -> None:
     store.add(MADE, "upload", exhibit_of(MADE))
-    exhibit_of(MADE, 700).save(beside(tmp_path / "one.json"))
+    exhibit_of(MADE, 700).save(report_data_path(tmp_path / "one.json"))
     assert store.report(MADE.id).calibration.n_problems == 700
 
 

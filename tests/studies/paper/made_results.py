@@ -59,9 +59,9 @@ def made_result(run: PaperRun, n_problems: int = N_PROBLEMS) -> Result:
 
 def world_scored(world: World, source: Source) -> Any:
     """The rollouts of a world."""
-    from calibration.metrics.scores import Scored
+    from calibration.metrics.scores import ScoredRollouts
 
-    return Scored(world.problem_R, world.right_R, world.confidence_R(source), world.class_R)
+    return ScoredRollouts(world.problem_R, world.right_R, world.confidence_R(source), world.class_R)
 
 
 def _measures(name: str, source: Source, world: World) -> RunMeasures:

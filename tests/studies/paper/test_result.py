@@ -4,14 +4,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibration.metrics.scores import Scored
+from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from studies.paper.result import Result, Rollouts, read_results
 
 
-def scored() -> Scored:
+def scored() -> ScoredRollouts:
     """Three problems, their rollouts out of order."""
-    return Scored(
+    return ScoredRollouts(
         problem_R=np.array([1, 0, 1, 0, 2]),
         correct_R=np.array([True, False, False, True, True]),
         confidence_R=np.array([0.123456789, 0.5, 1.0, 0.25, 0.0]),
