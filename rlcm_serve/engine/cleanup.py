@@ -1,7 +1,7 @@
-"""vLLM's processes, and what they leave behind when they are killed.
+"""Cleans up after vLLM processes that were killed.
 
-A process that is killed ends none of those it has started, and removes none of the shared memory it
-talked to them through. A service that starts vLLM again must not fill its machine with either.
+A killed process neither ends the processes it started nor removes the shared memory it used to talk
+to them. A service that restarts vLLM must not let either pile up.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 import psutil
 
 _SHARED_MEMORY = Path("/dev/shm")
-_SECONDS = 5.0  # for killed processes to be gone
+_SECONDS = 5.0  # to wait until killed processes have ended
 
 
 def children() -> frozenset[int]:
-    """The processes that this one has started with `multiprocessing`, and that still run."""
+    """Ids of the running processes that this one started with `multiprocessing`."""
     started = (process.pid for process in multiprocessing.active_children())
     return frozenset(pid for pid in started if pid is not None)
 
 
 class DeadEngineCleanup:
-    """Some processes with all those they have started, and their shared memory."""
+    """Some processes, their descendants, and the shared memory of all of them."""
 
     def __init__(self, started: Iterable[int]) -> None:
         self.processes: list[psutil.Process] = []
@@ -36,7 +36,7 @@ class DeadEngineCleanup:
         self._mapped = {path for process in self.processes for path in _mapped_by(process.pid)}
 
     def remove(self) -> None:
-        """Ends those that still run, and frees what is left of their memory: nothing, as a rule."""
+        """Kills the processes that still run and removes leftover shared memory, if any."""
         for process in self.processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -49,7 +49,7 @@ class DeadEngineCleanup:
 
 
 def _mapped_by(pid: int) -> set[Path]:
-    """Files of shared memory that a process has in its address space; none where /proc is not."""
+    """Shared memory files mapped by a process; none on a system without /proc."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
         paths = {Path(line.partition("/")[1] + line.partition("/")[2]) for line in lines}
@@ -58,12 +58,12 @@ def _mapped_by(pid: int) -> set[Path]:
 
 
 def _named_by(pid: int) -> set[Path]:
-    """Semaphores that are called after the process that has made them."""
+    """Semaphores whose names hold the id of the process that created them."""
     return set(_SHARED_MEMORY.glob(f"sem.*-{pid}-*"))
 
 
 def _forget(name: str) -> None:
-    """Tells Python's resource tracker, which all of them share, that there is nothing to free."""
+    """Tells Python's resource tracker, shared by all processes, that nothing is left to free."""
     if name.startswith("sem."):
         resource_tracker.unregister(f"/{name.removeprefix('sem.')}", "semaphore")
     elif name.startswith("psm_"):

@@ -1,4 +1,4 @@
-"""The contract between a question's story (solving/solver.py) and what generates tokens."""
+"""The contract between the solver (solving/solver.py) and the engine that generates tokens."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rlcm_serve.engine.prompts import FORCED_ANSWER
 
 @dataclass(frozen=True, slots=True)
 class EngineIdentity:
-    """What of an engine goes into a certificate's fingerprint: digests, and its fixed settings.
+    """The engine's part of a certificate's fingerprint: digests and fixed settings.
 
-    `probe` says where confidence comes from: the probe's digest, "" without one, or for any other
-    signal its definition, as `rlcm_serve.engine.worker.signals.definition` writes it.
+    `probe` says where confidence comes from. It is the digest of the probe, "" without a probe, or
+    the definition of another signal as `rlcm_serve.engine.worker.signals.definition` writes it.
     """
 
     model: str
@@ -42,24 +42,24 @@ class EngineIdentity:
 class ReasoningEngine(ABC):
     """Generates reasoning under an exit policy, and short continuations of forced prefixes.
 
-    An engine decides nothing about answers: it stops a rollout at the checkpoint where the policy
-    says so, and reports every reading it took. It never alters a policy, and never changes its
-    identity after `start`. All methods may be called by many tasks of one event loop at a time.
-    Every method raises `EngineDead` once the engine is gone; none waits for ever.
+    An engine makes no decision about answers. It stops a rollout at the checkpoint where the policy
+    says so, and reports every reading it took. It never alters a policy and never changes its
+    identity after `start`. Many tasks of one event loop may call the methods at the same time.
+    Once the engine has died, every method raises `EngineDead`; none waits forever.
     """
 
     name: str
-    """The model's name as callers see it."""
+    """The model's name in the API."""
 
     identity: EngineIdentity
     """Known once `start` has returned."""
 
     suffix_tokens: int
-    """Length of the forced suffix; known once `start` has returned."""
+    """Length of the forced suffix in tokens; known once `start` has returned."""
 
     @abstractmethod
     async def start(self) -> None:
-        """Loads the model; after `stop`, or once the engine has died, it may be called again.
+        """Loads the model. May be called again after `stop` or after the engine has died.
 
         Raises:
             ModelRefused: the model cannot be controlled; the message says why.
@@ -68,7 +68,7 @@ class ReasoningEngine(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends the engine and frees what it holds; may be called twice."""
+        """Stops the engine and frees its resources; may be called twice."""
 
     @abstractmethod
     async def check_health(self) -> None:
@@ -77,23 +77,23 @@ class ReasoningEngine(ABC):
     @property
     @abstractmethod
     def in_flight(self) -> int:
-        """Requests that are being worked on: samples that think, answers that are forced."""
+        """Requests in progress: samples that think and answers that are being forced."""
 
     @abstractmethod
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """The tokens of a conversation in the model's chat template, up to where thinking begins.
 
         Raises:
-            RequestRefused: the template does not take these turns.
+            RequestRefused: the chat template does not accept these messages.
         """
 
     @abstractmethod
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
-        """Returns if `think` would take this.
+        """Returns if `think` would accept this prompt and these settings.
 
         Raises:
             RequestRefused: prompt and budget do not fit into the model's context, or the engine
-                cannot honour the generation.
+                cannot honour the seed.
         """
 
     @abstractmethod
@@ -105,10 +105,10 @@ class ReasoningEngine(ABC):
         *,
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
-        """Thinks until the policy, the model or the budget ends it.
+        """Generates one rollout, until the policy, the model or the budget ends it.
 
-        Yields a `Delta` whenever tokens arrive (with their text if `text` is set) and every
-        `Reading` as soon as the caller can have it, the final reading included; then exactly one
+        Yields a `Delta` whenever tokens arrive (with their text if `text` is set), and every
+        `Reading` as soon as it is available, including the final one. The last item is one
         `Rollout` with all readings. Closing the iterator early aborts the generation inside the
         engine.
 
@@ -136,19 +136,19 @@ class ReasoningEngine(ABC):
         *,
         logprobs: bool = False,
     ) -> tuple[Completion, ...]:
-        """Closes the thinking, writes `text` after it, and samples `count` continuations of that.
+        """Closes the thinking, appends `text`, and samples `count` continuations.
 
-        Each has at most `generation.budget.answer` tokens, and with `logprobs` its pieces. A model
-        that does not close its thinking with a token goes on with `text` on a new line.
+        Each has at most `generation.budget.answer` tokens. With `logprobs` it also has its pieces.
+        A model without a closing token continues with `text` on a new line.
         """
 
     @abstractmethod
     async def entropy_after(
         self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings
     ) -> float | None:
-        """How open it is what the model would say if its thinking were closed (EAT, 2509.26522).
+        """The entropy of the next token if the thinking were closed here (EAT, arXiv 2509.26522).
 
         Returns:
-            The entropy in nats of the next token after the closing one, over the whole vocabulary
-            and at temperature 1; None for a model that does not close its thinking with a token.
+            The entropy in nats of the token after the closing one, over the whole vocabulary and at
+            temperature 1; None for a model without a closing token.
         """

@@ -1,4 +1,4 @@
-"""Conversations as prompts: the model's own chat template, in which what people say stays text."""
+"""Turns conversations into prompts with the model's chat template; messages stay plain text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Conversations:
     """Encodes conversations for one model.
 
-    A message may spell a special token: it must not close its turn, or a rollout. Such a message is
-    put into the template as a placeholder, and encoded by itself.
+    A message may contain the text of a special token. It must not close its turn or a rollout. So
+    the template gets a placeholder for such a message, and the message is encoded separately.
 
     Raises:
         ModelRefused: the tokenizer has no chat template.
@@ -35,7 +35,7 @@ class Conversations:
         self._tokenizer = tokenizer
         added = tokenizer.added_tokens_decoder.values()
         self._spelled = re.compile(_any_of(token.content for token in added))
-        # The tokenizer can be told to split special tokens, but not those that are merely added.
+        # The tokenizer can split special tokens, but not tokens that were merely added.
         merely_added = _any_of(token.content for token in added if not token.special)
         self._begins_added = re.compile(f"(?={merely_added})")
 
@@ -43,7 +43,7 @@ class Conversations:
         """The conversation's tokens, up to where the model begins.
 
         Raises:
-            RequestRefused: the template does not take these turns, or leaves one of them out.
+            RequestRefused: the chat template does not accept these messages, or drops one.
         """
         placeholders = self._placeholders(messages)
         if len(messages) > 1:
@@ -66,21 +66,21 @@ class Conversations:
         return tuple(ids)
 
     def _placeholders(self, messages: Sequence[Message]) -> list[str]:
-        """A word for each message that none of them holds."""
+        """One word per message that occurs in no message."""
         word = "RLCM-MESSAGE"
         while any(word in message.content for message in messages):
             word += "-"
         return [f"{word}{number}." for number in range(len(messages))]
 
     def _require_all(self, messages: Sequence[Message], placeholders: Sequence[str]) -> None:
-        """Some templates drop a role in silence."""
+        """Refuses messages that the template drops silently, as some do with a role."""
         text = self._render(messages, placeholders)
         for message, placeholder in zip(messages, placeholders, strict=True):
             if placeholder not in text:
                 raise RequestRefused(
                     "messages",
-                    f"the model's chat template leaves out a message of the {message.role}: put "
-                    "what it says into a message of the user",
+                    f"the model's chat template drops {message.role} messages: put the content "
+                    "into a user message",
                 )
 
     def _render(self, messages: Sequence[Message], contents: Sequence[str]) -> str:
@@ -94,7 +94,7 @@ class Conversations:
             )
         except (TemplateError, TypeError, ValueError) as error:
             raise RequestRefused(
-                "messages", f"the model's chat template does not take these turns: {error}"
+                "messages", f"the model's chat template does not accept these messages: {error}"
             ) from error
         return text
 
@@ -102,7 +102,7 @@ class Conversations:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _encode_as_text(self, text: str) -> TokenIds:
-        """Tokens of a text whose special tokens are only spelled."""
+        """Tokens of a text in which special tokens count as plain text."""
         ids: list[int] = []
         for piece in self._pieces(text):
             ids += self._tokenizer.encode(
@@ -111,12 +111,12 @@ class Conversations:
         return tuple(ids)
 
     def _pieces(self, text: str) -> list[str]:
-        """The text, cut within each token that is merely added."""
+        """The text, cut inside every merely added token, so that none is recognized."""
         cuts = [0, *(found.start() + 1 for found in self._begins_added.finditer(text)), len(text)]
         return [text[start:end] for start, end in pairwise(cuts)]
 
 
 def _any_of(words: Iterable[str]) -> str:
-    """A pattern that matches each of these words, the longest first; nothing, of none."""
+    """A pattern that matches any of the words, the longest first; never matches without words."""
     longest_first = sorted(words, key=len, reverse=True)
     return "|".join(map(re.escape, longest_first)) or "(?!)"

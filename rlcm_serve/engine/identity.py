@@ -1,4 +1,4 @@
-"""What an engine is, as far as a certificate speaks of it."""
+"""The identity of an engine, as certificates record it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _ANSWER_TOKENS = 256
 _INTERVAL = 500  # RLCM App. B
 
 
-def identify(asked: EngineSettings, files: ModelFiles, text: ModelText) -> EngineIdentity:
-    """The settings, then the model's own, then defaults."""
+def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> EngineIdentity:
+    """Each value comes from the settings, else from the model's files, else from the defaults."""
     own = files.generation
     trained_at = files.probe.checkpoint_interval if files.probe else None
-    interval = _first(asked.interval, trained_at, _INTERVAL)
+    interval = _first(settings.interval, trained_at, _INTERVAL)
     return EngineIdentity(
         model=files.model_digest(),
         probe=files.probe_digest()
-        if asked.confidence == Signal.PROBE
-        else definition(Signal(asked.confidence), interval),
+        if settings.confidence == Signal.PROBE
+        else definition(Signal(settings.confidence), interval),
         tokenizer=files.tokenizer_digest(),
         chat_template=chat_template_digest(text.tokenizer),
         checkpoint_interval=interval,
         sampling=Sampling(
-            temperature=_first(asked.temperature, own.get("temperature"), 1.0),
-            top_p=_first(asked.top_p, own.get("top_p"), 1.0),
+            temperature=_first(settings.temperature, own.get("temperature"), 1.0),
+            top_p=_first(settings.top_p, own.get("top_p"), 1.0),
         ),
         budget=Budget(
-            thinking=_first(asked.max_tokens, own.get("max_new_tokens"), _THINKING_TOKENS),
-            answer=_first(asked.answer_max_tokens, own.get("answer_max_tokens"), _ANSWER_TOKENS),
+            thinking=_first(settings.max_tokens, own.get("max_new_tokens"), _THINKING_TOKENS),
+            answer=_first(settings.answer_max_tokens, own.get("answer_max_tokens"), _ANSWER_TOKENS),
         ),
         forced_suffix=text.suffix_text,
     )

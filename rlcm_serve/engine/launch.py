@@ -1,4 +1,4 @@
-"""Starting vLLM under exit control: its settings, its arguments, its model runner."""
+"""Starts vLLM under exit control: settings, arguments, model runner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 ENVIRONMENT = {
-    # vLLM reads these when it is imported, and hands them on to its processes.
+    # vLLM reads these at import and passes them on to its processes.
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -34,35 +34,35 @@ _PROCESSORS = {
 }
 _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
-"""The longest context whose prompts are taken in whole on a CPU, tokens."""
+"""The longest context, in tokens, for which a CPU does not split prefills into chunks."""
 _OURS = ("--model", "--tokenizer", "--hf-overrides", "--additional-config", "--logits-processors")
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What to serve, and how. What is None comes from the model's own files.
+    """What to serve, and how. For None, the value comes from the model's files.
 
     Attributes:
-        model: `embedded`, a folder, or a hub id.
-        interval: N, tokens between two readings.
-        max_tokens: thinking budget of one sample, tokens.
-        answer_max_tokens: the most an answer may cost, tokens.
-        temperature: of the sampling.
-        top_p: of the sampling.
-        slots: samples that may think at a time; further ones wait.
+        model: `embedded`, a folder, or a Hugging Face Hub id.
+        interval: N, the tokens between two readings.
+        max_tokens: thinking budget of one sample, in tokens.
+        answer_max_tokens: most tokens of one answer.
+        temperature: sampling temperature.
+        top_p: nucleus sampling threshold.
+        slots: samples that may think at the same time; further ones wait.
         runner: vLLM's model runner, "v1" or "v2".
-        confidence: the `Signal` that `Reading.confidence` is, and that exits act on. With any
-            but the probe a model without one can be served, and readings carry all other signals.
-        record_signals: have every reading carry all signals, whichever acts.
-        needs_probe: refuse a model without a probe. Else it runs as it is, and every reading is
-            NaN, which fires nothing; that is how a probe's training data are made.
-        log_stats: have vLLM count what it does, for Prometheus.
-        log: file for what vLLM prints; None leaves it on the terminal. What it printed when it was
-            started the time before is kept beside, under `.1`.
-        vllm_arguments: vLLM's own command line arguments, passed through as they are.
+        confidence: the `Signal` in `Reading.confidence`, on which exits act. Any signal but the
+            probe works on a model without a probe; readings then carry all token signals.
+        record_signals: put all signals into every reading, whichever one exits act on.
+        needs_probe: refuse a model without a probe. If false, such a model runs and its readings
+            are NaN, which never fires an exit. The training data of a probe are made that way.
+        log_stats: let vLLM record its own metrics, for Prometheus.
+        log: file for vLLM's output; None leaves it on the terminal. The file of the start before
+            is kept beside it, with the suffix `.1`.
+        vllm_arguments: vLLM's own command line arguments, passed through unchanged.
 
     Raises:
-        ModelRefused: there is no such signal.
+        ModelRefused: `confidence` names no signal.
     """
 
     model: str = "embedded"
@@ -88,12 +88,12 @@ class EngineSettings:
 
     @property
     def reads_probe(self) -> bool:
-        """Whether a probe is read, if the model has one."""
+        """Whether the engine reads the probe, if the model has one."""
         return self.confidence == Signal.PROBE or self.record_signals
 
     @property
     def tracks_tokens(self) -> bool:
-        """Whether it is to be known of each token how likely it was."""
+        """Whether the engine records how likely each token was."""
         return self.confidence != Signal.PROBE or self.record_signals
 
 
@@ -103,11 +103,11 @@ def launch(
     stop_ids: tuple[int, int],
     on_stage: Callable[[str], None],
 ) -> AsyncLLM:
-    """Starts vLLM with the probed model and the exit processor; blocks until it is up.
+    """Starts vLLM with the probed model and the exit processor; blocks until it runs.
 
     Raises:
-        UnsupportedVllm: this vLLM lacks a hook that the service relies on.
-        ModelRefused: the arguments, or what they ask for, cannot be had under exit control.
+        UnsupportedVllm: this vLLM lacks a name that the service relies on.
+        ModelRefused: an argument is invalid, or does not work under exit control.
         EngineDead: vLLM could not start.
     """
     _keep_last(settings.log)
@@ -128,19 +128,21 @@ def launch(
 
 
 def _keep_last(log: Path | None) -> None:
-    """What vLLM wrote last time may say what it died of: it is put aside, under `.1`."""
+    """Renames the log of the last start to `.1`: it may say why vLLM died."""
     if log is not None and log.is_file():
         log.replace(log.with_name(f"{log.name}.1"))
 
 
 def _choose_runner(runner: str, on_stage: Callable[[str], None]) -> None:
-    """CUDA's default is the V2 model runner; our processor must be of the same kind."""
+    """Selects the model runner that matches our processor; CUDA's default is V2."""
     from vllm.platforms import current_platform
 
     if current_platform.is_cuda():
         os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1" if runner == "v2" else "0"
         if runner == "v1":
-            on_stage("using vLLM's V1 model runner: control of V2 is not proven on a GPU yet")
+            on_stage(
+                "using vLLM's V1 model runner: exit control under V2 is not yet verified on a GPU"
+            )
 
 
 def _arguments(
@@ -160,13 +162,13 @@ def _arguments(
     arguments = AsyncEngineArgs.from_cli_args(parsed)
     if arguments.speculative_config or arguments.spec_method or arguments.spec_model:
         raise ModelRefused(
-            "speculative decoding is on: the exit rule is not proven under it; drop "
+            "speculative decoding is on, but the exit rule is not verified under it: remove "
             "--speculative-config and --spec-*"
         )
     if arguments.enable_batch_sharded_sampling:
         raise ModelRefused(
-            "batch-sharded sampling is on: each rank would see the states of all requests and the "
-            "logits of its own; drop --enable-batch-sharded-sampling"
+            "batch-sharded sampling is on, but each rank would then see all states and only "
+            "its own logits: remove --enable-batch-sharded-sampling"
         )
     if _takes_prompts_whole(arguments, files):
         arguments.enable_chunked_prefill = False
@@ -187,7 +189,7 @@ def _arguments(
 
 
 def _defaults(files: ModelFiles) -> list[str]:
-    """vLLM arguments that hold unless the caller gives others."""
+    """vLLM arguments that the caller may override."""
     from vllm.platforms import current_platform
 
     defaults = ["--model", str(files.folder), "--generation-config", "vllm"]
@@ -200,10 +202,10 @@ def _defaults(files: ModelFiles) -> list[str]:
 
 
 def _takes_prompts_whole(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:
-    """Whether prefills are to be left in one piece, which on a CPU is what seeds need.
+    """Whether to turn off chunked prefill, as seeds need on a CPU.
 
-    Not where the caller has a say on their size, nor where a context is so long that its states in
-    one piece would take memory by gigabytes.
+    Left alone if the caller sets the size of prefills, or if the context is so long that a whole
+    prefill would take gigabytes of memory.
     """
     from vllm.platforms import current_platform
 
@@ -216,10 +218,10 @@ def _takes_prompts_whole(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:
 
 
 def _computes_in_the_core(arguments: AsyncEngineArgs) -> bool:
-    """Whether the process that schedules is to run the model too, which vLLM allows on GPUs alone.
+    """Whether the scheduling process should also run the model; vLLM does that on GPUs only.
 
-    On a CPU it wants a worker's process to bind threads in; where none are bound, that process only
-    has to start, and the other spins while it waits for it (vllm-project/vllm#52814).
+    On a CPU vLLM starts a worker process, to bind threads. If no threads are bound, that process
+    only costs a start, and the scheduler spins while it waits for it (vllm-project/vllm#52814).
     """
     from vllm import envs
     from vllm.platforms import current_platform

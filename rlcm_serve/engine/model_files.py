@@ -1,4 +1,4 @@
-"""What the service knows of a model before vLLM loads it: folder, digests, spare ids."""
+"""Reads a model's files before vLLM loads it: folder, digests, unused token ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHIPPED = Path(__file__).parent.parent / "models"
 EMBEDDED_MODEL = _SHIPPED / "embedded"
 """The model that ships with the service."""
 WARM_START = _SHIPPED / "embedded-sft"
-"""What it was before reinforcement learning; it ships to train from and to compare with."""
+"""The embedded model before reinforcement learning; a start for training and comparisons."""
 _SHIPPED_MODELS = {folder.name: folder for folder in (EMBEDDED_MODEL, WARM_START)}
 
 _RESERVED_NAME = re.compile(r"reserved|unused|<\|?extra_\d+\|?>|placeholder", re.IGNORECASE)
@@ -30,12 +30,12 @@ _TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "a
 
 
 def resolve_model(name: str) -> Path:
-    """The model's folder: a shipped model's, one on this machine, or a snapshot of a hub's model.
+    """The folder of a shipped model, of a model on this machine, or of a Hugging Face Hub snapshot.
 
-    `embedded` and `embedded-sft` are shipped. Another name that is a folder here never asks a hub.
+    `embedded` and `embedded-sft` are shipped. For a folder that exists here, the hub is not asked.
 
     Raises:
-        ModelRefused: there is no such folder, and no hub that has it can be reached.
+        ModelRefused: there is no such folder, and the model cannot be downloaded.
     """
     if name in _SHIPPED_MODELS:
         return _SHIPPED_MODELS[name]
@@ -46,17 +46,17 @@ def resolve_model(name: str) -> Path:
             f"no model folder {name!r}: give an existing folder, 'embedded', or a hub id "
             "such as 'Qwen/Qwen3-4B'"
         )
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the hub's client is imported
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read at import
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name))
-    except Exception as error:  # the hub's client raises its own, the network's and the disk's
-        raise ModelRefused(f"could not fetch {name!r} from the model hub: {error}") from error
+    except Exception as error:  # errors of the client, the network or the disk
+        raise ModelRefused(f"could not download {name!r} from the model hub: {error}") from error
 
 
 def digest_files(paths: Iterable[Path], root: Path) -> str:
-    """SHA-256 over names (relative to `root`) and contents, shortened to 16 hexadecimal digits."""
+    """SHA-256 of names (relative to `root`) and contents, cut to 16 hexadecimal digits."""
     whole = hashlib.sha256()
     for path in sorted(paths):
         whole.update(path.relative_to(root).as_posix().encode() + b"\0")
@@ -79,10 +79,10 @@ class ModelFiles:
         """Reads the configuration files.
 
         Raises:
-            ModelRefused: the folder holds no model, or a probe that was made for another.
+            ModelRefused: the folder holds no model, or a probe for another model.
         """
         if not (folder / "config.json").is_file():
-            raise ModelRefused(f"{folder} holds no config.json: it is not a model's folder")
+            raise ModelRefused(f"{folder} holds no config.json, so it is not a model folder")
         generation = folder / "generation_config.json"
         probe = folder / PROBE_FOLDER
         files = cls(
@@ -94,17 +94,17 @@ class ModelFiles:
         hidden_size = files._setting("hidden_size")
         if files.probe is not None and hidden_size not in (None, files.probe.hidden_size):
             raise ModelRefused(
-                f"{probe} reads states of {files.probe.hidden_size} numbers, and this model's have "
-                f"{hidden_size}: train a probe for it with `rlcm train probe`"
+                f"{probe} reads states of size {files.probe.hidden_size}, but this model's hidden "
+                f"size is {hidden_size}: train a probe for it with `rlcm train probe`"
             )
         return files
 
     @property
     def architecture(self) -> str:
-        """The architecture vLLM would choose.
+        """The architecture that vLLM would choose.
 
         Raises:
-            ModelRefused: the configuration names none.
+            ModelRefused: the configuration names no architecture.
         """
         named = self.config.get("architectures") or []
         if not named:
@@ -113,10 +113,10 @@ class ModelFiles:
 
     @property
     def vocabulary(self) -> int:
-        """Ids that the model's logits are for.
+        """Number of ids that the model has logits for.
 
         Raises:
-            ModelRefused: the configuration does not say how many.
+            ModelRefused: the configuration gives no number.
         """
         size = self._setting("vocab_size")
         if size is None:
@@ -125,26 +125,26 @@ class ModelFiles:
 
     @property
     def context(self) -> int | None:
-        """Tokens of the longest sequence, if the configuration says so."""
+        """Length of the longest sequence in tokens; None if the configuration gives none."""
         longest = self._setting("max_position_embeddings")
         return None if longest is None else int(longest)
 
     def _setting(self, name: str) -> Any:
-        """Of the language model; one of several modalities keeps it in its `text_config`."""
+        """A setting of the language model; a multimodal model keeps it in its `text_config`."""
         return self.config.get(name, self.config.get("text_config", {}).get(name))
 
     def model_digest(self) -> str:
-        """Of the weights and the configuration."""
+        """Digest of the weights and the configuration."""
         weights = [*self.folder.glob("*.safetensors"), *self.folder.glob("*.bin")]
         return digest_files([self.folder / "config.json", *weights], self.folder)
 
     def tokenizer_digest(self) -> str:
-        """Of the tokenizer's files."""
+        """Digest of the tokenizer's files."""
         files = {path for pattern in _TOKENIZER_FILES for path in self.folder.glob(pattern)}
         return digest_files(files, self.folder)
 
     def probe_digest(self) -> str:
-        """Of the probe's weights and configuration, not of its card; empty without a probe."""
+        """Digest of the probe's weights and configuration, without its card; "" without a probe."""
         if self.probe is None:
             return ""
         folder = self.folder / PROBE_FOLDER
@@ -152,18 +152,18 @@ class ModelFiles:
 
 
 def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Of the template's text."""
+    """Digest of the text of the chat template."""
     template = tokenizer.chat_template or ""
     return hashlib.sha256(str(template).encode()).hexdigest()[:16]
 
 
 def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int, int]:
-    """Two neighbouring ids below `vocabulary` that stand for no text: the stop ids.
+    """Two neighbouring ids below `vocabulary` that represent no text: the stop ids.
 
-    Ids past the tokenizer's last, else tokens that their names call reserved or unused.
+    Ids past the tokenizer's last one, or else tokens whose names say reserved or unused.
 
     Raises:
-        ModelRefused: there are none.
+        ModelRefused: there are no two such ids.
     """
     last = max(tokenizer.get_vocab().values())
     if last + 2 < vocabulary:
@@ -175,8 +175,8 @@ def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int,
         if id_ - 1 in reserved and id_ < vocabulary:
             return id_ - 1, id_
     raise ModelRefused(
-        f"the model's vocabulary of {vocabulary} ids leaves no two neighbours unused, which the "
-        "exit control needs to stop a request; enlarge the embedding by two rows "
+        f"the model's vocabulary of {vocabulary} ids has no two unused neighbouring ids, which the "
+        "exit control needs to stop a request: enlarge the embedding by two rows "
         "(resize_token_embeddings)"
     )
 
@@ -184,14 +184,16 @@ def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int,
 def think_end_id(tokenizer: PreTrainedTokenizerBase, thinks: bool | None = None) -> int | None:
     """The id of `</think>`, or None for a model that does not think in `<think>`.
 
-    The token alone says nothing: models that do not think share a vocabulary with some that do.
+    The token alone proves nothing: a model that does not think may share the vocabulary of one
+    that does.
 
     Args:
-        tokenizer: with a chat template.
-        thinks: whether it does; None: if it has the token and its chat template knows of thinking.
+        tokenizer: a tokenizer with a chat template.
+        thinks: whether the model thinks. For None it does if it has the token and its chat template
+            mentions thinking.
 
     Raises:
-        ModelRefused: it is said to think, and has no such token.
+        ModelRefused: `thinks` is true, but there is no such token.
     """
     id_ = tokenizer.get_vocab().get(THINK_END)
     template = str(tokenizer.chat_template)

@@ -1,4 +1,4 @@
-"""The model's text: prompts in, reasoning and answers out, the ids that mean something to us."""
+"""Text of one model: encodes prompts, decodes reasoning and answers, knows the special ids."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class ModelText:
-    """A model's tokenizer and chat template, and what this service adds to them.
+    """A model's tokenizer and chat template, with the stop ids and the forced suffix.
 
-    `thinks` in its generation config says whether it thinks in `<think>`, where that is not plain.
+    `thinks` in the generation config can say whether the model thinks in `<think>`.
 
     Raises:
-        ModelRefused: the vocabulary has no two ids to spare, there is no chat template, or there is
-            no token that could close its thinking.
+        ModelRefused: the vocabulary has no two unused ids, or there is no chat template, or no
+            token that closes the thinking.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -32,7 +32,7 @@ class ModelText:
         self.stop_high, self.stop_low = spare_ids(tokenizer, files.vocabulary)
         ends = files.generation.get("eos_token_id", tokenizer.eos_token_id)
         self.end_ids = frozenset(ends if isinstance(ends, list) else [ends])
-        # A model that does not close its thinking has nothing to be closed.
+        # A model without a closing token has nothing to close.
         self._closing = f"\n{THINK_END}" if self.think_end is not None else ""
         self.suffix_text = f"{self._closing}\n{FORCED_ANSWER}"
         self._stops = self.end_ids | {self.stop_high, self.stop_low}
@@ -42,17 +42,17 @@ class ModelText:
         """A conversation in the chat template, up to where the model begins.
 
         Raises:
-            RequestRefused: the template does not take these turns.
+            RequestRefused: the chat template does not accept these messages.
         """
         return self._conversations.encode(messages)
 
     def close(self, text: str = "") -> TokenIds:
-        """What closes a rollout, where the model does so, with any text on a line of its own."""
+        """Tokens that close the thinking, if the model does so, then `text` on a new line."""
         closing = f"{self._closing}\n{text}" if text else self._closing
         return tuple(self.tokenizer.encode(closing, add_special_tokens=False))
 
     def sampled(self, ids: Sequence[int]) -> Sequence[int]:
-        """What of newly generated ids is not the one that stopped their request."""
+        """New ids without the id that stopped the request."""
         return ids[:-1] if ids and ids[-1] in self._stops else ids
 
     def stream(self) -> RolloutStream:
@@ -73,15 +73,15 @@ class ModelText:
         return pieces
 
     def rollout(self, ids: Sequence[int], stop_reason: int | str | None, budget: Budget) -> Rollout:
-        """Tells the kept reasoning from the stop id, the closing token and the model's own answer.
+        """Separates the reasoning from the stop id, the closing token and the model's own answer.
 
         Args:
-            ids: all that was generated for one sample.
-            stop_reason: vLLM's: the id that stopped it.
-            budget: what it was generated under.
+            ids: every id generated for one sample.
+            stop_reason: the id that stopped the request, as vLLM reports it.
+            budget: token budget of the generation.
 
         Returns:
-            The rollout, its checkpoints still to be filled in.
+            The rollout, without its readings.
         """
         kept, answer, discarded, exit_ = list(ids), list[int](), 1, ExitReason.NATURAL
         if stop_reason in (self.stop_high, self.stop_low):
@@ -110,7 +110,7 @@ class ModelText:
 
 
 class RolloutStream:
-    """The text of a rollout and then of the model's own answer, without what stands between."""
+    """The text of a rollout, then of the model's own answer, without the closing token."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, think_end: int | None) -> None:
         self._rollout = TextStream(tokenizer)
@@ -130,6 +130,6 @@ class RolloutStream:
         return [rollout, *(self.push(ids[end + 1 :]) if ids[end + 1 :] else ())]
 
     def flush(self) -> list[Delta]:
-        """The text of what still waits, once nothing follows."""
+        """The text that is still held back, at the end of the sample."""
         rest = self._rollout.flush() if self._thinks else self._answer.flush()
         return [Delta(0, rest, is_answer=not self._thinks)] if rest else []

@@ -1,4 +1,4 @@
-"""What vLLM is asked for one request, and what it says of the tokens that come."""
+"""Sampling parameters of one vLLM request, and the log-probabilities in its output."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from vllm.outputs import CompletionOutput
 
 _STRIDE = 8
-"""The most tokens that come at a time where nobody wants their text.
+"""Most tokens per output when the caller does not want their text.
 
-Tokens that come one by one cost this process twice the time. With a divisor of N, a checkpoint
-still comes with the very token that makes it stand.
+One output per token costs this process twice the time. With a divisor of N, a reading still arrives
+with the very token that settles it.
 """
-_SEEDS = 2**62  # vLLM adds the number of an answer to its seed, and takes -1 for none
+_SEEDS = 2**62  # vLLM adds the number of an answer to the seed, and -1 means no seed
 
 
 def sampling_params(
     generation: GenerationSettings, max_tokens: int, stop_ids: Sequence[int]
 ) -> SamplingParams:
-    """Tokens alone, as they come; any of `stop_ids` ends them."""
+    """Parameters for a stream of token ids that ends at any of `stop_ids`."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -39,18 +39,18 @@ def sampling_params(
 
 
 def seed_of(generation: GenerationSettings) -> int | None:
-    """The seed as vLLM takes one; greedy sampling draws nothing that it could change."""
+    """The seed in vLLM's range; None for greedy sampling, on which a seed has no effect."""
     if generation.seed is None or generation.sampling.temperature == 0:
         return None
     return generation.seed % _SEEDS
 
 
 def stride_of(interval: int) -> int:
-    """Tokens that are to come at a time: the largest divisor of `interval` up to `_STRIDE`."""
+    """Tokens per output: the largest divisor of `interval` up to `_STRIDE`."""
     return max(stride for stride in range(1, _STRIDE + 1) if interval % stride == 0)
 
 
 def log_probs_of(part: CompletionOutput) -> list[float]:
-    """Those of the tokens that have come; none where none were asked for."""
+    """Log-probabilities of the new tokens; empty if the request did not ask for them."""
     sampled = zip(part.token_ids, part.logprobs or (), strict=False)
     return [float(found[id_].logprob) for id_, found in sampled]

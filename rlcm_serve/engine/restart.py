@@ -1,4 +1,4 @@
-"""When an engine that has died is started again."""
+"""When to restart an engine that has died."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rlcm_serve.errors import EngineDead
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How an engine is watched, and how patiently it is started again. Times are in seconds.
+    """How often to check an engine, and when to restart it. Times are in seconds.
 
     Attributes:
-        every: between two looks at the engine.
-        first_wait: before the first attempt to start it again; doubles with each that fails.
-        longest_wait: before any attempt.
-        attempts: that may fail in a row before the engine is given up.
-        lasting: an engine that dies before it has run this long counts as one that failed to start.
-        sleep: waits.
-        clock: says what time it is.
-        chance: draws from [0, 1), so that engines that died together do not start together.
+        every: time between two health checks.
+        first_wait: longest wait before the first attempt to restart; doubles with every failure.
+        longest_wait: longest wait before any attempt.
+        attempts: failures in a row after which the service gives up on the engine.
+        lasting: an engine that dies sooner than this after its start counts as a failed attempt.
+        sleep: replaces `asyncio.sleep` in tests.
+        clock: monotonic time.
+        chance: random number in [0, 1), so that engines that died together restart apart.
     """
 
     every: float = 0.25
@@ -37,7 +37,7 @@ class RestartPolicy:
     chance: Callable[[], float] = random.random
 
     async def until_dead(self, engine: ReasoningEngine) -> bool:
-        """Returns once the engine has died: whether it had lasted."""
+        """Waits until the engine dies; returns whether it ran for at least `lasting`."""
         began = self.clock()
         while True:
             try:
@@ -47,6 +47,6 @@ class RestartPolicy:
             await self.sleep(self.every)
 
     def wait(self, failed: int) -> float:
-        """Before the next attempt, after `failed` in a row: half to all of what has doubled."""
+        """Wait before the next attempt after `failed` failures: 50% to 100% of the doubled wait."""
         longest = min(self.first_wait * 2.0**failed, self.longest_wait)
         return longest * (1 + self.chance()) / 2

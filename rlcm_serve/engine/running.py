@@ -1,4 +1,4 @@
-"""One run of vLLM: from its start to its end, whoever brings that about."""
+"""One run of vLLM, from its start to its end."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 _SOCKETS = "VLLM_RPC_BASE_PATH"
 _FIRST_REPLY = 60.0
-"""Seconds that vLLM may take to reply once it has said that it is up."""
+"""Seconds in which vLLM must answer its first call after it has started."""
 
 
 class RunningVllm:
-    """vLLM, and the table in which its workers leave their readings.
+    """vLLM, with the table into which its workers write readings.
 
-    When it dies, whoever waits for it is told at once: vLLM itself tells those who wait for tokens,
-    the table those who wait for a slot.
+    When vLLM dies, every waiting task gets an error at once: from vLLM if it waits for tokens, from
+    the table if it waits for a slot.
 
-    Making one starts vLLM, and blocks until it is up; `start` does not block.
+    The constructor starts vLLM and blocks until it runs; `start` does not block the event loop.
 
     Raises:
-        ModelRefused, UnsupportedVllm, EngineDead: as `launch`.
+        ModelRefused, UnsupportedVllm, EngineDead: see `launch`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RunningVllm:
         on_stage: Callable[[str], None],
     ) -> None:
         before = children()
-        # vLLM leaves its sockets where it made them; so it makes them where they can be swept up.
+        # vLLM does not remove its sockets. It creates them in a folder that we can remove.
         self._sockets = tempfile.mkdtemp(prefix="rlcm-vllm-")
         try:
             with _sockets_in(self._sockets):
@@ -75,51 +75,53 @@ class RunningVllm:
         interval: int,
         on_stage: Callable[[str], None],
     ) -> RunningVllm:
-        """Starts vLLM; if this is cancelled, vLLM is ended as soon as it is up."""
+        """Starts vLLM in a thread; if cancelled, vLLM is stopped as soon as it has started."""
         unwanted = threading.Event()
 
-        def make() -> RunningVllm:
+        def launch_unless_cancelled() -> RunningVllm:
             running = cls(settings, files, stop_ids, interval, on_stage)
             if unwanted.is_set():
                 running.close()
             return running
 
         try:
-            running = await asyncio.to_thread(make)
+            running = await asyncio.to_thread(launch_unless_cancelled)
         except asyncio.CancelledError:
             unwanted.set()
             raise
         try:
-            # The one question that vLLM's death would leave without an answer. It is asked once, by
-            # the first request at the latest.
+            # If vLLM dies during this call, the call never returns. vLLM makes it once, at the
+            # latest with the first request.
             async with asyncio.timeout(_FIRST_REPLY):
                 await running.llm.get_supported_tasks()
         except TimeoutError as error:
             running.close()
-            raise EngineDead(f"vLLM started, then said nothing for {_FIRST_REPLY:g} s") from error
+            raise EngineDead(
+                f"vLLM started, but did not answer within {_FIRST_REPLY:g} s"
+            ) from error
         return running
 
     def settle(self) -> None:
-        """To be called when a first request has been answered, and so all its parts are there."""
+        """Call this after the first finished request, when all of vLLM's processes exist."""
         self.cleanup = DeadEngineCleanup(self._started)
         if self.llm.output_handler is not None:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
         if self.llm.vllm_config.parallel_config.data_parallel_size == 1:
-            self.table.unlink()  # every worker has mapped it now: even a kill leaves no file behind
+            self.table.unlink()  # all workers have mapped it; a kill now leaves no file behind
 
     def require_alive(self) -> None:
         """Raises `EngineDead` if vLLM has died."""
         if self.llm.errored:
-            raise EngineDead("vLLM is not running any more; its log says why")
+            raise EngineDead("vLLM has stopped running: see its log for the reason")
 
     @asynccontextmanager
     async def outputs(
         self, prompt: TokenIds, params: SamplingParams, priority: int
     ) -> AsyncIterator[AsyncIterator[RequestOutput]]:
-        """What vLLM generates for one request, as it comes; leaving early aborts the request.
+        """The outputs of one request as they arrive; leaving the context early aborts the request.
 
         Raises:
-            EngineDead: vLLM died meanwhile, or had before.
+            EngineDead: vLLM has died.
         """
         from vllm.inputs import tokens_input
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
@@ -136,15 +138,15 @@ class RunningVllm:
 
     @property
     def in_flight(self) -> int:
-        """Requests that vLLM is working on."""
+        """Unfinished requests in vLLM."""
         return int(self.llm.output_processor.get_num_unfinished_requests())
 
     @property
     def honours_seeds(self) -> bool:
-        """Whether a request may bring its own seed.
+        """Whether a request may set a seed.
 
-        vLLM throws away what the last row of an unfinished prefill samples, and winds the request's
-        generator back, which a CPU's generator cannot do: the engine would die of it.
+        vLLM discards the token sampled by the last row of an unfinished prefill, and then rewinds
+        the request's random generator. A CPU generator cannot be rewound, and the engine would die.
         """
         from vllm.platforms import current_platform
 
@@ -153,27 +155,27 @@ class RunningVllm:
         return not (current_platform.is_cpu() and chunked)
 
     def close(self) -> None:
-        """Ends vLLM with all its processes, and frees what they and this one held for it."""
+        """Stops vLLM and all its processes, and frees what they and this process held."""
         self.table.close()
         self._end()
 
     async def aclose(self) -> None:
-        """As `close`, which may take seconds, without holding up the event loop."""
+        """Does what `close` does, which may take seconds, without blocking the event loop."""
         self.table.close()
         await asyncio.to_thread(self._end)
 
     def _end(self) -> None:
         self.llm.shutdown()
-        # Its __del__ shuts down once more, at the interpreter's end without its modules.
+        # vLLM's __del__ calls this again when the interpreter exits and its modules are gone.
         self.llm.shutdown = lambda timeout=None: None
         self.cleanup.remove()
         shutil.rmtree(self._sockets, ignore_errors=True)
-        gc.collect()  # vLLM's sockets and their threads are in cycles
+        gc.collect()  # vLLM's sockets and their threads are in reference cycles
 
 
 @contextmanager
 def _sockets_in(folder: str) -> Iterator[None]:
-    """vLLM makes its sockets where its environment says, as it starts."""
+    """Lets vLLM create its sockets in this folder while it starts."""
     kept = os.environ.get(_SOCKETS)
     os.environ[_SOCKETS] = folder
     try:

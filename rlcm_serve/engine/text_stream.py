@@ -1,4 +1,4 @@
-"""Text as tokens arrive: what it says so far never changes when more of them come."""
+"""Decodes tokens as they arrive; text that was returned never changes later."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
-"""What a tokenizer decodes bytes to that are no whole character, or not yet."""
+"""What a tokenizer returns for bytes that do not form a whole character (yet)."""
 
 
 class TextStream:
     """Decodes one sequence piece by piece; the pieces together are the text of all its tokens.
 
-    A token may hold a part of a character, or decode otherwise after another one than alone. So a
-    window of the last tokens is decoded with and without the new ones, and the difference is the
-    text that they add.
+    A token may hold part of a character, or decode differently after another token. So the last
+    tokens are decoded with and without the new ones; the difference is the new text.
     """
 
     def __init__(
@@ -26,26 +25,26 @@ class TextStream:
         self._tokenizer = tokenizer
         self._skip_special_tokens = skip_special_tokens
         self._window: list[int] = []
-        self._given = 0  # tokens of the window whose text was given
+        self._returned = 0  # tokens of the window whose text was returned
 
     def push(self, ids: Sequence[int]) -> str:
-        """The text that these tokens add; a character's first bytes wait for its last."""
+        """The text that these tokens add; the first bytes of a character wait for its last byte."""
         self._window += ids
         added = self._added()
         if not added or added.endswith(_UNFINISHED):
             return ""
-        self._window = self._window[self._given :]
-        self._given = len(self._window)
+        self._window = self._window[self._returned :]
+        self._returned = len(self._window)
         return added
 
     def flush(self) -> str:
-        """The text of what still waits, now that nothing follows."""
+        """The text that is still held back, after the last token."""
         added = self._added()
-        self._given = len(self._window)
+        self._returned = len(self._window)
         return added
 
     def _added(self) -> str:
-        before = self._decode(self._window[: self._given])
+        before = self._decode(self._window[: self._returned])
         return self._decode(self._window)[len(before) :]
 
     def _decode(self, ids: Sequence[int]) -> str:

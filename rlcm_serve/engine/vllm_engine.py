@@ -1,4 +1,4 @@
-"""The real engine: vLLM, with the probe in its model and the exit rule in its sampler."""
+"""The engine: vLLM with the probe in its model and the exit rule in its sampler."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class VllmEngine(ReasoningEngine):
         self.running: RunningVllm | None = None
 
     async def start(self) -> None:
-        """Reads the model's files, starts vLLM, and takes one reading to see that it can."""
+        """Reads the model's files, starts vLLM, and takes one reading as a test."""
         if self.running is not None:
             await self.running.aclose()
             self.running = None
@@ -64,16 +64,16 @@ class VllmEngine(ReasoningEngine):
 
     def _read_files(self) -> ModelFiles:
         folder = resolve_model(self.settings.model)
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # all that is needed is in the folder
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything needed is in the folder
         from transformers import AutoTokenizer
 
         files = ModelFiles.read(folder)
         needed = self.settings.needs_probe and self.settings.confidence == Signal.PROBE
         if files.probe is None and needed:
             raise ModelRefused(
-                f"{folder} holds no {PROBE_FOLDER}/: train one with "
+                f"{folder} holds no {PROBE_FOLDER}/: train a probe with "
                 f"`rlcm train probe --model {self.settings.model} --data problems.jsonl`, or take "
-                "confidence from the tokens alone, with `--confidence sequence-probability`"
+                "confidence from the tokens alone with `--confidence sequence-probability`"
             )
         self._has_probe = files.probe is not None and self.settings.reads_probe
         self._text = ModelText(files, AutoTokenizer.from_pretrained(folder))
@@ -82,37 +82,39 @@ class VllmEngine(ReasoningEngine):
         return files
 
     def stop(self) -> None:
-        """Ends vLLM's processes and removes the readings' table."""
+        """Stops vLLM's processes and removes the table of readings."""
         if self.running is not None:
             self.running.close()
             self.running = None
 
     async def check_health(self) -> None:
-        """Whether vLLM itself says that it runs."""
+        """Raises `EngineDead` unless vLLM reports that it runs."""
         self._alive()
 
     def _alive(self) -> RunningVllm:
         if self.running is None:
-            raise EngineDead("the engine is not running: it has not started, or was stopped")
+            raise EngineDead(
+                "the engine is not running: it has not been started, or it was stopped"
+            )
         self.running.require_alive()
         return self.running
 
     @property
     def stop_ids(self) -> tuple[int, int]:
-        """The two unused ids that stand for a high and a low exit."""
+        """The two unused ids that signal a high and a low exit."""
         return self._text.stop_high, self._text.stop_low
 
     @property
     def in_flight(self) -> int:
-        """Requests that vLLM is working on for this service."""
+        """Unfinished requests of this service in vLLM."""
         return 0 if self.running is None else self.running.in_flight
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
-        """In the model's own chat template; what spells a special token stays text."""
+        """Applies the model's chat template; special tokens in a message stay plain text."""
         return self._text.prompt(messages)
 
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
-        """Room in the context, and a seed only where vLLM survives one."""
+        """Checks that the context has room, and that vLLM can honour the seed."""
         running = self._alive()
         budget = generation.budget
         answering = self.suffix_tokens + budget.answer + 2
@@ -120,16 +122,16 @@ class VllmEngine(ReasoningEngine):
         if needed > running.context:
             raise RequestRefused(
                 "problem",
-                f"the prompt has {len(prompt)} tokens; with {budget.thinking} to think and "
-                f"{answering} to answer that is {needed}, and the model's context holds "
+                f"the prompt has {len(prompt)} tokens; with {budget.thinking} for thinking and "
+                f"{answering} for the answer that makes {needed}, but the model's context holds "
                 f"{running.context}: shorten the problem or lower max_tokens",
             )
         if seed_of(generation) is not None and not running.honours_seeds:
             raise RequestRefused(
                 "seed",
-                f"seed is {generation.seed}, and on a CPU vLLM uses a seed only where it takes "
-                "in a prompt as a whole: leave it out, set temperature to 0, or start the service "
-                "with `-- --no-enable-chunked-prefill`",
+                f"seed is {generation.seed}, but on a CPU vLLM honours a seed only without chunked "
+                "prefill: leave the seed out, set temperature to 0, or start the service with "
+                "`-- --no-enable-chunked-prefill`",
             )
 
     async def think(
@@ -140,18 +142,18 @@ class VllmEngine(ReasoningEngine):
         *,
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
-        """One request to vLLM, its readings taken from a slot of the table as they come."""
+        """Sends one request to vLLM, and takes its readings from a slot of the table."""
         self.check(prompt, generation)
         running, budget = self._alive(), generation.budget
-        # After the budget comes the stop id that ends it; after a natural end, the closing token
-        # and the model's own answer.
+        # A stop id follows the budget. A natural end is followed by the closing token and the
+        # model's own answer.
         most = budget.thinking + budget.answer + 2
         params = sampling_params(generation, most, (*self.stop_ids, *self._text.end_ids))
         params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
         stream = self._text.stream() if text else None
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         tokens: list[int] = []
-        checkpoints: list[Reading] = []
+        readings: list[Reading] = []
         stop_reason: int | str | None = None
         cached = 0
         try:
@@ -166,9 +168,9 @@ class VllmEngine(ReasoningEngine):
                     if sampled := self._text.sampled(part.token_ids):
                         for delta in stream.push(sampled) if stream else (Delta(len(sampled)),):
                             yield delta
-                    for checkpoint in slot.new(len(tokens)):
-                        checkpoints.append(checkpoint)
-                        yield checkpoint
+                    for reading in slot.new(len(tokens)):
+                        readings.append(reading)
+                        yield reading
             rollout = self._text.rollout(tokens, stop_reason, budget)
             final, signals = slot.final(), slot.token_signals(len(rollout.tokens))
         finally:
@@ -176,13 +178,13 @@ class VllmEngine(ReasoningEngine):
         for delta in stream.flush() if stream else ():
             yield delta
         if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
-            if final is None:  # closed by an end of text, which leaves no later step to read it
+            if final is None:  # ended by an end of text, so no later step read the state
                 final = await self._read_end(prompt, rollout.tokens, signals, generation.priority)
-            checkpoints.append(final)
+            readings.append(final)
             yield final
         yield replace(
             rollout,
-            readings=tuple(checkpoints),
+            readings=tuple(readings),
             cached_prompt_tokens=min(cached, len(prompt)),
         )
 
@@ -196,7 +198,7 @@ class VllmEngine(ReasoningEngine):
         *,
         logprobs: bool = False,
     ) -> tuple[Completion, ...]:
-        """One request to vLLM, its prefix cached from the thinking."""
+        """Sends one request to vLLM; its prefix is in the cache already."""
         running = self._alive()
         params = sampling_params(generation, generation.budget.answer, tuple(self._text.end_ids))
         params.n = count
@@ -221,7 +223,7 @@ class VllmEngine(ReasoningEngine):
     async def entropy_after(
         self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings
     ) -> float | None:
-        """A reading of its own kind at the closing token, its prefix cached from the thinking."""
+        """Reads the entropy at the closing token; the prefix is in the cache already."""
         if self._text.think_end is None:
             return None
         closed = (*prompt, *thinking, *self._text.close())
@@ -231,23 +233,23 @@ class VllmEngine(ReasoningEngine):
         self,
         prompt: TokenIds,
         thinking: TokenIds,
-        tokens_say: TokenSignals | None,
+        token_signals: TokenSignals | None,
         priority: int,
     ) -> Reading:
-        """c_end of a rollout whose last state no step of its own has read."""
+        """Reads c_end for a rollout whose last state was not read while it ran."""
         probe = math.nan
-        if self._has_probe or tokens_say is None:
+        if self._has_probe or token_signals is None:
             probe = (await self._read_state((*prompt, *thinking), priority)).confidence
-        if tokens_say is None:
+        if token_signals is None:
             return Reading(len(thinking), probe, is_final=True)
-        signals = (probe, *tokens_say)
+        signals = (probe, *token_signals)
         confidence = signals[list(Signal).index(Signal(self.settings.confidence))]
         return Reading(len(thinking), confidence, is_final=True, signals=named(signals))
 
     async def _read_state(
         self, prefix: TokenIds, priority: int = 0, reads: str = Signal.PROBE.value
     ) -> Reading:
-        """A reading at the last token of `prefix`, in a request of its own."""
+        """Takes a reading at the last token of `prefix`, with a separate request."""
         running = self._alive()
         generation = GenerationSettings(self.identity.budget, self.identity.sampling)
         params = sampling_params(generation, 1, self.stop_ids)
@@ -261,13 +263,13 @@ class VllmEngine(ReasoningEngine):
         finally:
             running.table.release(slot)
         if final is None:
-            raise EngineDead("the engine sent back no reading: its processor is not running")
+            raise EngineDead("the engine returned no reading: its exit processor is not running")
         return final
 
     def _control(
         self, running: RunningVllm, slot: Slot, policy: ExitPolicy, budget: int, reads: str
     ) -> dict[str, Any]:
-        """A request's extra arguments."""
+        """The extra arguments of a request."""
         spec = ControlSpec(
             policy=policy,
             interval=self.identity.checkpoint_interval,

@@ -13,10 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rlcm_serve.aggregation import Aggregation, Rule, VoteOptions, rollouts_of
-from rlcm_serve.aggregation import ballots as ballots_module
-from rlcm_serve.aggregation import rollouts as rollouts_module
-from rlcm_serve.aggregation import runs as runs_module
+from rlcm_serve.aggregation import (
+    Aggregation,
+    Rule,
+    VoteOptions,
+    answer_counts,
+    rollouts,
+    rollouts_of,
+    runs,
+)
 from rlcm_serve.aggregation.graders import Comparison, Graders
 from rlcm_serve.aggregation.spill import BatchFile, Partitions
 from rlcm_serve.errors import RequestRefused
@@ -80,7 +85,7 @@ class TestReferences:
 def test_more_rollouts_of_a_problem_than_sums_are_exact_for_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (rollouts_module, runs_module, ballots_module):
+    for module in (rollouts, runs, answer_counts):
         monkeypatch.setattr(module, "MOST_ROLLOUTS", 10)
     rows = [Row("a", "7", 0.5)] * 11
     for options in (VoteOptions(), GROUPED):
@@ -90,7 +95,7 @@ def test_more_rollouts_of_a_problem_than_sums_are_exact_for_are_refused(
 
 
 def test_sums_are_exact_up_to_the_most_rollouts() -> None:
-    most = rollouts_module.MOST_ROLLOUTS
+    most = rollouts.MOST_ROLLOUTS
     confidence = np.full(most, 1.0)
     confidence[0] -= 2.0**-40
     with Aggregation(VoteOptions()) as aggregation:

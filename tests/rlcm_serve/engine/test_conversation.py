@@ -106,7 +106,7 @@ def test_a_turn_that_a_template_would_drop_is_refused(tokenizer: PreTrainedToken
         "{% for message in messages %}",
         "{% for message in messages if message['role'] != 'system' %}",
     )
-    with pytest.raises(RequestRefused, match="leaves out a message of the system") as refusal:
+    with pytest.raises(RequestRefused, match="drops system messages") as refusal:
         Conversations(tokenizer).encode(CONVERSATION)
     assert refusal.value.field == "messages"
 

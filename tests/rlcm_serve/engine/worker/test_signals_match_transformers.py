@@ -102,7 +102,7 @@ async def test_without_another_confidence_a_model_without_a_probe_is_refused(
 ) -> None:
     engine = VllmEngine(EngineSettings(model=str(probeless)))
     with pytest.raises(
-        ModelRefused, match=r"train one with .* `--confidence sequence-probability`"
+        ModelRefused, match=r"train a probe with .* `--confidence sequence-probability`"
     ):
         await engine.start()
 
