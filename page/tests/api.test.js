@@ -4,7 +4,7 @@ import { afterEach, beforeEach, test } from "node:test";
 import { createApi, Problem, wasAborted } from "../../rlcm_serve/page/static/js/api.js";
 
 const real = globalThis.fetch;
-/** What is asked, and what answers it: a response, an error, or a function of the request. */
+/** The question, and what answers it: a response, an error, or a function of the request. */
 let asked = [];
 let answers = [];
 let awake;

@@ -18,7 +18,7 @@ const made = (rule, of, mine = false) => madeOf(rule, of, mine).replace(/\u00a0/
 test("a rule that stops sooner is known to have answered, or to have given up", () => {
   const one = run([sample([0.5, 0.8, 0.95], "high")]);
   assert.equal(made({ ...policy, lambda_high: 0.8 }, one), "▲ sure enough after 64 tokens, and answers");
-  assert.equal(made({ ...policy, lambda_low: 0.8 }, one), "▼ gave up after 64 tokens, and declines");
+  assert.equal(made({ ...policy, lambda_low: 0.8 }, one), "▼ gave up after 64 tokens, and abstains");
   assert.equal(made({ ...policy, lambda_low: 0.8, answer_on_low: true }, one), "▼ gave up after 64 tokens, and answers");
 });
 
@@ -29,7 +29,7 @@ test("of a rule that would have gone on no more than that is known", () => {
 test("a natural end answers at the confidence that a rule needs there", () => {
   const one = run([sample([0.5, 0.72], "natural")]);
   assert.equal(made(policy, one), "● thought to its end, and answers");
-  assert.equal(made({ ...policy, lambda_answer: 0.725 }, one), "● thought to its end, and declines");
+  assert.equal(made({ ...policy, lambda_answer: 0.725 }, one), "● thought to its end, and abstains");
   const unread = run([sample([0.5, 0.72], "natural", { end: { answer: null, answer_tokens: 0 } })]);
   assert.equal(made(policy, unread), "● thought to its end");
 });
@@ -42,7 +42,7 @@ test("the rule in force says what was given", () => {
   const one = run([sample([0.5, 0.95], "high")]);
   assert.equal(made(policy, one, true), "▲ sure enough after 64 tokens, and answers");
   const declined = run([sample([0.3, 0.3], "low")], { solution: { answer: null, abstained: true, confidence: null } });
-  assert.equal(made(policy, declined, true), "▼ gave up after 64 tokens, and declines");
+  assert.equal(made(policy, declined, true), "▼ gave up after 64 tokens, and abstains");
 });
 
 test("several samples are counted, and those that were ended are spared by the rule in force alone", () => {
@@ -56,6 +56,6 @@ test("a vote that came about in the same way is held against what another rule n
   const all = run([sample([0.5, 0.95], "high"), sample([0.92], "high")], { vote: { leader: "7", share: 0.6 } });
   const rule = { ...policy, lambda_answer: 0 };
   assert.equal(made(rule, all), "▲ 2 sure enough after 32 to 64 tokens, and answers 7");
-  assert.equal(made({ ...rule, lambda_vote: 0.7 }, all), "▲ 2 sure enough after 32 to 64 tokens, and declines");
+  assert.equal(made({ ...rule, lambda_vote: 0.7 }, all), "▲ 2 sure enough after 32 to 64 tokens, and abstains");
   assert.equal(made({ ...rule, lambda_high: 0.5 }, all), "▲ 2 sure enough after 32 tokens");
 });

@@ -143,7 +143,7 @@ def test_esc_stops_the_engine(visitor: Visitor, served: Served) -> None:
     visitor.page.locator(".lane-words:not(:empty)").first.wait_for(timeout=PATIENCE_MS)
     during = served.client.get("/overview").json()
     visitor.page.keyboard.press("Escape")
-    assert visitor.notice().inner_text() == "You stopped it"
+    assert visitor.notice().inner_text() == "You stopped the question"
     assert during["queue"]["running"] == 1
     assert during["engine"]["requests"] > 0
 
@@ -176,11 +176,11 @@ def test_an_alpha_that_nothing_keeps_offers_those_that_something_does(
 
     visitor.write(SHORT, n=4, alpha=0.001)
     visitor.send()
-    assert visitor.notice().inner_text() == "Nothing can keep that risk"
+    assert visitor.notice().inner_text() == "No stopping rule keeps that risk"
     buttons = visitor.page.locator(".notices button").all_inner_texts()
     assert buttons == [
         *(f"{100 * alpha:.10g}%" for alpha in levels),
-        "Think to the end, without a guarantee",
+        "Use the full budget, without a guarantee",
     ]
     visitor.inspect("infeasible")
 
@@ -229,7 +229,7 @@ def test_what_is_written_and_asked_stays(known: Visitor) -> None:
 
     page.get_by_label("Kind of question").select_option(index=0)
     expect(field).not_to_have_value(draft)
-    page.get_by_role("button", name="Another one").click()
+    page.get_by_role("button", name="Another example").click()
     known.inspect("picked")
     page.get_by_role("button", name="Back to my own").click()
     expect(field).to_have_value(draft)
@@ -238,8 +238,8 @@ def test_what_is_written_and_asked_stays(known: Visitor) -> None:
 
     field.fill(" ".join([LONG] * 8))
     known.send()
-    assert known.notice().inner_text() == "This cannot be asked so"
-    asked = page.get_by_role("region", name="What is asked")
+    assert known.notice().inner_text() == "The service cannot take this question"
+    asked = page.get_by_role("region", name="The question")
     asked.focus()
     expect(asked).to_be_focused()
     known.inspect("long")
@@ -264,7 +264,7 @@ def test_waiting_for_an_engine_can_be_stopped(known: Visitor) -> None:
     now["stage"] = "checking the certificates"
     expect(page.locator(".notices")).to_contain_text("(checking the certificates)")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("heading", name="You stopped it")).to_be_visible()
+    expect(page.get_by_role("heading", name="You stopped the question")).to_be_visible()
     assert "had not begun" in known.text(".notices")
     expect(page.locator(".watch")).to_have_attribute("aria-busy", "false")
     expect(page.locator(".terms")).to_have_text("")
@@ -273,7 +273,7 @@ def test_waiting_for_an_engine_can_be_stopped(known: Visitor) -> None:
     known.send()
     assert known.notice().inner_text() == "Waiting for the engine"
     now |= {"state": "failed", "stage": "given up after 3 attempts in a row (no memory)"}
-    expect(page.get_by_role("heading", name="The engine has been given up")).to_be_visible()
+    expect(page.get_by_role("heading", name="The engine is down")).to_be_visible()
     assert "Given up after 3 attempts in a row (no memory)." in known.text(".notices")
     known.inspect("given-up")
     assert f"{known.url}/solve" not in known.addresses

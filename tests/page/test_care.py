@@ -67,7 +67,7 @@ def test_the_keyboard_is_enough(visitor: Visitor) -> None:
     keys.press("Home")
     tab_until(visitor, lambda: visitor.focused() == "More")
     keys.press("Enter")
-    tab_until(visitor, lambda: visitor.focused().startswith("Wrong answers, of those it gives"))
+    tab_until(visitor, lambda: visitor.focused().startswith("Wrong answers among the answers given"))
     tab_until(visitor, lambda: visitor.focused() == "Ask")
     keys.press("Enter")
 
@@ -97,7 +97,7 @@ def test_a_phone_can_ask(visit: Visits, served: Served) -> None:
     visitor = visit(served.url, 360, has_touch=True, is_mobile=True, color_scheme="dark")
     page = visitor.page
     visitor.go()
-    page.get_by_role("button", name="Another one").tap()
+    page.get_by_role("button", name="Another example").tap()
     expect(page.get_by_label("Your question")).not_to_have_value("")
     assert visitor.wider() == 0
     page.get_by_role("button", name="Ask", exact=True).tap()

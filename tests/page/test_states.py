@@ -113,7 +113,7 @@ def test_a_key_that_may_not_ask_gives_way_to_another(
 def test_a_key_may_see_no_state(known: Visitor) -> None:
     refuse(known, "overview", AccessDenied("this key has no scope `solve`", known=True))
     known.go("#/operate")
-    heading = known.page.get_by_role("heading", name="This key may not see the service’s state")
+    heading = known.page.get_by_role("heading", name="This key may not read the service’s state")
     expect(heading).to_be_visible()
     expect(known.page.locator(".figures")).not_to_be_visible()
     assert "Trying again" not in known.text(".standing")
@@ -131,7 +131,7 @@ def test_an_engine_that_was_given_up_is_not_waited_for(known: Visitor) -> None:
     alter(known, "overview", engine=gone)
     ask(known)
     expect(page.locator("#engine")).to_have_text("✕ engine failed")
-    assert known.notice().inner_text() == "The engine has been given up"
+    assert known.notice().inner_text() == "The engine is down"
     known.inspect("asked-and-given-up")
     page.get_by_role("link", name="Operate").click()
     expect(page.get_by_role("heading", name="could not be started again")).to_be_visible()
@@ -192,7 +192,7 @@ def test_no_certificate(known: Visitor) -> None:
 
 def test_a_certificate_without_an_exhibit_still_says_what_it_promises(known: Visitor) -> None:
     known.go("#/trust")
-    heading = known.page.get_by_role("heading", name="No map and no reliability for this one")
+    heading = known.page.get_by_role("heading", name="No report data for this certificate")
     expect(heading).to_be_visible()
     assert known.text(".pledge h2") == "At most 10% of the answers it gives are wrong"
     expect(known.page.locator(".map-field")).to_have_count(0)

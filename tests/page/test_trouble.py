@@ -22,7 +22,7 @@ def test_a_key_is_asked_for_until_it_is_right(visit: Visits, scripted: ScriptedP
     visitor = visit(scripted.url)
     page = visitor.page
     visitor.go()
-    dialog = page.get_by_role("dialog", name="This service asks for an API key")
+    dialog = page.get_by_role("dialog", name="This service needs an API key")
     expect(dialog).to_be_visible()
     expect(page.get_by_label("Key", exact=True)).to_be_focused()
     visitor.inspect("key-needed")
@@ -121,7 +121,7 @@ def test_the_engine_is_killed_and_comes_back(visitor: Visitor, served: Served) -
     visitor.send()
     page.locator(UNDER_WAY).first.wait_for(timeout=PATIENCE_MS)
     os.kill(served.engine_core().pid, signal.SIGKILL)
-    assert visitor.notice().inner_text() == "The engine died under this question"
+    assert visitor.notice().inner_text() == "The engine stopped while it worked on this question"
     expect(page.locator("#engine")).to_have_attribute("data-state", "restarting")
     visitor.picture("engine-died", whole=False)
 
@@ -129,7 +129,7 @@ def test_the_engine_is_killed_and_comes_back(visitor: Visitor, served: Served) -
     assert visitor.notice().inner_text() == "Waiting for the engine"
     visitor.inspect("engine-restarting")
     page.get_by_role("link", name="Operate").click()
-    died = page.get_by_role("heading", name="The engine died and is started again")
+    died = page.get_by_role("heading", name="The engine stopped and is restarting")
     expect(died).to_be_visible()
     visitor.inspect("operate-restarting")
     page.get_by_role("link", name="Ask", exact=True).click()

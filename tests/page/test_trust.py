@@ -108,7 +108,7 @@ def test_a_certificate_that_is_not_there(visitor: Visitor) -> None:
 def _risk_at(exhibit: dict[str, Any], alpha: float) -> str:
     levels = [one for one in exhibit["levels"] if one["alpha"] == alpha]
     if not levels:
-        return "not a level of it"
+        return "not tested"
     if not levels[0]["certified"]:
         return "✕ not certified"
     risk = (levels[0]["test"] or levels[0]["calibration"])["risk"]

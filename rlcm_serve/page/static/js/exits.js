@@ -13,32 +13,32 @@
 export const EXITS = {
   high: {
     mark: "▲",
-    word: "sure enough",
+    word: "confident enough",
     role: "blue",
     meaning: "Its confidence reached the upper threshold λ2.",
   },
   low: {
     mark: "▼",
-    word: "gave up",
+    word: "low confidence",
     role: "orange",
     meaning: "Its confidence stayed at or below the lower threshold λ1.",
   },
   natural: {
     mark: "●",
-    word: "finished by itself",
+    word: "finished",
     role: "green",
-    meaning: "The model closed its thinking on its own.",
+    meaning: "The model ended its thinking by itself.",
   },
   budget: {
     mark: "■",
     word: "out of budget",
     role: "brown",
-    meaning: "It had spent all the tokens it was allowed.",
+    meaning: "It used all the tokens it was allowed.",
   },
   cancelled: {
     mark: "✕",
-    word: "not needed any more",
+    word: "no longer needed",
     role: "muted",
-    meaning: "Nothing it could have answered would have changed the outcome.",
+    meaning: "Its answer could no longer change the result.",
   },
 };

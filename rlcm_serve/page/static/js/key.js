@@ -26,7 +26,7 @@ export function createKeyring() {
   function open(problem) {
     const had = sessionStorage.getItem(NAME) !== null;
     const refused = problem !== null && had;
-    setText(byId("key-title"), refused ? "This key was refused" : "This service asks for an API key");
+    setText(byId("key-title"), refused ? "This key was refused" : "This service needs an API key");
     setText(byId("key-reason"), refused ? problem.detail : "");
     input.value = "";
     dialog.returnValue = "cancel";

@@ -125,7 +125,7 @@ async function mount(name) {
  */
 function failed(name, error) {
   console.error(error);
-  const again = h("button", { type: "button", onclick: () => location.reload() }, "Load the page again");
+  const again = h("button", { type: "button", onclick: () => location.reload() }, "Reload the page");
   const text = `The view “${TITLES[name]}” could not be loaded: ${error.message}`;
   const notice = h("section", { class: "view" }, h("div", { class: "notice bad", role: "alert" }, h("p", null, text), again));
   byId("main").append(notice);
@@ -139,7 +139,7 @@ const STATES = {
   restarting: ["◐", "engine restarting"],
   failed: ["✕", "engine failed"],
   stopping: ["◐", "stopping"],
-  gone: ["✕", "out of reach"],
+  gone: ["✕", "not reachable"],
 };
 engine.subscribe(({ state }) => {
   const [mark, text] = STATES[state];

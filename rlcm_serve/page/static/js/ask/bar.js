@@ -29,14 +29,14 @@ export function bar({ stop, change, share }) {
   async function copy() {
     // Browsers have a clipboard only for pages from this machine, or over TLS.
     const copied = await share().then(() => true, () => false);
-    setText(sharing, copied ? "Link copied" : "The address bar has it");
+    setText(sharing, copied ? "Link copied" : "Copy the address bar instead");
     setTimeout(() => setText(sharing, "Copy link"), 2500);
   }
 
   new ResizeObserver(() => {
     // What scrolls must be reached by keyboard.
     const scrolls = problem.scrollHeight > problem.clientHeight;
-    const reached = { tabindex: "0", role: "region", "aria-label": "What is asked" };
+    const reached = { tabindex: "0", role: "region", "aria-label": "The question" };
     for (const [name, value] of Object.entries(reached)) scrolls ? problem.setAttribute(name, value) : problem.removeAttribute(name);
   }).observe(problem);
 

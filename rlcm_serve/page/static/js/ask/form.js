@@ -55,20 +55,20 @@ export function askForm(onAsk, onEdit, picker) {
   });
   const alpha = slider("How often may it be wrong?\u00a0α", (value) => percent(value), (value) => change({ alpha: value }));
   const n = slider("How many samples?\u00a0n", (value) => count(value, "sample"), (value) => change({ n: value }));
-  const risk = choices("What may be wrong", "risk", Object.entries(RISKS).map(([value, one]) => [value, one.title, one.what]));
-  const vote = choices("How several samples are merged", "vote", [
-    ["confidence", "Each counts as much as it is confident", ""],
-    ["majority", "Each counts one", ""],
+  const risk = choices("What the risk counts", "risk", Object.entries(RISKS).map(([value, one]) => [value, one.title, one.what]));
+  const vote = choices("How the samples vote", "vote", [
+    ["confidence", "Weighted by confidence", ""],
+    ["majority", "One vote per sample", ""],
   ]);
-  const infeasible = choices("If no rule is known to keep that risk", "on_infeasible", [
-    ["error", "Refuse, and say which risks can be kept", ""],
-    ["full_budget", "Think to the end, without a guarantee", ""],
+  const infeasible = choices("If no stopping rule is certified for that risk", "on_infeasible", [
+    ["error", "Refuse, and list the certified risks", ""],
+    ["full_budget", "Use the full budget, without a guarantee", ""],
   ]);
   const certified = h(
     "p",
     { class: "hint ask-certified" },
-    "◆ Certified: on questions with known answers, a rule for when to stop was tested and found to keep that risk. ",
-    h("a", { href: writeFragment("trust") }, "What that rests on"),
+    "◆ Certified: a stopping rule was tested on questions with known answers, and it kept that risk. ",
+    h("a", { href: writeFragment("trust") }, "See the evidence"),
   );
 
   const element = h(
@@ -87,7 +87,7 @@ export function askForm(onAsk, onEdit, picker) {
       "div",
       { class: "row ask-go" },
       h("button", { type: "submit", class: "primary" }, "Ask"),
-      h("p", { class: "hint", id: `${id}-keys` }, h("kbd", null, "Enter"), " asks, ", h("kbd", null, "Shift"), " ", h("kbd", null, "Enter"), " a new line, ", h("kbd", null, "Esc"), " stops"),
+      h("p", { class: "hint", id: `${id}-keys` }, h("kbd", null, "Enter"), " to ask, ", h("kbd", null, "Shift"), " ", h("kbd", null, "Enter"), " for a new line, ", h("kbd", null, "Esc"), " to stop"),
     ),
   );
 
@@ -163,21 +163,21 @@ function meaningOf({ alpha, risk }) {
 function alphaNote(question, certificate) {
   const { alpha, on_infeasible } = question;
   const meaning = meaningOf(question);
-  if (!certificate) return `${meaning} Not certified for these settings: the answer comes without a guarantee.`;
+  if (!certificate) return `${meaning} These settings are not certified, so the answer has no guarantee.`;
   const levels = certifiedLevels(certificate).map((one) => percent(one.alpha));
   const served = servedLevel(certificate, alpha);
   if (!served) {
-    const then = on_infeasible === "full_budget" ? "So it will think to the end, without a guarantee." : `Certified: ${list(levels)}.`;
-    return `${meaning} No rule is known to keep that. ${then}`;
+    const then = on_infeasible === "full_budget" ? "The model will use its full budget, without a guarantee." : `Certified levels: ${list(levels)}.`;
+    return `${meaning} No stopping rule is certified for that risk. ${then}`;
   }
-  const kept = Math.abs(served.alpha - alpha) < 1e-9 ? "◆ Certified." : `Kept by the rule certified for ${percent(served.alpha)}.`;
+  const kept = Math.abs(served.alpha - alpha) < 1e-9 ? "◆ Certified." : `The rule certified for ${percent(served.alpha)} applies.`;
   return [meaning, kept, declines(served)].filter(Boolean).join(" ");
 }
 
 /** What a level costs in answers, as calibration has seen it. @param {import("./levels.js").Level} level */
 function declines({ share_answered: answered }) {
   if (answered === null || answered > 0.995) return "";
-  return `It declines about ${percent(1 - answered, 0)} of such questions rather than guess.`;
+  return `It abstains on about ${percent(1 - answered, 0)} of such questions instead of guessing.`;
 }
 
 /**
@@ -185,11 +185,11 @@ function declines({ share_answered: answered }) {
  * @param {number[] | null} samples certified; null if that is not known
  */
 function samplesNote({ n }, samples) {
-  const meaning = n === 1 ? "The model thinks once: one sample, one answer." : `The model thinks ${n} times, each time anew, and these samples vote on the answer.`;
+  const meaning = n === 1 ? "The model thinks once and gives one answer." : `The model thinks ${n} times independently, and the samples vote on the answer.`;
   if (!samples) return meaning;
   if (samples.includes(n)) return `${meaning} ◆ Certified.`;
-  if (!samples.length) return `${meaning} Nothing is certified for these settings.`;
-  return `${meaning} Certified only for ${list(samples.map(String), "or")}.`;
+  if (!samples.length) return `${meaning} These settings are not certified.`;
+  return `${meaning} Certified for ${list(samples.map(String), "or")} only.`;
 }
 
 /**

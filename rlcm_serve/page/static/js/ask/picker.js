@@ -22,10 +22,10 @@ export function picker(load, field) {
   let own = "";
   const family = h("select", { "aria-label": "Kind of question", onchange: levels });
   const level = h("select", { "aria-label": "Level", onchange: () => pick(0) });
-  const another = h("button", { type: "button", class: "quiet", onclick: () => pick(turn + 1) }, "Another one");
+  const another = h("button", { type: "button", class: "quiet", onclick: () => pick(turn + 1) }, "Another example");
   const back = h("button", { type: "button", class: "quiet", hidden: true, onclick: takeBack }, "Back to my own");
   const note = h("p", { class: "hint" });
-  const element = h("div", { hidden: true }, h("div", { class: "picker row" }, h("span", null, "Or take one it was made for:"), family, level, another, back), note);
+  const element = h("div", { hidden: true }, h("div", { class: "picker row" }, h("span", null, "Or try an example:"), family, level, another, back), note);
 
   function chosen() {
     return families[family.selectedIndex];

@@ -29,24 +29,24 @@ export function trouble(problem, question, remedies, sofar) {
     return notice(title, [problem.detail], button(problem.retryWords("Ask again"), remedies.key, true));
   }
   if (problem.kind === "connection-lost") {
-    const what = sofar ? `${sofar}. What was drawn stays below. It has no answer, so nothing is promised about it.` : problem.detail;
+    const what = sofar ? `${sofar}. The text so far stays below. There is no answer, so there is no guarantee.` : problem.detail;
     const made = notice(sofar ? "The connection was lost" : "The service is out of reach", [what], again);
     made.append(reach(remedies.engine));
     return made;
   }
   if (["not-ready", "engine-dead"].includes(problem.kind) && remedies.engine.now().state === "failed") {
-    const what = "It could not be started, and the service tries no more. Whoever runs the service has to start it anew; its log says more.";
-    return notice("The engine has been given up", [problem.detail, what], again);
+    const what = "The engine did not start, and the service has stopped trying. The operator has to restart the service; its log says why.";
+    return notice("The engine is down", [problem.detail, what], again);
   }
   if (problem.kind === "engine-dead") {
-    return notice("The engine died under this question", [problem.detail, "It is being started again. The state is at the top of the page."], again);
+    return notice("The engine stopped while it worked on this question", [problem.detail, "The service is restarting it. The top of the page shows the state."], again);
   }
   if (problem.status === 429) {
-    const wait = problem.retryAfter ? `It expects to be free in about ${duration(problem.retryAfter)}.` : "";
+    const wait = problem.retryAfter ? `Try again in about ${duration(problem.retryAfter)}.` : "";
     return notice("The service is busy", [problem.detail, wait], again);
   }
   if (problem.status === 504) return notice("It took too long", [problem.detail], again);
-  if (problem.status === 422 || problem.status === 413) return notice("This cannot be asked so", [problem.detail]);
+  if (problem.status === 422 || problem.status === 413) return notice("The service cannot take this question", [problem.detail]);
   return notice(problem.title || "Something went wrong", [problem.detail || problem.message], again);
 }
 
@@ -59,22 +59,22 @@ function infeasible({ fields }, { alpha, risk }, { again }) {
   /** @type {number[]} */
   const levels = fields.certified_alphas ?? [];
   const smallest = fields.smallest_certifiable_alpha;
-  const why = `You accept that at most ${frequency(alpha)} ${RISKS[risk].often}. On the questions it was tested on, no rule for when to stop kept that, so the service refuses.`;
-  const near = typeof smallest === "number" && `The smallest risk that could be certified on those questions is about ${percent(smallest)}.`;
-  return notice("Nothing can keep that risk", [
+  const why = `You accept that at most ${frequency(alpha)} ${RISKS[risk].often}. No stopping rule kept that risk on the test questions, so the service refuses.`;
+  const near = typeof smallest === "number" && `The smallest risk that those questions can certify is about ${percent(smallest)}.`;
+  return notice("No stopping rule keeps that risk", [
     why,
     near || "",
-    levels.length ? "These levels are certified. Ask at one of them:" : "No level is certified for these settings.",
+    levels.length ? "These risks are certified. Ask at one of them:" : "No risk is certified for these settings.",
   ], ...levels.map((level) => button(percent(level), () => again({ alpha: level }), level === levels[0])),
-    button("Think to the end, without a guarantee", () => again({ on_infeasible: "full_budget" })));
+    button("Use the full budget, without a guarantee", () => again({ on_infeasible: "full_budget" })));
 }
 
 const REACH = {
   unknown: "",
-  gone: "◌ Trying to reach it again …",
+  gone: "◌ Reconnecting …",
   starting: "◐ The service is back, and its engine is starting.",
-  restarting: "◐ The service is back, and its engine is being started again.",
-  failed: "✕ The service is back, and its engine has been given up.",
+  restarting: "◐ The service is back, and its engine is restarting.",
+  failed: "✕ The service is back, but its engine is down.",
   stopping: "◐ The service is stopping.",
   ready: "● The service answers.",
 };

@@ -56,8 +56,8 @@ export function mount(root, app) {
   const intro = h(
     "div",
     { class: "intro" },
-    h("h1", null, "Say how often it may be wrong. Watch it decide when to stop."),
-    h("p", null, "The model thinks, and reads its own confidence as it goes. The risk you accept sets how sure it must be to stop, and to answer at all, with a statistical guarantee."),
+    h("h1", null, "Say how often the answer may be wrong. Watch the model decide when to stop."),
+    h("p", null, "The service reads the model’s confidence while it thinks. The risk you accept sets how confident the model must be to stop early and to answer. The answer comes with a statistical guarantee."),
     form.element,
   );
   root.append(intro, asked.element, notices, stage);
@@ -212,9 +212,9 @@ export function mount(root, app) {
 
   /** @param {Progress} progress */
   function stopped({ sent, drawn }) {
-    const ended = `${drawn && `${drawn}. `}The engine has ended its work on it too. There is no answer.`;
-    const text = sent ? ended : "The engine had not begun with your question. There is no answer.";
-    replace(notices, h("div", { class: "notice", role: "status" }, h("h2", null, "You stopped it"), h("p", null, text)));
+    const ended = `${drawn && `${drawn}. `}The engine stopped as well. There is no answer.`;
+    const text = sent ? ended : "The engine had not started on your question. There is no answer.";
+    replace(notices, h("div", { class: "notice", role: "status" }, h("h2", null, "You stopped the question"), h("p", null, text)));
     app.announce("Stopped.");
   }
 

@@ -47,9 +47,9 @@ export function untilReady(engine, signal, say) {
 
 /** @param {EngineNow} now */
 function waitingWords({ state, stage }) {
-  const asked = "Your question is asked as soon as it is ready.";
-  if (state === "gone") return `The service is out of reach, and is looked for every few seconds. ${asked}`;
+  const asked = "Your question is sent as soon as the engine is ready.";
+  if (state === "gone") return `The service cannot be reached. The page tries again every few seconds. ${asked}`;
   if (state === "stopping") return "The service is stopping.";
-  const doing = state === "restarting" ? "The engine is being started again" : "The engine is starting";
+  const doing = state === "restarting" ? "The engine is restarting" : "The engine is starting";
   return `${doing}${stage ? ` (${stage})` : ""}. This takes about a minute. ${asked}`;
 }

@@ -19,8 +19,8 @@ export function confidenceSection() {
     element: h(
       "section",
       null,
-      h("h2", null, "Confidence since the start, against calibration"),
-      h("p", { class: "term" }, "If the two are far apart, questions are not like those calibrated on, and the promise does not speak of them. All samples since the start count alike, so what has changed of late shows late."),
+      h("h2", null, "Confidence since the start, compared with calibration"),
+      h("p", { class: "term" }, "If the two differ a lot, today’s questions are unlike the calibration problems, and the guarantee does not cover them. All samples since the start count equally, so a recent change shows late."),
       words,
       root,
     ),
@@ -44,12 +44,12 @@ function inWords({ now, comparable, calibration }) {
   const all = sum(now);
   if (all === 0) return "No sample has ended since the start.";
   const ended = `${count(all, "sample")} ended since the start.`;
-  if (!comparable || !calibration) return `${ended} None was of a question served under a certificate whose calibration is known here.`;
+  if (!comparable || !calibration) return `${ended} None of them ran under a certificate whose calibration data are stored here.`;
   const total = sum(comparable);
-  const shown = total < all ? ` Shown are the ${number(total)} of questions served under a certificate whose calibration is known here.` : "";
-  if (total < FEW) return `${ended}${shown} That is too few to compare.`;
+  const shown = total < all ? ` The chart shows the ${number(total)} that ran under a certificate whose calibration data are stored here.` : "";
+  if (total < FEW) return `${ended}${shown} These are too few to compare.`;
   const apart = sum(comparable.map((amount, bin) => Math.abs(amount / total - (calibration[bin] ?? 0)))) / 2;
-  return `${ended}${shown} ${number(100 * apart)} of 100 would have to end elsewhere for the two to be alike.`;
+  return `${ended}${shown} The two distributions differ in ${number(100 * apart)} of 100 samples (total variation distance).`;
 }
 
 /** @param {number[]} amounts */

@@ -12,7 +12,7 @@ import { riskWords, samplesWords } from "../trust/words.js";
 /** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
 export function inForceSection() {
   const root = h("div", { class: "in-force" });
-  const none = h("p", { class: "muted" }, "None is in force: questions are answered with the full budget, and nothing is promised of their answers.");
+  const none = h("p", { class: "muted" }, "No certificate is active. Questions use the full budget, and answers have no guarantee.");
   let shape = "";
   /** @type {Map<string, HTMLElement>} */
   let counts = new Map();
@@ -20,8 +20,8 @@ export function inForceSection() {
     element: h(
       "section",
       { class: "in-force-section" },
-      h("h2", null, "Certificates in force"),
-      h("p", { class: "term" }, "Target is the risk α that is kept; tokens, of the full budget, and abstentions are what to expect per question, as the calibration problems had them on average."),
+      h("h2", null, "Active certificates"),
+      h("p", { class: "term" }, "Target is the certified risk α. Tokens (as a share of the full budget) and abstentions are averages over the calibration problems: expect about as much per question."),
       none,
       root,
     ),

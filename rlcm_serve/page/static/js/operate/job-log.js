@@ -41,7 +41,7 @@ export function jobLog(id, api) {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       whole = false; // opening it again tries again
-      replace(note, `Earlier lines cannot be read: ${error.detail}`);
+      replace(note, `Earlier lines could not be loaded: ${error.detail}`);
       note.hidden = false;
     }
   });

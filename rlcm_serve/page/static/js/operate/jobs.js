@@ -10,12 +10,12 @@ import { jobLog, timeOf } from "./job-log.js";
 
 /** @type {Record<string, { mark: string, word: string, meaning: string }>} */
 const STATES = {
-  queued: { mark: "○", word: "waiting", meaning: "other jobs go first" },
-  recording: { mark: "◐", word: "recording", meaning: "problems are solved at the full budget, behind all questions" },
-  fitting: { mark: "◑", word: "fitting", meaning: "everything is recorded; policies are being tested" },
-  done: { mark: "●", word: "done", meaning: "its certificate says which levels passed" },
+  queued: { mark: "○", word: "waiting", meaning: "waiting for earlier jobs" },
+  recording: { mark: "◐", word: "recording", meaning: "the problems run at the full budget, with lower priority than questions" },
+  fitting: { mark: "◑", word: "fitting", meaning: "recording is complete; policies are being tested" },
+  done: { mark: "●", word: "done", meaning: "the certificate lists the levels that passed" },
   failed: { mark: "✕", word: "failed", meaning: "" },
-  cancelled: { mark: "–", word: "cancelled", meaning: "its recordings are deleted" },
+  cancelled: { mark: "–", word: "cancelled", meaning: "the recorded rollouts are deleted" },
 };
 
 /**
@@ -27,7 +27,7 @@ export function jobsSection(api) {
   const none = h(
     "p",
     { class: "muted" },
-    "There are no calibration jobs. A job records problems with known answers and makes a certificate from them: post them to ",
+    "There are no calibration jobs. A job records problems with known answers and fits a certificate. To start one, post the problems to ",
     h("code", null, "POST /calibrations"),
     ".",
   );
@@ -38,7 +38,7 @@ export function jobsSection(api) {
     element: h("section", { class: "jobs-section" }, h("h2", null, "Calibration jobs"), broken, none, list),
     update({ jobs, jobs_error: error }) {
       broken.hidden = error === null;
-      setText(broken, error === null ? "" : `Jobs cannot be read: ${error}`);
+      setText(broken, error === null ? "" : `The jobs could not be loaded: ${error}`);
       none.hidden = jobs.length > 0 || error !== null;
       for (const job of jobs) {
         if (!items.has(job.id)) items.set(job.id, jobItem(job.id, api));
@@ -91,7 +91,7 @@ function jobItem(id, api) {
 
 /** @param {Job} job */
 function whenWords({ state, seconds_left: left, created, finished }) {
-  if (state === "recording" && left !== null) return left < 1 ? "nearly all recorded" : `about ${duration(left)} left`;
+  if (state === "recording" && left !== null) return left < 1 ? "recording almost done" : `about ${duration(left)} left`;
   if (finished) return `ended ${timeOf(finished)}`;
   return `posted ${timeOf(created)}`;
 }

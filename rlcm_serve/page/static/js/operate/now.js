@@ -33,12 +33,12 @@ export function nowSection() {
   return {
     element,
     update({ queue, engine, requests }, moments) {
-      tiles.running.set(number(queue.running), `of ${number(queue.running_limit)} at once`, queue.running / queue.running_limit);
+      tiles.running.set(number(queue.running), `of at most ${number(queue.running_limit)}`, queue.running / queue.running_limit);
       const drain = queue.drain_per_second;
-      const pace = drain ? `; ${number(drain, 1)} done per second` : "";
+      const pace = drain ? `; ${number(drain, 1)} finish per second` : "";
       tiles.waiting.set(number(queue.waiting), `of ${number(queue.waiting_limit)} places${pace}`, queue.waiting / queue.waiting_limit);
-      tiles.samples.set(number(engine.requests), "that think or answer");
-      tiles.requests.set(number(requests.in_flight), "over HTTP, this page’s own included");
+      tiles.samples.set(number(engine.requests), "thinking or answering");
+      tiles.requests.set(number(requests.in_flight), "over HTTP, including this page’s own");
       const settings = settingsOf(moments);
       if (drawn) drawn.update(settings);
       else drawn = chart(root, settings);

@@ -63,7 +63,7 @@ export function standing({ onPause, onRetry }) {
     },
     /** @param {Problem} problem @param {boolean} hasFigures */
     lost(problem, hasFigures) {
-      setText(engine, "✕ not known now");
+      setText(engine, "✕ state unknown");
       engine.className = "tag bad";
       retry.hidden = false;
       setText(retry, problem.retryWords("Try now"));
@@ -78,7 +78,7 @@ export function standing({ onPause, onRetry }) {
     /** @param {Date | null} at of the last figures @param {boolean} paused */
     from(at, paused) {
       pause.hidden = at === null;
-      setText(pause, paused ? "Go on" : "Pause");
+      setText(pause, paused ? "Resume" : "Pause");
       if (!at) return setText(updated, "");
       const ago = Math.max(0, Math.round((Date.now() - at.getTime()) / 1000));
       setText(updated, `${paused ? "Paused. " : ""}Last update ${timeOf(at.toISOString())}, ${ago}\u00a0s ago`);
@@ -92,10 +92,10 @@ export function standing({ onPause, onRetry }) {
  */
 function engineWords({ state, detail }) {
   const [title = state, text = ""] = {
-    starting: ["The engine is starting", "Questions that come now are refused until it is ready; this page shows it when it is."],
-    restarting: ["The engine died and is started again", "Questions that were running have failed. Calibration jobs wait, and go on."],
-    failed: ["The engine could not be started again", "The service needs a look at its log, and a restart."],
-    stopping: ["The service is stopping", "What runs may finish; nothing new is taken."],
+    starting: ["The engine is starting", "Until it is ready, questions are refused. This page updates by itself."],
+    restarting: ["The engine stopped and is restarting", "The questions that were running have failed. Calibration jobs wait and then continue."],
+    failed: ["The engine could not be restarted", "Read the service’s log, then restart the service."],
+    stopping: ["The service is stopping", "Running questions may finish. New ones are refused."],
   }[state] ?? [];
   return [title, `${text} ${sentence(detail)}`];
 }
@@ -106,7 +106,7 @@ function engineWords({ state, detail }) {
  * @returns {[string, string]} a title and a text
  */
 function lostWords({ status, title, detail, refusesKey }, hasFigures) {
-  const heading = { 0: "Reconnecting", 401: "This needs an API key", 403: "This key may not see the service’s state" }[status] ?? title;
-  const kept = hasFigures && !refusesKey ? " The figures below are the last that came." : "";
+  const heading = { 0: "Reconnecting", 401: "This needs an API key", 403: "This key may not read the service’s state" }[status] ?? title;
+  const kept = hasFigures && !refusesKey ? " The figures below are from the last update." : "";
   return [heading, detail + kept];
 }

@@ -11,22 +11,22 @@ import { tile } from "./tile.js";
 /** @typedef {import("./bar-list.js").Bar} Bar */
 
 const KINDS = [
-  ["reasoning", "thinking", "kept"],
-  ["answer", "answers", "the model’s own or forced"],
-  ["cancelled", "of samples not needed any more", "generated before they were ended"],
-  ["discarded", "kept nowhere", "such as the one that stopped the thinking"],
-  ["prompt", "questions read", ""],
-  ["suffix", "put in to ask for answers", "not generated"],
+  ["reasoning", "thinking", ""],
+  ["answer", "answers", "written by the model or forced"],
+  ["cancelled", "cancelled samples", "generated before the sample was cancelled"],
+  ["discarded", "discarded", "for example the token that stopped the thinking"],
+  ["prompt", "prompts", ""],
+  ["suffix", "forced suffixes", "inserted to ask for the answer, not generated"],
 ];
 
 /** @returns {{ element: HTMLElement, update: (overview: Overview, rate: number | null) => void }} */
 export function tokensSection() {
   const spent = tile("Tokens generated");
-  const saved = tile("Tokens not spent");
+  const saved = tile("Tokens saved");
   const note = h("p", { class: "muted" });
   const kinds = barList("Tokens by kind");
   return {
-    element: h("section", null, h("h2", null, "Tokens spent and saved"), h("div", { class: "tiles two" }, spent.element, saved.element), note, kinds.element),
+    element: h("section", null, h("h2", null, "Tokens used and saved"), h("div", { class: "tiles two" }, spent.element, saved.element), note, kinds.element),
     update(overview, rate) {
       spent.set(number(generated(overview)), rate === null ? "since the start" : `since the start; ${number(rate)} per second now`);
       saved.set(...savedWords(overview.saved));
@@ -51,19 +51,19 @@ export function tokensSection() {
 function savedWords({ share, saved_tokens: saved, over_tokens: over }) {
   if (share === null) return ["–", "nothing to compare yet"];
   const net = saved - over;
-  if (net < 0) return ["0", `${number(-net)} more than the full budget would have cost on average`];
+  if (net < 0) return ["0", `${number(-net)} more than the full budget costs on average`];
   return [number(net), `${percent(share, 0)} of the full budget`, share];
 }
 
 /** @param {Overview["saved"]} saved */
 function expectationWords({ share, full_budget_tokens: full }) {
-  if (share === null) return "Savings are counted for questions that are answered under a certificate.";
-  return `The full budget is what these questions would have cost on average if every sample thought to its end, as measured when the certificates were made: ${tokens(full)}.`;
+  if (share === null) return "Savings are counted for questions answered under a certificate.";
+  return `Without early stopping these questions would have cost ${tokens(full)} on average, as measured during calibration (the full budget).`;
 }
 
 /** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
 export function exitsSection() {
-  const list = barList("Samples by why they stopped");
+  const list = barList("Samples by reason for stopping");
   const total = h("p", { class: "muted" });
   return {
     element: h("section", null, h("h2", null, "Why samples stopped"), total, list.element),
@@ -89,13 +89,13 @@ export function questionsSection() {
     update({ questions }) {
       const { answered, abstained, failed, guaranteed, failures } = questions;
       const all = answered + abstained + failed;
-      setText(promised, all ? `${number(guaranteed)} of ${number(answered + abstained)} came with a guarantee.` : "Nothing has been asked since the start.");
+      setText(promised, all ? `${number(guaranteed)} of ${number(answered + abstained)} had a guarantee.` : "No question has been asked since the start.");
       const kinds = Object.entries(failures).map(([kind, amount]) => `${number(amount)} ${kind.replaceAll("_", " ")}`);
       /** @type {(name: string, mark: string, role: string, amount: number, note: string) => Bar} */
       const bar = (name, mark, role, amount, note) => ({ name, mark, role, note, share: all ? amount / all : 0, text: amountOf(amount, all) });
       list.update([
         bar("answered", "✓", "blue", answered, ""),
-        bar("abstained", "–", "muted", abstained, "no answer was sure enough to be given"),
+        bar("abstained", "–", "muted", abstained, "the confidence was too low to answer"),
         bar("refused or failed", "✕", "orange", failed, kinds.join(", ")),
       ]);
     },

@@ -21,7 +21,7 @@ const PATIENCE_MS = 10_000;
  */
 export function mount(root, app) {
   const head = standing({ onPause: () => (paused ? resume() : pause()), onRetry: (problem) => app.retry(problem, resume) });
-  const loading = h("div", { class: "loading", role: "status" }, h("p", null, "Asking the service how it is…"), h("div", { class: "bone" }), h("div", { class: "bone tall" }));
+  const loading = h("div", { class: "loading", role: "status" }, h("p", null, "Loading the service’s state…"), h("div", { class: "bone" }), h("div", { class: "bone tall" }));
   const now = nowSection();
   const tokens = tokensSection();
   const exits = exitsSection();

@@ -19,7 +19,7 @@ export function comparison(exhibits) {
     "section",
     { class: "comparison" },
     h("h2", null, "Side by side"),
-    h("p", { class: "term" }, "Each certificate keeps its promise alone: choose one before you look at outcomes."),
+    h("p", { class: "term" }, "Each guarantee holds for its certificate alone: choose one before you look at results."),
     h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Certificates side by side" }, tableOf(exhibits)),
     h("h3", null, "Tokens per question"),
     root,
@@ -53,12 +53,12 @@ function tableOf(exhibits) {
       "tbody",
       null,
       row("What α counts", exhibits.map(({ risk }) => riskWords(risk).counts)),
-      row("Answered by", exhibits.map(samplesWords)),
-      row("May fail with probability δ", exhibits.map(({ delta }) => percent(delta))),
+      row("Samples", exhibits.map(samplesWords)),
+      row("Failure probability δ", exhibits.map(({ delta }) => percent(delta))),
       row("Calibrated on", exhibits.map(({ calibration }) => `${number(calibration.n_problems)} problems`)),
-      row("Right at the full budget", exhibits.map(fullRight)),
-      row("Figures below are from", exhibits.map(origin)),
-      row("In force", exhibits.map(({ active, fits }) => (active ? "● yes" : fits === false ? "✕ no, of another engine" : "○ no"))),
+      row("Accuracy at the full budget", exhibits.map(fullRight)),
+      row("Figures below are measured on", exhibits.map(origin)),
+      row("Active", exhibits.map(({ active, fits }) => (active ? "● yes" : fits === false ? "✕ no, for another engine" : "○ no"))),
     ),
     alphas.map((alpha) => levelRows(exhibits, alpha)),
   );
@@ -72,7 +72,7 @@ function fullRight({ test, calibration }) {
 
 /** @param {Exhibit} exhibit */
 function origin({ test, calibration }) {
-  return test ? `${number(test.n_problems)} test problems` : `${number(calibration.n_problems)} calibration problems: a little optimistic`;
+  return test ? `${number(test.n_problems)} test problems` : `${number(calibration.n_problems)} calibration problems (slightly optimistic)`;
 }
 
 /**
@@ -85,13 +85,13 @@ function levelRows(exhibits, alpha) {
   const cells = (words) =>
     levels.map((level) => {
       const figures = level?.certified ? figuresOf(level) : null;
-      return figures ? words(figures) : level ? "✕ not certified" : "not a level of it";
+      return figures ? words(figures) : level ? "✕ not certified" : "not tested";
     });
   return h(
     "tbody",
     null,
     h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: String(exhibits.length + 1) }, `At α = ${percent(alpha)}`)),
-    row("Realised risk", cells(({ risk }) => (risk === null ? "nothing answered" : percent(risk)))),
+    row("Realised risk", cells(({ risk }) => (risk === null ? "no answers" : percent(risk)))),
     row("Questions answered", cells((figures) => percent(figures.share_answered))),
     row("Answered right", cells((figures) => percent(figures.share_right))),
     row("Tokens per question", cells((figures) => `${number(figures.tokens)} (${percent(figures.tokens_share, 0)} of the full budget)`)),

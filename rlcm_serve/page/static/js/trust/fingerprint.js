@@ -9,7 +9,7 @@ import { number } from "../format.js";
 /** @type {Record<string, string>} */
 const PARTS = {
   model: "Model weights",
-  probe: "Probe that reads the confidence",
+  probe: "Confidence probe",
   tokenizer: "Tokenizer",
   chat_template: "Prompt template",
   temperature: "Temperature",
@@ -17,7 +17,7 @@ const PARTS = {
   checkpoint_interval: "Tokens between readings",
   max_tokens: "Thinking budget, tokens",
   answer_max_tokens: "Longest answer, tokens",
-  forced_suffix: "Words that ask for the answer",
+  forced_suffix: "Forced suffix",
   grader: "Grader",
   samples: "Samples",
   vote: "Vote",
@@ -29,7 +29,7 @@ const PARTS = {
  * @returns {HTMLElement}
  */
 export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits, misfit }, folded) {
-  if (!fingerprint) return h("p", { class: "notice bad" }, "The traces it was fitted on say nothing of their engine, so it cannot be served.");
+  if (!fingerprint) return h("p", { class: "notice bad" }, "Its traces do not record their engine, so this certificate cannot be served.");
   const names = [...new Set([...Object.keys(fingerprint), ...Object.keys(engine ?? {})])];
   const different = engine ? names.filter((name) => fingerprint[name] !== engine[name]) : [];
   const rows = names.map((name) => rowOf(name, fingerprint, engine));
@@ -59,10 +59,10 @@ export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits
  * @param {boolean | null} fits
  */
 function verdict(parts, different, known, fits) {
-  if (!known && fits === null) return "The engine is starting: what it is will be compared once it is ready.";
-  if (!known) return "✕ It was fitted on another engine, so it cannot be served here.";
-  if (different === 0) return `✓ All ${parts} parts are equal: the promise speaks of this very engine.`;
-  return `✕ ${different} of ${parts} parts differ: the promise does not speak of this engine.`;
+  if (!known && fits === null) return "The engine is starting. Its fingerprint is compared when it is ready.";
+  if (!known) return "✕ It was fitted on another engine and cannot be served here.";
+  if (different === 0) return `✓ All ${parts} parts match: the guarantee applies to this engine.`;
+  return `✕ ${different} of ${parts} parts differ: the guarantee does not apply to this engine.`;
 }
 
 /**

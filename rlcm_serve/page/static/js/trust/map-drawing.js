@@ -130,7 +130,7 @@ export function drawScale(map, { width, left, bottom, height, row, column, xOf, 
     null,
     highs,
     lows,
-    svg("text", { class: "map-axis", x: (left + width) / 2, y: height - 5, "text-anchor": "middle" }, "λ1: gives up at or below"),
+    svg("text", { class: "map-axis", x: (left + width) / 2, y: height - 5, "text-anchor": "middle" }, "λ1: stops for low confidence at or below"),
     svg(
       "text",
       { class: "map-axis", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` },

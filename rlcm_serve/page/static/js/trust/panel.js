@@ -16,12 +16,12 @@ import { titleOf } from "./words.js";
 
 /** One sentence for each term, shown where it first appears. */
 const TERMS = {
-  risk: "The realised risk is the share that really went wrong on problems whose right answers are known.",
-  tokens: "Stopping earlier saves tokens, and gives up some answers that thinking on would have got right.",
+  risk: "The realised risk is the share of errors on problems whose right answers are known.",
+  tokens: "Stopping earlier saves tokens and loses some answers that more thinking would have got right.",
   pValue:
-    "A p-value says how likely figures this good would be if the policy broke its promise, so small is good; a policy that was tested and whose p-value is small enough is certified.",
-  reliability: `A confidence is reliable if, of all answers held with confidence 0.8, ${percent(0.8)} are right; the promise holds even if it is not, but a reliable one saves more tokens.`,
-  fingerprint: "A fingerprint names everything that was calibrated; weights and templates stand there as digests, which change if anything in them does.",
+    "A p-value is the probability of results at least this good if the policy’s risk were above α. Small is good: a tested policy with a small enough p-value is certified.",
+  reliability: `A confidence is reliable (calibrated) if ${percent(0.8)} of all answers given with confidence 0.8 are right. The guarantee holds either way, but a reliable confidence saves more tokens.`,
+  fingerprint: "A fingerprint lists everything the calibration depends on. Weights and templates appear as digests, which change when their content changes.",
 };
 
 /**
@@ -39,7 +39,7 @@ export function certificatePanel(exhibit, { explain, folded, onLevel }) {
   const held = h("p", { class: "hint" });
   const reliability = h("div");
   const term = (/** @type {keyof typeof TERMS} */ name) => explain && h("p", { class: "term" }, TERMS[name]);
-  const missing = exhibit.missing && h("div", { class: "notice" }, h("h3", null, "No map and no reliability for this one"), h("p", null, exhibit.missing));
+  const missing = exhibit.missing && h("div", { class: "notice" }, h("h3", null, "No report data for this certificate"), h("p", null, exhibit.missing));
   const drawn = exhibit.maps.length > 0;
   const element = h(
     "article",
@@ -49,9 +49,9 @@ export function certificatePanel(exhibit, { explain, folded, onLevel }) {
     section("tokens", "Tokens against target", term("tokens"), tokens),
     drawn ? section("map", "Which policies were certified", term("pValue"), map.element, held) : missing && h("section", { class: "map-part" }, missing),
     exhibit.reliability &&
-      section("reliability", "Can the confidence be believed?", term("reliability"), reliability, h("p", { class: "hint" }, inWords(exhibit.reliability.all))),
+      section("reliability", "Is the confidence reliable?", term("reliability"), reliability, h("p", { class: "hint" }, inWords(exhibit.reliability.all))),
     coverage(exhibit),
-    section("engine", "Is it about this engine?", term("fingerprint"), fingerprintTable(exhibit, folded)),
+    section("engine", "Does it apply to this engine?", term("fingerprint"), fingerprintTable(exhibit, folded)),
   );
   /** @type {({ destroy: () => void } | null)[]} */
   const charts = [];
@@ -70,7 +70,7 @@ export function certificatePanel(exhibit, { explain, folded, onLevel }) {
     element,
     draw() {
       charts.push(tokenChart(tokens, exhibit));
-      if (!tokens.childElementCount) tokens.append(h("p", { class: "hint" }, "No level is certified, so there is nothing to show."));
+      if (!tokens.childElementCount) tokens.append(h("p", { class: "hint" }, "No level is certified, so this chart is empty."));
       if (exhibit.reliability) charts.push(reliabilityDiagram(reliability, exhibit.reliability));
     },
     show(alpha) {
@@ -102,7 +102,7 @@ function coverage({ covers, does_not_cover: outside, smallest_certifiable_alpha:
     h("h3", null, "What it covers, and what it does not"),
     h("div", { class: "coverage-in" }, h("h4", null, "✓ Covered"), h("p", null, covers)),
     h("div", { class: "coverage-out" }, h("h4", null, "✕ Not covered"), h("ul", null, outside.map((one) => h("li", null, one)))),
-    h("p", { class: "hint" }, `The smallest α that could be certified on these problems is ${percent(smallest, 2)}. That says where to calibrate again; it promises nothing.`),
+    h("p", { class: "hint" }, `The smallest certifiable α on these problems is about ${percent(smallest, 2)}. Use it to choose levels for the next calibration; it is not a guarantee.`),
   );
 }
 
@@ -112,8 +112,8 @@ function heldWords(settings) {
   const parts = [
     patience && `patience ${number(patience)} tokens`,
     answer && `λa ${number(answer, 4)}`,
-    vote && `least share of the vote ${percent(vote)}`,
+    vote && `minimum vote share ${percent(vote)}`,
     smoothing && `smoothing ${number(smoothing, 2)}`,
   ].filter(Boolean);
-  return parts.length ? `The same in every cell: ${parts.join(", ")}. An unmarked cell was never tested: among so many, some p-values are small by chance.` : "";
+  return parts.length ? `Every cell uses ${parts.join(", ")}. Unmarked cells were not tested: among so many p-values, some are small by chance.` : "";
 }

@@ -37,7 +37,7 @@ export function picker(certificates, shown, onChange) {
         ),
       ),
     ),
-    h("p", { class: "hint" }, `Tick “beside” to compare up to ${MOST_COMPARED}.`),
+    h("p", { class: "hint" }, `Tick “compare” to see up to ${MOST_COMPARED} side by side.`),
   );
 }
 
@@ -60,7 +60,7 @@ function chip({ id, active, fits, levels, procedure }, shown, onChange, sayBudge
   });
   toggle.checked = here;
   const budget = sayBudget && procedure.max_tokens ? `, ${number(procedure.max_tokens)} tokens` : "";
-  const state = fits === false ? "✕ of another engine" : active ? null : "○ not in force";
+  const state = fits === false ? "✕ for another engine" : active ? null : "○ not active";
   return h(
     "li",
     { class: here ? "chip shown" : "chip" },
@@ -71,6 +71,6 @@ function chip({ id, active, fits, levels, procedure }, shown, onChange, sayBudge
       h("small", null, alphas.length ? `α ${alphas.join(", ")}` : "no level certified"),
       state && h("small", null, state),
     ),
-    h("label", null, toggle, h("span", null, "beside", h("span", { class: "unseen" }, ` the others: ${samplesWords(procedure)}, ${id}`))),
+    h("label", null, toggle, h("span", null, "compare", h("span", { class: "unseen" }, ` with the others: ${samplesWords(procedure)}, ${id}`))),
   );
 }

@@ -12,7 +12,7 @@ import { promiseOf, riskWords, rulesOf, samplesWords, surenessOf } from "./words
 /** @type {{ exit: null, text: string }} */
 const REFUSED = {
   exit: null,
-  text: "A question asked at this α is refused, unless it says what to do instead: think with the full budget, or abstain, both without a guarantee.",
+  text: "A question at this α is refused, unless the request allows the full budget or an abstention, both without a guarantee.",
 };
 
 /**
@@ -34,10 +34,10 @@ export function promiseSection(exhibit, onLevel, explain) {
     h(
       "div",
       { class: "pledge-does" },
-      h("h3", null, "What this α does to a question"),
-      explain && h("p", { class: "term" }, "A small probe inside the model reads, every few tokens, how sure it is to be right: its confidence, from 0 to 1. A policy is the set of thresholds that confidence is held against."),
+      h("h3", null, "What happens to a question at this α"),
+      explain && h("p", { class: "term" }, "Every few tokens a small probe inside the model estimates the probability that the answer is right: the confidence, from 0 to 1. A policy is a stopping rule: a set of thresholds for that confidence."),
       rules,
-      explain && h("p", { class: "term" }, "A token is a piece of text, about a short word; the full budget is what the same questions cost if every sample thinks to its end."),
+      explain && h("p", { class: "term" }, "A token is a piece of text, about a short word. The full budget is the cost of the same questions without early stopping."),
       facts,
     ),
   );
@@ -71,8 +71,8 @@ function asSentence(text) {
 
 /** @param {Exhibit} exhibit */
 function standing({ active, fits }) {
-  if (fits === false) return h("p", null, h("b", null, "It was made for another engine, so it promises nothing here."));
-  if (!active) return h("p", null, h("b", null, "It is not in force: no question is answered under it now."));
+  if (fits === false) return h("p", null, h("b", null, "This certificate is for another engine, so it guarantees nothing here."));
+  if (!active) return h("p", null, h("b", null, "This certificate is not active: no question runs under it now."));
   return null;
 }
 
@@ -83,11 +83,11 @@ function badges({ id, active, fits, created, ...procedure }) {
   return h(
     "ul",
     { class: "badges" },
-    active ? tag("●", "in force", "good") : tag("○", "not in force", ""),
-    fits === false && tag("✕", "of another engine", "bad"),
+    active ? tag("●", "active", "good") : tag("○", "not active", ""),
+    fits === false && tag("✕", "for another engine", "bad"),
     h("li", null, samplesWords(procedure)),
     h("li", null, "certificate ", h("code", null, id)),
-    created && h("li", null, `of ${created}`),
+    created && h("li", null, `created ${created}`),
   );
 }
 
@@ -129,8 +129,8 @@ function factsOf(exhibit, level) {
   const fact = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ note) =>
     h("div", null, h("dt", null, name), h("dd", null, value, h("small", null, note)));
   return [
-    fact("what came of it", figures.risk === null ? "–" : percent(figures.risk), `${riskWords(exhibit.risk).realised}, on ${on}`),
+    fact("realised risk", figures.risk === null ? "–" : percent(figures.risk), `${riskWords(exhibit.risk).realised}, on ${on}`),
     fact("tokens", percent(figures.tokens_share, 0), `of the full budget: ${number(figures.tokens)} instead of ${number(figures.full_budget_tokens)} per question`),
-    fact("answers", percent(figures.share_answered, 0), `of the questions; ${percent(figures.share_right, 0)} of all are answered right`),
+    fact("answers", percent(figures.share_answered, 0), `of the questions; ${percent(figures.share_right, 0)} of all questions are answered correctly`),
   ];
 }

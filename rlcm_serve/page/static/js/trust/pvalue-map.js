@@ -135,12 +135,12 @@ function labelOf(map) {
 
 /** @param {number | null} low */
 function lowWords(low) {
-  return low === null ? "λ1 never gives up" : `λ1 = ${threshold(low)}`;
+  return low === null ? "no λ1 (never abstains early)" : `λ1 = ${threshold(low)}`;
 }
 
 /** @param {number | null} high */
 function highWords(high) {
-  return high === null ? "λ2 never stops early" : `λ2 = ${threshold(high)}`;
+  return high === null ? "no λ2 (never stops early)" : `λ2 = ${threshold(high)}`;
 }
 
 /**
@@ -150,7 +150,7 @@ function highWords(high) {
 function describe(map, { x, y }) {
   const where = `${lowWords(map.lambda_low[x] ?? null)}, ${highWords(map.lambda_high[y] ?? null)}`;
   const p = map.p_values[y]?.[x];
-  if (p === null || p === undefined) return `${where}: no such policy, since λ1 must lie below λ2.`;
+  if (p === null || p === undefined) return `${where}: no policy here, because λ1 must be below λ2.`;
   return `${where}: p-value ${pValue(p)}. ${standing(map, { x, y })}`;
 }
 
@@ -162,10 +162,10 @@ function standing(map, { x, y }) {
   const at = (/** @type {{ x: number, y: number }} */ one) => Math.abs(one.x - x) < 0.02 && Math.abs(one.y - y) < 0.02;
   const chosen = map.chosen !== null && at(map.chosen);
   const here = map.tested.filter((one) => one.in_plane && at(one));
-  if (chosen) return "★ Tested, certified, and chosen: questions are served under it.";
+  if (chosen) return "★ Tested, certified and chosen: questions run under this policy.";
   if (here.some((one) => one.certified)) return "● Tested and certified.";
-  if (here.length) return "✕ Tested and failed, or not reached: not certified.";
-  return "Never tested, so this p-value promises nothing.";
+  if (here.length) return "✕ Not certified: its test failed or was not reached.";
+  return "Not tested, so this p-value guarantees nothing.";
 }
 
 /**
@@ -190,9 +190,9 @@ function legendOf(map, delta) {
       { class: "chart-legend" },
       map.chosen && key("★", "certified and chosen"),
       key("●", "certified"),
-      key("✕", "failed, or not reached"),
-      map.tested.some((one) => one.certified && !one.in_plane) && key("·", "certified with other settings than this map’s"),
-      key("━", `border of p = ${percent(delta)}`),
+      key("✕", "test failed or not reached"),
+      map.tested.some((one) => one.certified && !one.in_plane) && key("·", "certified with settings outside this map"),
+      key("━", `contour of p = ${percent(delta)}`),
     ),
   ];
 }

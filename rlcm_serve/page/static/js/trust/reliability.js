@@ -17,17 +17,17 @@ export function reliabilityDiagram(root, { on_test: onTest, all, final }) {
   const set = onTest ? "test problems" : "calibration problems";
   const x = { label: "confidence", min: 0, max: 1, ticks: TICKS };
   const diagram = chart(root, {
-    label: `How often the answer is right, against confidence, on the ${set}: ${inWords(all)}`,
+    label: `Accuracy against confidence on the ${set}: ${inWords(all)}`,
     height: 300,
     series: [
-      { label: "right exactly as often as it says", x: [0, 1], y: [0, 1], role: "muted", dash: [5, 4], format: percent },
+      { label: "perfect calibration", x: [0, 1], y: [0, 1], role: "muted", dash: [5, 4], format: percent },
       line("at every reading", all, "blue"),
       line("at the end of thinking", final, "orange", [7, 4]),
     ],
     axes: { x, y: { label: "share right", min: 0, max: 1, ticks: TICKS, format: percent } },
   });
   const counts = chart(root, {
-    label: `Number of readings at each confidence: ${count(all.n_readings, "reading")} in all.`,
+    label: `Readings at each confidence: ${count(all.n_readings, "reading")} in total.`,
     height: 110,
     legend: false,
     table: false,
@@ -70,8 +70,8 @@ function line(label, { bins }, role, dash) {
  */
 export function inWords({ n_readings: n, accuracy, ece, auroc }) {
   const ranking =
-    auroc === null ? "" : ` Of a right and a wrong answer, the right one has more confidence in ${percent(auroc)} of cases (AUROC).`;
-  return `${count(n, "reading")}, ${percent(accuracy)} of them right; on average the share right is ${number(100 * ece, 1)} points away from the confidence (ECE).${ranking}`;
+    auroc === null ? "" : ` A right answer has more confidence than a wrong one in ${percent(auroc)} of pairs (AUROC).`;
+  return `${count(n, "reading")}, ${percent(accuracy)} of them right; accuracy differs from confidence by ${number(100 * ece, 1)} percentage points on average (ECE).${ranking}`;
 }
 
 /** @param {number} value */

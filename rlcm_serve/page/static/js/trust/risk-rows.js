@@ -88,7 +88,7 @@ function dotOf(figures, kind, at) {
  * @param {string} name
  */
 function realised(level, figures, name) {
-  if (!figures || figures.risk === null) return `nothing answered on the ${name}`;
+  if (!figures || figures.risk === null) return `no question answered on the ${name}`;
   const { risk, risk_low: low, risk_high: high } = figures;
   const interval = low === null || high === null ? "" : ` (${percent(0.95)} interval ${percent(low)} to ${percent(high)})`;
   return [h("b", null, percent(risk)), ` on the ${name}: ${sideOf(figures, level.alpha)}${interval}`];
@@ -101,7 +101,7 @@ function realised(level, figures, name) {
 function sideOf({ risk, risk_low: low, risk_high: high }, alpha) {
   if ((high ?? risk ?? 0) <= alpha) return "below the target";
   if ((low ?? risk ?? 0) > alpha) return "above the target";
-  return "at the target, as far as they tell";
+  return "not clearly above or below the target";
 }
 
 /** @param {Exhibit} exhibit */
@@ -111,8 +111,8 @@ function legendOf(exhibit) {
   return h(
     "ul",
     { class: "chart-legend" },
-    test && h("li", null, mark("honest"), `on ${count(test.n_problems, "test problem")}, which had no part in the calibration`),
-    h("li", null, mark("optimistic"), `on ${count(calibration.n_problems, "calibration problem")}, on which the policies were chosen: a little optimistic`),
-    h("li", null, mark("target"), `the target: at most α ${riskWords(exhibit.risk).promise}`),
+    test && h("li", null, mark("honest"), `on ${count(test.n_problems, "test problem")}, not used in the calibration`),
+    h("li", null, mark("optimistic"), `on ${count(calibration.n_problems, "calibration problem")}, also used to choose the policies, so slightly optimistic`),
+    h("li", null, mark("target"), `target: at most α ${riskWords(exhibit.risk).promise}`),
   );
 }

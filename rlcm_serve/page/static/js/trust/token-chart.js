@@ -36,7 +36,7 @@ export function tokenChart(root, exhibit) {
     height: 300,
     legend: true,
     series: [
-      { label: "tokens, of the full budget", x, y: share("tokens_share"), role: "blue", format: percent },
+      { label: "tokens, share of the full budget", x, y: share("tokens_share"), role: "blue", format: percent },
       ...(abstains ? [{ label: "questions answered", x, y: share("share_answered"), role: "muted", dash: [7, 4], format: percent }] : []),
       { label: "questions answered right", x, y: share("share_right"), role: "orange", dash: [2, 3], format: percent },
     ],

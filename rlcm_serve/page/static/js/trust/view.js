@@ -22,11 +22,11 @@ export function mount(root, app) {
   const content = h("div", { class: "certificates" });
   replace(
     root,
-    h("h1", null, "What is promised, and what it rests on"),
+    h("h1", null, "Guarantees and their evidence"),
     h(
       "p",
       { class: "lead" },
-      "Thinking less costs some right answers. A certificate is the record of a calibration: on problems with known answers it was tested how early the model may stop so that the risk you accept is kept.",
+      "Early stopping loses some right answers. A certificate records a calibration: tests on problems with known answers that show how early the model may stop while it keeps the risk you accept.",
     ),
     choices,
     content,
@@ -171,7 +171,7 @@ function titled(exhibit, panel) {
 }
 
 function loading() {
-  return h("div", { class: "loading", role: "status" }, h("p", null, "Reading the certificates…"), h("div", { class: "bone tall" }), h("div", { class: "bone" }), h("div", { class: "bone" }));
+  return h("div", { class: "loading", role: "status" }, h("p", null, "Loading the certificates…"), h("div", { class: "bone tall" }), h("div", { class: "bone" }), h("div", { class: "bone" }));
 }
 
 function nothing() {
@@ -179,8 +179,8 @@ function nothing() {
     "div",
     { class: "notice" },
     h("h2", null, "No certificate is loaded"),
-    h("p", null, "Questions are answered with the full budget, and nothing is promised of their answers."),
-    h("p", null, "To get one, post problems with known answers to ", h("code", null, "POST /calibrations"), "; the job and its log are then under ", h("a", { href: "#/operate" }, "Operate"), "."),
+    h("p", null, "Questions use the full budget, and answers have no guarantee."),
+    h("p", null, "To create one, post problems with known answers to ", h("code", null, "POST /calibrations"), "; follow the job and its log under ", h("a", { href: "#/operate" }, "Operate"), "."),
   );
 }
 

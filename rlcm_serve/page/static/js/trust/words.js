@@ -38,7 +38,7 @@ export function titleOf(exhibit) {
  * @returns {string}
  */
 export function promiseOf(exhibit, level) {
-  if (!level.certified) return `Nothing is promised at α = ${percent(level.alpha)}`;
+  if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
   return `At most ${percent(level.alpha)} ${riskWords(exhibit.risk).promise}`;
 }
 
@@ -50,11 +50,11 @@ export function surenessOf(exhibit) {
   const keep = Math.floor((1 - exhibit.delta) * 100 + 1e-9);
   const together =
     exhibit.promise === "pointwise"
-      ? "It holds for one α, chosen before looking at any outcome."
-      : "It holds for all its levels of α at once, so α may be chosen after looking.";
+      ? "The guarantee holds for one α that is chosen before looking at any result."
+      : "The guarantee holds for all levels of α at once, so α may be chosen after looking at results.";
   return (
-    `δ (delta) is the chance that this calibration was an unlucky one, here ${percent(exhibit.delta)}: ` +
-    `of 100 calibrations made this way, at least ${keep} keep what they promise. ${together}`
+    `δ (delta) is the probability that the calibration problems were unrepresentative, here at most ${percent(exhibit.delta)}: ` +
+    `of 100 such calibrations, about ${keep} or more keep their guarantee. ${together}`
   );
 }
 
@@ -72,23 +72,23 @@ export function rulesOf(exhibit, level) {
   const rules = [];
   const one = exhibit.n > 1 ? "A sample" : "It";
   if (level.lambda_high !== null)
-    rules.push({ exit: "high", text: `${one} stops and answers once its confidence is ${threshold(level.lambda_high)} or more: that threshold is λ2.` });
+    rules.push({ exit: "high", text: `${one} stops and answers once its confidence reaches ${threshold(level.lambda_high)} (the threshold λ2).` });
   if (level.lambda_low !== null) {
-    const then = policy["answer_on_low"] ? "stops and answers by force" : "gives up";
+    const then = policy["answer_on_low"] ? "stops and is forced to answer" : "stops and abstains";
     const lasting = patience ? ` for ${tokens(patience)}` : "";
-    rules.push({ exit: "low", text: `${one} ${then} once its confidence has been ${threshold(level.lambda_low)} or less${lasting}: that threshold is λ1.` });
+    rules.push({ exit: "low", text: `${one} ${then} once its confidence has stayed at or below ${threshold(level.lambda_low)}${lasting} (the threshold λ1).` });
   }
   if (!rules.length) rules.push({ exit: null, text: `${one} never stops early.` });
   rules.push({
     exit: "natural",
     text:
       answer && answer > 0
-        ? `If it thinks to its end, it answers only at a confidence of ${threshold(answer)} or more (λa).`
-        : "If it thinks to its end, it answers whatever its confidence.",
+        ? `If it is not stopped early, it answers only with a confidence of at least ${threshold(answer)} (the answer threshold λa).`
+        : "If it is not stopped early, it answers at any confidence.",
   });
   if (exhibit.n > 1 && vote && vote > 0)
-    rules.push({ exit: null, text: `The winner of the vote is given as the answer if it holds ${percent(vote)} of it or more; otherwise nothing is answered.` });
-  if (smoothing && smoothing > 0) rules.push({ exit: null, text: `Confidence is smoothed over readings, by ${number(smoothing, 2)}.` });
+    rules.push({ exit: null, text: `The winner needs at least ${percent(vote)} of the vote; otherwise the service abstains.` });
+  if (smoothing && smoothing > 0) rules.push({ exit: null, text: `Confidence is smoothed over the readings (exponential smoothing, weight ${number(smoothing, 2)}).` });
   return rules;
 }
 

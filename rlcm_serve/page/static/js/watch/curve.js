@@ -106,15 +106,15 @@ function linesOf(policy, usual, labelled, roomy) {
   /** @type {Mark[]} */
   const lines = [];
   if (usual !== null && labelled) {
-    lines.push({ x: usual, role: "muted", dash: [2, 3], foot: true, ...(roomy && { label: `usual end if not stopped: ${number(usual)}` }) });
+    lines.push({ x: usual, role: "muted", dash: [2, 3], foot: true, ...(roomy && { label: `average end without stopping: ${number(usual)}` }) });
   }
   if (canStopHigh(policy)) {
-    const label = `▲ λ2 ${threshold(policy.lambda_high)}${roomy ? ": sure enough, stop" : ""}`;
+    const label = `▲ λ2 ${threshold(policy.lambda_high)}${roomy ? ": confident enough, stop" : ""}`;
     lines.push({ y: policy.lambda_high, role: "blue", dash: [6, 4], ...(labelled && { label }) });
   }
   if (canStopLow(policy) && !policy.low_rise) {
     const patience = policy.patience ? ` for ${number(policy.patience)} tokens` : "";
-    const label = `▼ λ1 ${threshold(policy.lambda_low)}${roomy ? `${patience}: give up` : ""}`;
+    const label = `▼ λ1 ${threshold(policy.lambda_low)}${roomy ? `${patience}: stop` : ""}`;
     lines.push({ y: policy.lambda_low, role: "orange", dash: [2, 4], ...(labelled && { label }) });
   }
   return lines;
@@ -128,7 +128,7 @@ function linesOf(policy, usual, labelled, roomy) {
  */
 function unspent({ exit }, budget, bare) {
   if (!exit || exit.tokens >= budget) return [];
-  const label = bare ? "" : `${number(budget - exit.tokens)} of ${tokens(budget)} not spent`;
+  const label = bare ? "" : `${number(budget - exit.tokens)} of ${tokens(budget)} saved`;
   return [{ axis: "x", from: exit.tokens, to: budget, role: "muted", hatch: true, label, corner: true }];
 }
 

@@ -24,10 +24,10 @@ export function explain(question, start, solution) {
   const told = [RISKS[question.risk].accepted(frequency(question.alpha))];
   const { guarantee, policy } = start;
   if (guarantee && guarantee.alpha_certified < guarantee.alpha_requested - 1e-9) {
-    told.push(`The nearest level that is certified is ${percent(guarantee.alpha_certified)}, so it kept to that.`);
+    told.push(`The nearest certified level is ${percent(guarantee.alpha_certified)}, so that level applied.`);
   }
   if (policy && !guarantee) told.push(without(policy));
-  if (!policy) return [...told, "No rule is known to keep that, so it declined without thinking at all."];
+  if (!policy) return [...told, "No stopping rule is certified for that risk, so the service abstained without thinking."];
   if (start.samples === 1 && solution.samples[0]) {
     told.push(...ofOne(policy, start.max_tokens, solution.samples[0], solution));
   } else told.push(...ofMany(policy, start.max_tokens, solution));
@@ -37,8 +37,8 @@ export function explain(question, start, solution) {
 /** @param {Policy} policy one that is in force without a guarantee */
 function without(policy) {
   return canStopHigh(policy) || canStopLow(policy)
-    ? "These settings are not certified, so it kept to the nearest rule, without a promise."
-    : "No rule is in force for that, so it thinks to its end, without a promise.";
+    ? "These settings are not certified, so the nearest stopping rule applied, without a guarantee."
+    : "No stopping rule applies to these settings, so the model used its full budget, without a guarantee.";
 }
 
 /**
@@ -54,11 +54,11 @@ function ofOne(policy, budget, sample, { abstained }) {
       return [`So the model stopped as soon as its confidence passed ${threshold(policy.lambda_high)}, ${after}.`];
     case "low": {
       const patience = policy.patience ? ` for ${tokens(policy.patience)}` : "";
-      const rule = `So the model gives up once its confidence has stayed at or below ${lowText(policy)}${patience}.`;
-      return [rule, `That was so ${after}${abstained ? ": it declines rather than guesses" : ", and it answered with what it had"}.`];
+      const rule = `So the model stops once its confidence has stayed at or below ${lowText(policy)}${patience}.`;
+      return [rule, `That happened ${after}${abstained ? ", so the service abstains instead of guessing" : ", and it answered with what it had"}.`];
     }
     default: {
-      const end = sample.exit === "budget" ? `It used up all ${tokens(budget)}` : `It finished by itself ${after}`;
+      const end = sample.exit === "budget" ? `It used up all ${tokens(budget)}` : `It finished ${after}`;
       return [neverPassed(policy), `${end}${lastWord(policy, sample.confidence, abstained)}.`];
     }
   }
@@ -67,7 +67,7 @@ function ofOne(policy, budget, sample, { abstained }) {
 /** @param {Policy} policy */
 function neverPassed(policy) {
   if (canStopHigh(policy)) {
-    return `So the model may stop once its confidence passes ${threshold(policy.lambda_high)}. It never did.`;
+    return `So the model may stop once its confidence passes ${threshold(policy.lambda_high)}. It never passed.`;
   }
   return canStopLow(policy)
     ? "At that risk no confidence is high enough to stop early."
@@ -81,12 +81,12 @@ function neverPassed(policy) {
  */
 function lastWord(policy, last, abstained) {
   const least = policy.lambda_answer ?? 0;
-  if (!least || last === null) return abstained ? ", without an answer that can be read" : ", and answered";
+  if (!least || last === null) return abstained ? ", but its answer could not be read" : ", and answered";
   const read = confidence(last, readingDecimals(policy));
   if (!abstained) return `, with a confidence of ${read}, and an answer needs ${threshold(least)}`;
   return last < least
-    ? `, with a confidence of ${read}. An answer needs ${threshold(least)}, so it declines rather than guesses`
-    : ", without an answer that can be read";
+    ? `, with a confidence of ${read}. An answer needs ${threshold(least)}, so the service abstains instead of guessing`
+    : ", but its answer could not be read";
 }
 
 /**
@@ -101,21 +101,21 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
   if (high?.length) {
     parts.push(`${those(high, samples)} stopped as soon as ${its(high)} confidence passed ${threshold(policy.lambda_high)}, ${range(high, budget)}`);
   }
-  if (low?.length) parts.push(`${those(low, samples)} gave up at ${lowText(policy)} or less, ${range(low, budget)}`);
-  if (natural?.length) parts.push(`${those(natural, samples)} finished by ${natural.length === 1 ? "itself" : "themselves"} ${range(natural, budget)}`);
+  if (low?.length) parts.push(`${those(low, samples)} stopped at a confidence of ${lowText(policy)} or less, ${range(low, budget)}`);
+  if (natural?.length) parts.push(`${those(natural, samples)} finished ${range(natural, budget)}`);
   if (spent?.length) parts.push(`${those(spent, samples)} used up all ${tokens(budget)}`);
   const told = [];
   if (policy.lambda_vote) told.push(`So an answer needs ${percent(policy.lambda_vote)} of the vote.`);
   if (parts.length) told.push(policy.lambda_vote ? capital(`${list(parts)}.`) : `So ${list(parts)}.`);
   if (cancelled?.length) {
-    told.push(`${capital(those(cancelled, samples))} could not change the outcome any more, and ${was(cancelled)} ended.`);
+    told.push(`${capital(those(cancelled, samples))} could no longer change the result, and ${was(cancelled)} cancelled.`);
   }
-  const sure = policy.lambda_answer ? ` (that takes ${threshold(policy.lambda_answer)} at a natural end)` : "";
+  const sure = policy.lambda_answer ? ` (that needs ${threshold(policy.lambda_answer)} at a natural end)` : "";
   if (!abstained && answer !== null) {
     told.push(share === null ? "" : `“${answer}” won ${percent(share)} of the vote.`);
   } else if (samples.some((one) => one.answer !== null)) {
-    told.push("No answer won enough of the vote, so it declines rather than guesses.");
-  } else told.push(`None was sure enough to answer${sure}, so it declines rather than guesses.`);
+    told.push("No answer won enough of the vote, so the service abstains instead of guessing.");
+  } else told.push(`No sample was confident enough to answer${sure}, so the service abstains instead of guessing.`);
   return told.filter(Boolean);
 }
 

@@ -13,7 +13,7 @@ import { canStopHigh, findExit } from "./rule.js";
  * @typedef {{ exit: "high" | "low", tokens: number } | null} Found
  */
 
-const COLUMNS = ["Stops once confidence passes", "An answer needs", "What it makes of this thinking"];
+const COLUMNS = ["Stops when confidence reaches", "An answer needs", "Result for this thinking"];
 
 /**
  * A table of the certificate's levels, each with what its rule makes of the readings that were taken.
@@ -80,7 +80,7 @@ function needs({ lambda_answer = 0, lambda_vote = 0 }, samples) {
   const parts = [];
   if (lambda_answer > 0) parts.push(`${threshold(lambda_answer)} at a natural end`);
   if (lambda_vote > 0 && samples > 1) parts.push(`${percent(lambda_vote)} of the vote`);
-  return list(parts) || "nothing more";
+  return list(parts) || "no minimum";
 }
 
 /**
@@ -110,18 +110,18 @@ function stops(found, samples, mine) {
     return [`${EXITS[reason].mark} ${alone ? "" : `${those.length} `}${EXITS[reason].word} after ${span}`];
   });
   const ended = samples.filter((one, i) => !found[i] && one.finalRead).length;
-  if (ended) parts.push(`${EXITS.natural.mark} ${alone ? "thought to its end" : `${ended} thought to their end`}`);
+  if (ended) parts.push(`${EXITS.natural.mark} ${alone ? "finished" : `${ended} finished`}`);
   // Samples that were ended are known to have gone no further only under the rule in force.
   const spared = mine ? samples.filter((one, i) => !found[i] && one.exit?.exit === "cancelled").length : 0;
   if (spared) parts.push(`${EXITS.cancelled.mark} ${spared} ${EXITS.cancelled.word}`);
   const on = found.filter((one) => !one).length - ended - spared;
-  if (on) parts.push(alone ? "it would have gone on" : `${on} would have gone on`);
+  if (on) parts.push(alone ? "would have continued" : `${on} would have continued`);
   return parts.join(", ");
 }
 
 /** What was given. @param {Run} run */
 function given({ solution, samples }) {
-  if (!solution || solution.abstained) return ", and declines";
+  if (!solution || solution.abstained) return ", and abstains";
   return samples.length > 1 ? `, and answers ${solution.answer}` : ", and answers";
 }
 
@@ -135,16 +135,16 @@ function given({ solution, samples }) {
 function outcome(policy, found, { samples, vote, solution }) {
   const [only, sample] = [found[0], samples[0]];
   if (samples.length === 1 && sample) {
-    if (only?.exit === "low") return policy.answer_on_low ? ", and answers" : ", and declines";
+    if (only?.exit === "low") return policy.answer_on_low ? ", and answers" : ", and abstains";
     if (only) return ", and answers";
     if (!sample.finalRead || sample.end?.answer_tokens === 0) return "";
     const last = sample.readings[sample.readings.length - 1] ?? 0;
-    return last >= (policy.lambda_answer ?? 0) ? ", and answers" : ", and declines";
+    return last >= (policy.lambda_answer ?? 0) ? ", and answers" : ", and abstains";
   }
   const same = samples.every((one, i) => sameEnd(one, found[i] ?? null));
   if (!same || !vote || (policy.lambda_answer ?? 0) > 0) return "";
   const share = solution?.confidence ?? vote.share;
-  return share >= (policy.lambda_vote ?? 0) && vote.leader !== null ? `, and answers ${vote.leader}` : ", and declines";
+  return share >= (policy.lambda_vote ?? 0) && vote.leader !== null ? `, and answers ${vote.leader}` : ", and abstains";
 }
 
 /**

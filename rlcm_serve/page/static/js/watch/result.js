@@ -33,7 +33,7 @@ export function resultPanel(question, run) {
       { class: "result-answer" },
       heading,
       solution.answer === null
-        ? h("p", { class: "result-value" }, h("span", { "aria-hidden": "true" }, "∅ "), "declined")
+        ? h("p", { class: "result-value" }, h("span", { "aria-hidden": "true" }, "∅ "), "abstained")
         : h("p", { class: "result-value" }, answerText(solution.answer)),
     ),
     h("div", { class: "result-story" }, h("p", { class: "result-told" }, told), promise(question, solution), spending(solution)),
@@ -51,14 +51,14 @@ function promise({ risk }, { guarantee, no_guarantee_reason }) {
   }
   const { alpha_certified: alpha, delta, certificate } = guarantee;
   const kept = Math.floor((1 - delta) * 100 + 1e-9);
-  const chosen = guarantee.promise === "pointwise" ? " It supposes that α was chosen before looking at any outcome." : "";
+  const chosen = guarantee.promise === "pointwise" ? " It assumes that α was chosen before looking at any result." : "";
   return h(
     "p",
     { class: "promise" },
-    h("b", null, "The promise. "),
-    `At most ${percent(alpha)} ${RISKS[risk].promise}, on average over questions like those of its calibration, whose answers are known and on which the rule was tested. `,
-    `Of 100 such calibrations, at least ${kept} keep what they promise.${chosen} `,
-    h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `What it covers and what not: certificate ${certificate}`),
+    h("b", null, "Guarantee. "),
+    `At most ${percent(alpha)} ${RISKS[risk].promise}, on average over questions like the calibration problems. `,
+    `Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen} `,
+    h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `What it covers: certificate ${certificate}`),
   );
 }
 
@@ -67,12 +67,12 @@ function spending({ usage, saved }) {
   const spent = generatedOf(usage, "_tokens");
   const figures = h("dl", { class: "spending" }, figure(tokens(spent), "generated for this question"));
   if (!saved) return figures;
-  figures.append(figure(tokens(saved.full_budget_tokens), "such questions take on average without stopping early"));
+  figures.append(figure(tokens(saved.full_budget_tokens), "average for such questions without early stopping"));
   const share = saved.full_budget_tokens ? Math.abs(saved.tokens) / saved.full_budget_tokens : 0;
   const words = saved.tokens >= 0 ? "fewer than that average" : "more than that average";
   figures.append(figure(`${number(Math.abs(saved.tokens))} (${percent(share, 0)})`, words));
   if (saved.by_cancelling_tokens >= 1) {
-    figures.append(figure(`about ${count(saved.by_cancelling_tokens, "token")}`, "of them by ending samples that were not needed"));
+    figures.append(figure(`about ${count(saved.by_cancelling_tokens, "token")}`, "saved by cancelling samples that were no longer needed"));
   }
   return figures;
 }

@@ -128,7 +128,7 @@ export function warmUp() {
 /** @param {Run} run */
 function termsOf({ start, samples }) {
   if (!start) return [];
-  if (!start.policy) return ["No token is drawn."];
+  if (!start.policy) return ["No token is generated."];
   const { guarantee, max_tokens } = start;
   const each = samples.length > 1 ? `${count(samples.length, "sample")}, each with ${tokens(max_tokens)}` : `Up to ${tokens(max_tokens)}`;
   const under = guarantee
@@ -151,11 +151,11 @@ function legendOf({ policy, budget, usual }, size) {
   return h(
     "ul",
     { class: "chart-legend lanes-legend" },
-    line("ink", "line", `confidence, from 0 up to 1, as the sample thinks, up to ${tokens(budget)}`),
-    canStopHigh(policy) && line("blue", "dashed", `▲ λ2 ${threshold(policy.lambda_high)}: sure enough, it stops`),
-    canStopLow(policy) && line("orange", "dotted", `▼ λ1${low}: at or below it${patience}, it gives up`),
-    size === "wide" && usual !== null && line("muted", "dotted", `usual end if it is not stopped: ${tokens(usual)}`),
-    h("li", null, h("span", { class: "swatch unspent" }), "tokens not spent"),
+    line("ink", "line", `confidence (0 to 1) while the sample thinks, up to ${tokens(budget)}`),
+    canStopHigh(policy) && line("blue", "dashed", `▲ λ2 ${threshold(policy.lambda_high)}: confident enough, the sample stops`),
+    canStopLow(policy) && line("orange", "dotted", `▼ λ1${low}: at or below it${patience}, the sample stops`),
+    size === "wide" && usual !== null && line("muted", "dotted", `average end without stopping: ${tokens(usual)}`),
+    h("li", null, h("span", { class: "swatch unspent" }), "tokens saved"),
   );
 }
 
@@ -163,5 +163,5 @@ function legendOf({ policy, budget, usual }, size) {
 export function progressOf(run) {
   const ended = run.samples.filter((one) => one.exit).length;
   const of = run.samples.length > 1 ? `, ${ended} of ${number(run.samples.length)} samples had ended` : "";
-  return `${tokens(run.tokens)} had been drawn${of}`;
+  return `${tokens(run.tokens)} had been generated${of}`;
 }

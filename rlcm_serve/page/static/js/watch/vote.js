@@ -16,7 +16,7 @@ const SHOWN = 6;
  * @returns {{ element: HTMLElement, draw: (vote: Vote) => void }}
  */
 export function votePanel(samples, needed, kind) {
-  const counts = kind === "majority" ? "each counts one" : "each counts as much as it is confident";
+  const counts = kind === "majority" ? "one vote per sample" : "weighted by confidence";
   const state = h("p", { class: "hint" }, `0 of ${samples} counted`);
   const rows = h("ol", { class: needed ? "vote-rows needing" : "vote-rows" });
   const element = h("section", { class: "vote", "aria-labelledby": "vote-title" }, h("h2", { id: "vote-title" }, "The vote"), state, rows);
@@ -39,10 +39,10 @@ export function votePanel(samples, needed, kind) {
   return {
     element,
     draw({ counted, tally, decided, leader }) {
-      setText(state, `${counted} of ${samples} counted; ${counts}${needed ? `; an answer needs ${percent(needed)} of what is counted (the mark)` : ""}${decided && counted < samples ? "; decided, no other can change it" : ""}`);
+      setText(state, `${counted} of ${samples} counted; ${counts}${needed ? `; an answer needs ${percent(needed)} of what is counted (the mark)` : ""}${decided && counted < samples ? "; decided" : ""}`);
       const ranked = Object.entries(tally).sort(([, a], [, b]) => b - a);
       const total = ranked.reduce((sum, [, weight]) => sum + weight, 0);
-      if (counted === samples && !ranked.length) state.append("; none gave an answer");
+      if (counted === samples && !ranked.length) state.append("; no sample gave an answer");
       rows.style.setProperty("--need", String((needed * total) / samples));
       const shown = ranked.slice(0, SHOWN).map(([answer, weight]) => {
         const { row, bar, figure } = rowOf(answer);
