@@ -23,12 +23,12 @@ test("a high exit is the example of the page", () => {
 
 test("a low exit says for how long it was unsure, and that it declines", () => {
   const told = plain(explain(question, start, solution([sample("low", 128, { answer: null })], declined)));
-  assert.match(told, /at or below 0\.40 for 128 tokens\. That was so after 128 of 960 tokens: it declines/);
+  assert.match(told, /at or below 0\.40 for 128 tokens\. That happened after 128 of 960 tokens, so the service abstains instead of guessing/);
 });
 
 test("a natural end says what an answer needed", () => {
   const told = plain(explain(question, start, solution([sample("natural", 492, { answer: null, confidence: 0.465 })], declined)));
-  assert.match(told, /It never did\. It finished by itself after 492 of 960 tokens, with a confidence of 0\.46\. An answer needs 0\.70/);
+  assert.match(told, /It never passed\. It finished after 492 of 960 tokens, with a confidence of 0\.46\. An answer needs 0\.70/);
   const kept = plain(explain(question, start, solution([sample("natural", 492, { confidence: 0.72 })])));
   assert.match(kept, /with a confidence of 0\.72, and an answer needs 0\.70\.$/);
 });
@@ -38,19 +38,19 @@ test("a reading is held against its threshold as it was read, not as it is writt
   const unread = solution([sample("natural", 492, { answer: null, confidence: 0.707 })], declined);
   assert.match(plain(explain(question, needs, unread)), /after 492 of 960 tokens, but its answer could not be read\.$/);
   const below = solution([sample("natural", 492, { answer: null, confidence: 0.7049 })], declined);
-  assert.match(plain(explain(question, needs, below)), /a confidence of 0\.704\. An answer needs 0\.705, so it declines/);
+  assert.match(plain(explain(question, needs, below)), /a confidence of 0\.704\. An answer needs 0\.705, so the service abstains instead of guessing/);
 });
 
 test("a level that was passed over is named", () => {
   const lower = { ...start, guarantee: { ...guarantee, alpha_requested: 0.15 } };
-  assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /certified is 10%, so it kept to that/);
+  assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /nearest certified level is 10%, so that level applied/);
 });
 
 test("without a guarantee none is suggested", () => {
   const told = plain(explain(question, { ...start, guarantee: null }, solution([sample("high", 96)])));
-  assert.match(told, /not certified, so it kept to the nearest rule, without a promise/);
+  assert.match(told, /not certified, so the nearest stopping rule applied, without a guarantee/);
   const full = { ...start, guarantee: null, policy: { lambda_low: -1, lambda_high: 1.01 } };
-  assert.match(plain(explain(question, full, solution([sample("natural", 430)]))), /thinks to its end, without a promise/);
+  assert.match(plain(explain(question, full, solution([sample("natural", 430)]))), /so the model used its full budget, without a guarantee/);
 });
 
 test("several samples are counted by how they ended", () => {
@@ -58,12 +58,12 @@ test("several samples are counted by how they ended", () => {
   const samples = [sample("high", 64), sample("high", 96), sample("natural", 400), sample("cancelled", 97, { answer: null, confidence: null })];
   const told = plain(explain({ ...question, n: 4 }, vote, solution(samples, { confidence: 0.66 })));
   assert.match(told, /So an answer needs 50% of the vote\. 2 of 4 samples stopped as soon as their confidence passed 0\.75, after 64 to 96 of 960 tokens/);
-  assert.match(told, /and 1 of 4 samples finished by itself after 400 of 960 tokens\./);
-  assert.match(told, /1 of 4 samples could not change the outcome any more, and was ended\./);
+  assert.match(told, /and 1 of 4 samples finished after 400 of 960 tokens\./);
+  assert.match(told, /1 of 4 samples could no longer change the result, and was cancelled\./);
   assert.match(told, /“14” won 66% of the vote\.$/);
 });
 
 test("an abstention that cost nothing says so", () => {
   const none = { ...start, samples: 4, policy: null, guarantee: null };
-  assert.match(plain(explain(question, none, solution([], declined))), /declined without thinking at all/);
+  assert.match(plain(explain(question, none, solution([], declined))), /abstained without thinking/);
 });

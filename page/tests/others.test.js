@@ -17,45 +17,45 @@ const made = (rule, of, mine = false) => madeOf(rule, of, mine).replace(/\u00a0/
 
 test("a rule that stops sooner is known to have answered, or to have given up", () => {
   const one = run([sample([0.5, 0.8, 0.95], "high")]);
-  assert.equal(made({ ...policy, lambda_high: 0.8 }, one), "▲ sure enough after 64 tokens, and answers");
-  assert.equal(made({ ...policy, lambda_low: 0.8 }, one), "▼ gave up after 64 tokens, and abstains");
-  assert.equal(made({ ...policy, lambda_low: 0.8, answer_on_low: true }, one), "▼ gave up after 64 tokens, and answers");
+  assert.equal(made({ ...policy, lambda_high: 0.8 }, one), "▲ confident enough after 64 tokens, and answers");
+  assert.equal(made({ ...policy, lambda_low: 0.8 }, one), "▼ low confidence after 64 tokens, and abstains");
+  assert.equal(made({ ...policy, lambda_low: 0.8, answer_on_low: true }, one), "▼ low confidence after 64 tokens, and answers");
 });
 
-test("of a rule that would have gone on no more than that is known", () => {
-  assert.equal(made({ ...policy, lambda_high: 0.99 }, run([sample([0.5, 0.95], "high")])), "it would have gone on");
+test("of a rule that would have continued no more than that is known", () => {
+  assert.equal(made({ ...policy, lambda_high: 0.99 }, run([sample([0.5, 0.95], "high")])), "would have continued");
 });
 
 test("a natural end answers at the confidence that a rule needs there", () => {
   const one = run([sample([0.5, 0.72], "natural")]);
-  assert.equal(made(policy, one), "● thought to its end, and answers");
-  assert.equal(made({ ...policy, lambda_answer: 0.725 }, one), "● thought to its end, and abstains");
+  assert.equal(made(policy, one), "● finished, and answers");
+  assert.equal(made({ ...policy, lambda_answer: 0.725 }, one), "● finished, and abstains");
   const unread = run([sample([0.5, 0.72], "natural", { end: { answer: null, answer_tokens: 0 } })]);
-  assert.equal(made(policy, unread), "● thought to its end");
+  assert.equal(made(policy, unread), "● finished");
 });
 
 test("a last reading at the end stops nothing, however high it is", () => {
-  assert.equal(made({ ...policy, lambda_high: 0.7, lambda_low: -1 }, run([sample([0.5, 0.72], "natural")])), "● thought to its end, and answers");
+  assert.equal(made({ ...policy, lambda_high: 0.7, lambda_low: -1 }, run([sample([0.5, 0.72], "natural")])), "● finished, and answers");
 });
 
 test("the rule in force says what was given", () => {
   const one = run([sample([0.5, 0.95], "high")]);
-  assert.equal(made(policy, one, true), "▲ sure enough after 64 tokens, and answers");
+  assert.equal(made(policy, one, true), "▲ confident enough after 64 tokens, and answers");
   const declined = run([sample([0.3, 0.3], "low")], { solution: { answer: null, abstained: true, confidence: null } });
-  assert.equal(made(policy, declined, true), "▼ gave up after 64 tokens, and abstains");
+  assert.equal(made(policy, declined, true), "▼ low confidence after 64 tokens, and abstains");
 });
 
 test("several samples are counted, and those that were ended are spared by the rule in force alone", () => {
   const samples = [sample([0.5, 0.95], "high"), sample([0.92], "high"), sample([0.6, 0.6], "cancelled")];
   const all = run(samples, { vote: { leader: "7", share: 0.6 } });
-  assert.equal(made(policy, all, true), "▲ 2 sure enough after 32 to 64 tokens, ✕ 1 not needed any more, and answers 7");
-  assert.equal(made(policy, all), "▲ 2 sure enough after 32 to 64 tokens, 1 would have gone on");
+  assert.equal(made(policy, all, true), "▲ 2 confident enough after 32 to 64 tokens, ✕ 1 no longer needed, and answers 7");
+  assert.equal(made(policy, all), "▲ 2 confident enough after 32 to 64 tokens, 1 would have continued");
 });
 
 test("a vote that came about in the same way is held against what another rule needs of it", () => {
   const all = run([sample([0.5, 0.95], "high"), sample([0.92], "high")], { vote: { leader: "7", share: 0.6 } });
   const rule = { ...policy, lambda_answer: 0 };
-  assert.equal(made(rule, all), "▲ 2 sure enough after 32 to 64 tokens, and answers 7");
-  assert.equal(made({ ...rule, lambda_vote: 0.7 }, all), "▲ 2 sure enough after 32 to 64 tokens, and abstains");
-  assert.equal(made({ ...rule, lambda_high: 0.5 }, all), "▲ 2 sure enough after 32 tokens");
+  assert.equal(made(rule, all), "▲ 2 confident enough after 32 to 64 tokens, and answers 7");
+  assert.equal(made({ ...rule, lambda_vote: 0.7 }, all), "▲ 2 confident enough after 32 to 64 tokens, and abstains");
+  assert.equal(made({ ...rule, lambda_high: 0.5 }, all), "▲ 2 confident enough after 32 tokens");
 });

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { byRisk } from "../../rlcm_serve/page/static/js/risks.js";
-import { levelFor } from "../../rlcm_serve/page/static/js/trust/exhibit.js";
-import { promiseOf, riskWords } from "../../rlcm_serve/page/static/js/trust/words.js";
+import { levelFor } from "../../rlcm_serve/page/static/js/trust/report-data.js";
+import { guaranteeOf, riskWording } from "../../rlcm_serve/page/static/js/trust/wording.js";
 
 test("risks have an order, those of one's own come last", () => {
   assert.deepEqual(["own", "regret", "selective", "error"].sort(byRisk), ["selective", "error", "regret", "own"]);
 });
 
 test("a risk of one's own is named as it is", () => {
-  assert.equal(riskWords("toString").title, "toString");
-  assert.equal(promiseOf({ risk: "cost" }, { alpha: 0.1, certified: true }), "At most 10% is the mean loss “cost”");
+  assert.equal(riskWording("toString").title, "toString");
+  assert.equal(guaranteeOf({ risk: "cost" }, { alpha: 0.1, certified: true }), "At most 10% is the mean loss “cost”");
 });
 
 test("a link to a level shows that level, and one without shows one that is certified", () => {

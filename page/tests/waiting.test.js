@@ -35,7 +35,7 @@ test("a wait ends when the engine is ready, and says each stage until then", asy
   assert.equal(said.length, 3);
   assert.match(said[0], /\(loading the weights\)/);
   assert.match(said[1], /\(checking the certificates\)/);
-  assert.match(said[2], /out of reach/);
+  assert.match(said[2], /cannot be reached/);
   assert.equal(one.listeners.size, 0);
 });
 

@@ -46,7 +46,7 @@ def alter(visitor: Visitor, path: str, **changes: Any) -> None:
 
 
 def tell_shipped(visitor: Visitor, *names: str) -> list[str]:
-    """There are these certificates of the embedded model, with exhibits; returns their ids."""
+    """There are these certificates of the embedded model, with reports; returns their ids."""
     bodies = []
     for name in names:
         file = SHIPPED / f"{name}.json"

@@ -16,11 +16,11 @@ from tests.served import Served
 pytestmark = pytest.mark.page
 
 EXITS = {
-    "high": "▲ sure enough",
-    "low": "▼ gave up",
-    "natural": "● finished by itself",
+    "high": "▲ confident enough",
+    "low": "▼ low confidence",
+    "natural": "● finished",
     "budget": "■ out of budget",
-    "cancelled": "✕ not needed any more",
+    "cancelled": "✕ no longer needed",
 }
 WATCH_TEXT = """() => {
   window.lengths = [];
@@ -64,12 +64,12 @@ def test_an_answer_comes_as_the_service_tells_it(visitor: Visitor, served: Serve
     assert len(lengths) > 2, "text came bit by bit"
 
     value = visitor.text(".result-value")
-    assert value == ("∅ declined" if done["abstained"] else done["answer"])
+    assert value == ("∅ abstained" if done["abstained"] else done["answer"])
     promise = visitor.text(".promise")
     guarantee = start["guarantee"]
     assert guarantee["alpha_certified"] == 0.1
     assert "At most 10% of the answers it gives are wrong, on average over questions" in promise
-    assert f"at least {100 * (1 - guarantee['delta']):.0f} keep what they promise." in promise
+    assert f"about {100 * (1 - guarantee['delta']):.0f} or more keep their guarantee." in promise
     link = visitor.page.locator(".promise a")
     assert link.get_attribute("href") == f"#/trust?id={guarantee['certificate']}&alpha=0.1"
     assert "You accepted being wrong in 1 of 10 answered questions." in visitor.text(".result-told")
@@ -190,7 +190,7 @@ def test_an_alpha_that_nothing_keeps_offers_those_that_something_does(
     expect(visitor.page.locator(".promise a")).to_be_visible()
     visitor.write(SHORT, n=4, alpha=0.001)
     visitor.send()
-    visitor.page.get_by_role("button", name="Think to the end").click()
+    visitor.page.get_by_role("button", name="Use the full budget").click()
     visitor.answered()
     assert visitor.text(".promise").startswith("Without a guarantee.")
     visitor.inspect("without-a-guarantee")
@@ -265,7 +265,7 @@ def test_waiting_for_an_engine_can_be_stopped(known: Visitor) -> None:
     expect(page.locator(".notices")).to_contain_text("(checking the certificates)")
     page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="You stopped the question")).to_be_visible()
-    assert "had not begun" in known.text(".notices")
+    assert "had not started" in known.text(".notices")
     expect(page.locator(".watch")).to_have_attribute("aria-busy", "false")
     expect(page.locator(".terms")).to_have_text("")
 

@@ -67,7 +67,9 @@ def test_the_keyboard_is_enough(visitor: Visitor) -> None:
     keys.press("Home")
     tab_until(visitor, lambda: visitor.focused() == "More")
     keys.press("Enter")
-    tab_until(visitor, lambda: visitor.focused().startswith("Wrong answers among the answers given"))
+    tab_until(
+        visitor, lambda: visitor.focused().startswith("Wrong answers among the answers given")
+    )
     tab_until(visitor, lambda: visitor.focused() == "Ask")
     keys.press("Enter")
 
@@ -75,7 +77,7 @@ def test_the_keyboard_is_enough(visitor: Visitor) -> None:
     expect(page.locator(".result-title")).to_be_focused()
     announced = visitor.page.locator("#announcer").inner_text()
     assert announced.startswith(("Answer: ", "No answer. "))
-    tab_until(visitor, lambda: "What it covers and what not" in visitor.focused())
+    tab_until(visitor, lambda: "What it covers: certificate" in visitor.focused())
     keys.press("Enter")
     expect(page.locator("section.trust .badges")).to_be_visible()
     field = page.locator(".map-field")
@@ -90,7 +92,7 @@ def test_the_keyboard_is_enough(visitor: Visitor) -> None:
     expect(page.locator("section.operate .figures")).to_be_visible()
     tab_until(visitor, lambda: visitor.focused() == "Pause")
     keys.press("Enter")
-    expect(page.get_by_role("button", name="Go on")).to_be_visible()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
 
 
 def test_a_phone_can_ask(visit: Visits, served: Served) -> None:

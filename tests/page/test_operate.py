@@ -56,9 +56,9 @@ def test_questions_are_counted_as_they_come(visitor: Visitor, served: Served) ->
     assert visitor.text("section:has(> h2:text-is('Why samples stopped'))").startswith(
         f"Why samples stopped {ended:,} samples since the start."
     )
-    assert "● engine ready" in visitor.text(".standing")
+    assert "● engine ready" in visitor.text(".status")
     for one in after["certificates"]:
-        table = visitor.page.locator(".in-force table", has_text=one["id"])
+        table = visitor.page.locator(".active-certificates table", has_text=one["id"])
         cells = table.locator("tbody tr td:nth-of-type(1)").all_inner_texts()
         certified = sorted(
             (level for level in one["levels"] if level["certified"]), key=lambda it: it["alpha"]
@@ -79,7 +79,7 @@ def test_it_can_be_paused(visitor: Visitor, served: Served) -> None:
     assert served.solve(n=1).status_code == 200
     visitor.page.wait_for_timeout(5000)
     assert visitor.addresses.count(f"{served.url}/overview") == asked
-    assert "Paused." in visitor.text(".standing")
-    visitor.page.get_by_role("button", name="Go on").click()
-    expect(visitor.page.locator(".standing")).not_to_contain_text("Paused.")
+    assert "Paused." in visitor.text(".status")
+    visitor.page.get_by_role("button", name="Resume").click()
+    expect(visitor.page.locator(".status")).not_to_contain_text("Paused.")
     assert visitor.addresses.count(f"{served.url}/overview") > asked

@@ -116,7 +116,7 @@ def test_a_key_may_see_no_state(known: Visitor) -> None:
     heading = known.page.get_by_role("heading", name="This key may not read the service’s state")
     expect(heading).to_be_visible()
     expect(known.page.locator(".figures")).not_to_be_visible()
-    assert "Trying again" not in known.text(".standing")
+    assert "Trying again" not in known.text(".status")
     known.page.get_by_role("button", name="Use another key").click()
     expect(known.page.get_by_role("heading", name="This key was refused")).to_be_visible()
     known.page.keyboard.press("Escape")
@@ -134,8 +134,8 @@ def test_an_engine_that_was_given_up_is_not_waited_for(known: Visitor) -> None:
     assert known.notice().inner_text() == "The engine is down"
     known.inspect("asked-and-given-up")
     page.get_by_role("link", name="Operate").click()
-    expect(page.get_by_role("heading", name="could not be started again")).to_be_visible()
-    expect(page.locator(".standing")).to_contain_text("given up after 10 attempts")
+    expect(page.get_by_role("heading", name="could not be restarted")).to_be_visible()
+    expect(page.locator(".status")).to_contain_text("given up after 10 attempts")
     known.inspect("operate-given-up")
 
 
@@ -145,7 +145,7 @@ def test_whoever_listens_hears_no_countdown(known: Visitor) -> None:
     expect(page.locator(".figures")).to_be_visible()
     page.route(f"{known.url}/overview", lambda route: route.abort())
     expect(page.get_by_role("heading", name="Reconnecting")).to_be_visible()
-    note = page.locator(".standing")
+    note = page.locator(".status")
     countdown = note.get_by_text("Trying again")
     expect(countdown).to_be_visible()
     expect(note.get_by_role("status")).to_contain_text("cannot be reached")
@@ -190,14 +190,14 @@ def test_no_certificate(known: Visitor) -> None:
     known.inspect("trust-none")
 
 
-def test_a_certificate_without_an_exhibit_still_says_what_it_promises(known: Visitor) -> None:
+def test_a_certificate_without_report_data_still_says_what_it_promises(known: Visitor) -> None:
     known.go("#/trust")
     heading = known.page.get_by_role("heading", name="No report data for this certificate")
     expect(heading).to_be_visible()
     assert known.text(".pledge h2") == "At most 10% of the answers it gives are wrong"
     expect(known.page.locator(".map-field")).to_have_count(0)
     expect(known.page.locator(".coverage-out li")).to_have_count(2)
-    known.inspect("trust-without-exhibit")
+    known.inspect("trust-without-report-data")
 
 
 def test_four_are_compared_and_no_more(known: Visitor) -> None:
@@ -212,13 +212,13 @@ def test_four_are_compared_and_no_more(known: Visitor) -> None:
     def hold(route: Route) -> None:
         held.append(route)
 
-    page.route(f"{known.url}/certificates/{ids[1]}/exhibit", hold)
+    page.route(f"{known.url}/certificates/{ids[1]}/report", hold)
     page.locator(f".chip input[data-id='{ids[1]}']").check()
     expect(page.locator(".trust .loading")).to_be_visible()
     expect(page.locator("article.certificate")).to_have_count(0)
     held.pop().fallback()
     expect(page.locator("article.certificate")).to_have_count(2)
-    page.unroute(f"{known.url}/certificates/{ids[1]}/exhibit", hold)
+    page.unroute(f"{known.url}/certificates/{ids[1]}/report", hold)
 
     for count, other in enumerate(ids[2:4], start=3):
         page.locator(f".chip input[data-id='{other}']").check()

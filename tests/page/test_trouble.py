@@ -96,8 +96,8 @@ def test_the_service_is_killed_and_comes_back(known: Visitor, scripted: Scripted
     scripted.kill()
     try:
         assert known.notice().inner_text() == "The connection was lost"
-        assert "nothing is promised about it" in known.text(".notices")
-        expect(page.locator(".reach")).to_contain_text("Trying to reach it again")
+        assert "there is no guarantee" in known.text(".notices")
+        expect(page.locator(".reach")).to_contain_text("Reconnecting")
         expect(page.locator("#engine")).to_have_attribute("data-state", "gone")
         expect(page.locator(".lane-exit")).to_contain_text("cut off")
         known.inspect("connection-lost")

@@ -15,25 +15,25 @@ pytestmark = pytest.mark.page
 
 
 @pytest.fixture(scope="module")
-def exhibits(served: Served) -> dict[tuple[str, int], dict[str, Any]]:
+def reports(served: Served) -> dict[tuple[str, int], dict[str, Any]]:
     """By risk and samples."""
     certificates = served.client.get("/certificates").json()["certificates"]
-    found = [served.client.get(f"/certificates/{one['id']}/exhibit").json() for one in certificates]
+    found = [served.client.get(f"/certificates/{one['id']}/report").json() for one in certificates]
     return {(one["risk"], one["n"]): one for one in found}
 
 
 def test_the_certificate_in_force(
-    visitor: Visitor, exhibits: dict[tuple[str, int], dict[str, Any]]
+    visitor: Visitor, reports: dict[tuple[str, int], dict[str, Any]]
 ) -> None:
-    mine = exhibits["selective", 1]
+    mine = reports["selective", 1]
     visitor.go("#/trust")
     badges = visitor.page.locator(".badges")
     expect(badges).to_contain_text(mine["id"])
-    expect(badges).to_contain_text("● in force")
+    expect(badges).to_contain_text("● active")
 
     parts = len(mine["fingerprint"])
     assert mine["fingerprint"] == mine["engine_fingerprint"]
-    assert visitor.text(".verdict").startswith(f"✓ All {parts} parts are equal")
+    assert visitor.text(".verdict").startswith(f"✓ All {parts} parts match")
     compared = visitor.page.locator("table.fingerprint td.compared").all_inner_texts()
     assert compared == ["✓ equal"] * parts
 
@@ -45,7 +45,7 @@ def test_the_certificate_in_force(
     cells = sum(p is not None for row in drawn["p_values"] for p in row)
     assert cells > 100
     assert visitor.page.locator(".map-plane path, .map-plane rect").count() > 5
-    assert "★ Tested, certified, and chosen" in visitor.text(".map-reading")
+    assert "★ Tested, certified and chosen" in visitor.text(".map-reading")
     visitor.page.locator(".map-field").focus()
     before = visitor.text(".map-reading")
     visitor.page.keyboard.press("ArrowDown")
@@ -60,11 +60,11 @@ def test_the_certificate_in_force(
 
 
 def test_a_level_that_is_not_certified_is_not_promised(
-    visitor: Visitor, exhibits: dict[tuple[str, int], dict[str, Any]]
+    visitor: Visitor, reports: dict[tuple[str, int], dict[str, Any]]
 ) -> None:
     refused = [
         (one, level)
-        for one in exhibits.values()
+        for one in reports.values()
         for level in one["levels"]
         if not level["certified"]
     ]
@@ -72,14 +72,14 @@ def test_a_level_that_is_not_certified_is_not_promised(
         pytest.skip("every level of every certificate that ships is certified")
     one, level = refused[0]
     visitor.go(f"#/trust?id={one['id']}&alpha={level['alpha']}")
-    assert visitor.text(".pledge h2").startswith("Nothing is promised at α")
+    assert visitor.text(".pledge h2").startswith("No guarantee at α")
     visitor.inspect("trust-not-certified")
 
 
 def test_certificates_side_by_side(
-    visitor: Visitor, exhibits: dict[tuple[str, int], dict[str, Any]]
+    visitor: Visitor, reports: dict[tuple[str, int], dict[str, Any]]
 ) -> None:
-    one, other = exhibits["selective", 1], exhibits["selective", 4]
+    one, other = reports["selective", 1], reports["selective", 4]
     visitor.go(f"#/trust?id={one['id']}")
     expect(visitor.page.locator(".badges")).to_have_count(1)
     visitor.page.locator(f".chip input[data-id='{other['id']}']").check()
@@ -105,8 +105,8 @@ def test_a_certificate_that_is_not_there(visitor: Visitor) -> None:
     visitor.inspect("trust-unknown")
 
 
-def _risk_at(exhibit: dict[str, Any], alpha: float) -> str:
-    levels = [one for one in exhibit["levels"] if one["alpha"] == alpha]
+def _risk_at(report: dict[str, Any], alpha: float) -> str:
+    levels = [one for one in report["levels"] if one["alpha"] == alpha]
     if not levels:
         return "not tested"
     if not levels[0]["certified"]:

@@ -3,7 +3,7 @@
 /**
  * @typedef {"selective" | "error" | "regret"} Risk
  *
- * @typedef {object} RiskWords
+ * @typedef {object} RiskWording
  * @property {string} title
  * @property {string} what it means for who asks, in a sentence
  * @property {string} counts what α is a share of
@@ -13,7 +13,7 @@
  * @property {(often: string) => string} accepted the sentence of who asked for it
  */
 
-/** @type {Record<Risk, RiskWords>} */
+/** @type {Record<Risk, RiskWording>} */
 export const RISKS = {
   selective: {
     title: "Wrong answers among the answers given",

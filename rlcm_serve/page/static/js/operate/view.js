@@ -2,12 +2,12 @@
 
 import { h, replace } from "../dom.js";
 import { confidenceSection } from "./confidence.js";
-import { inForceSection } from "./in-force.js";
+import { activeSection } from "./active-certificates.js";
 import { jobsSection } from "./jobs.js";
 import { nowSection } from "./now.js";
 import { createHistory } from "./overview.js";
 import { createPoller } from "./poll.js";
-import { standing } from "./standing.js";
+import { status } from "./service-state.js";
 import { exitsSection, questionsSection, tokensSection } from "./totals.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
@@ -20,14 +20,14 @@ const PATIENCE_MS = 10_000;
  * @returns {import("../main.js").View}
  */
 export function mount(root, app) {
-  const head = standing({ onPause: () => (paused ? resume() : pause()), onRetry: (problem) => app.retry(problem, resume) });
+  const head = status({ onPause: () => (paused ? resume() : pause()), onRetry: (problem) => app.retry(problem, resume) });
   const loading = h("div", { class: "loading", role: "status" }, h("p", null, "Loading the service’s state…"), h("div", { class: "bone" }), h("div", { class: "bone tall" }));
   const now = nowSection();
   const tokens = tokensSection();
   const exits = exitsSection();
   const questions = questionsSection();
   const confidence = confidenceSection();
-  const inForce = inForceSection();
+  const active = activeSection();
   const jobs = jobsSection(app.api);
   const figures = h(
     "div",
@@ -36,7 +36,7 @@ export function mount(root, app) {
     h("div", { class: "column" }, questions.element, tokens.element),
     h("div", { class: "column" }, exits.element, confidence.element),
     jobs.element,
-    inForce.element,
+    active.element,
   );
   replace(root, h("h1", null, "What the service is doing"), head.element, loading, figures);
 
@@ -58,7 +58,7 @@ export function mount(root, app) {
       head.live(overview);
       now.update(overview, history.moments());
       tokens.update(overview, history.rate());
-      for (const section of [exits, confidence, questions, jobs, inForce]) section.update(overview);
+      for (const section of [exits, confidence, questions, jobs, active]) section.update(overview);
       tick();
     },
     onProblem(problem, waitMs) {

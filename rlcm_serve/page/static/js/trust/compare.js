@@ -2,25 +2,25 @@
 
 import { h } from "../dom.js";
 import { number, percent } from "../format.js";
-import { figuresOf } from "./exhibit.js";
+import { figuresOf } from "./report-data.js";
 import { comparedTokens } from "./token-chart.js";
-import { riskWords, samplesWords } from "./words.js";
+import { riskWording, samplesWords } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Figures} Figures */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Figures} Figures */
 
 /**
- * @param {Exhibit[]} exhibits two or more
+ * @param {ReportData[]} reports two or more
  * @returns {{ element: HTMLElement, draw: () => void, destroy: () => void }} `draw` once it is on the page
  */
-export function comparison(exhibits) {
+export function comparison(reports) {
   const root = h("div");
   const element = h(
     "section",
     { class: "comparison" },
     h("h2", null, "Side by side"),
     h("p", { class: "term" }, "Each guarantee holds for its certificate alone: choose one before you look at results."),
-    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Certificates side by side" }, tableOf(exhibits)),
+    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Certificates side by side" }, tableOf(reports)),
     h("h3", null, "Tokens per question"),
     root,
   );
@@ -29,7 +29,7 @@ export function comparison(exhibits) {
   return {
     element,
     draw() {
-      drawn = comparedTokens(root, exhibits);
+      drawn = comparedTokens(root, reports);
     },
     destroy() {
       drawn?.destroy();
@@ -38,49 +38,49 @@ export function comparison(exhibits) {
   };
 }
 
-/** @param {Exhibit[]} exhibits */
-function tableOf(exhibits) {
-  const alphas = [...new Set(exhibits.flatMap(({ levels }) => levels.map(({ alpha }) => alpha)))].sort((a, b) => a - b);
+/** @param {ReportData[]} reports */
+function tableOf(reports) {
+  const alphas = [...new Set(reports.flatMap(({ levels }) => levels.map(({ alpha }) => alpha)))].sort((a, b) => a - b);
   return h(
     "table",
     { class: "compared" },
     h(
       "thead",
       null,
-      h("tr", null, h("th", { scope: "col" }, "Certificate"), exhibits.map((one) => h("th", { scope: "col" }, h("code", null, one.id)))),
+      h("tr", null, h("th", { scope: "col" }, "Certificate"), reports.map((one) => h("th", { scope: "col" }, h("code", null, one.id)))),
     ),
     h(
       "tbody",
       null,
-      row("What α counts", exhibits.map(({ risk }) => riskWords(risk).counts)),
-      row("Samples", exhibits.map(samplesWords)),
-      row("Failure probability δ", exhibits.map(({ delta }) => percent(delta))),
-      row("Calibrated on", exhibits.map(({ calibration }) => `${number(calibration.n_problems)} problems`)),
-      row("Accuracy at the full budget", exhibits.map(fullRight)),
-      row("Figures below are measured on", exhibits.map(origin)),
-      row("Active", exhibits.map(({ active, fits }) => (active ? "● yes" : fits === false ? "✕ no, for another engine" : "○ no"))),
+      row("What α counts", reports.map(({ risk }) => riskWording(risk).counts)),
+      row("Samples", reports.map(samplesWords)),
+      row("Failure probability δ", reports.map(({ delta }) => percent(delta))),
+      row("Calibrated on", reports.map(({ calibration }) => `${number(calibration.n_problems)} problems`)),
+      row("Accuracy at the full budget", reports.map(fullRight)),
+      row("Figures below are measured on", reports.map(origin)),
+      row("Active", reports.map(({ active, fits }) => (active ? "● yes" : fits === false ? "✕ no, for another engine" : "○ no"))),
     ),
-    alphas.map((alpha) => levelRows(exhibits, alpha)),
+    alphas.map((alpha) => levelRows(reports, alpha)),
   );
 }
 
-/** @param {Exhibit} exhibit */
+/** @param {ReportData} report */
 function fullRight({ test, calibration }) {
   const { full_right: share } = test ?? calibration;
   return Number.isFinite(share) ? percent(share) : "not known";
 }
 
-/** @param {Exhibit} exhibit */
+/** @param {ReportData} report */
 function origin({ test, calibration }) {
   return test ? `${number(test.n_problems)} test problems` : `${number(calibration.n_problems)} calibration problems (slightly optimistic)`;
 }
 
 /**
- * @param {Exhibit[]} exhibits
+ * @param {ReportData[]} reports
  * @param {number} alpha
  */
-function levelRows(exhibits, alpha) {
-  const levels = exhibits.map(({ levels }) => levels.find((level) => level.alpha === alpha) ?? null);
+function levelRows(reports, alpha) {
+  const levels = reports.map(({ levels }) => levels.find((level) => level.alpha === alpha) ?? null);
   /** @param {(figures: Figures) => string} words */
   const cells = (words) =>
     levels.map((level) => {
@@ -90,7 +90,7 @@ function levelRows(exhibits, alpha) {
   return h(
     "tbody",
     null,
-    h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: String(exhibits.length + 1) }, `At α = ${percent(alpha)}`)),
+    h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: String(reports.length + 1) }, `At α = ${percent(alpha)}`)),
     row("Realised risk", cells(({ risk }) => (risk === null ? "no answers" : percent(risk)))),
     row("Questions answered", cells((figures) => percent(figures.share_answered))),
     row("Answered right", cells((figures) => percent(figures.share_right))),

@@ -3,8 +3,8 @@
 import { h } from "../dom.js";
 import { number } from "../format.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Fingerprint} Fingerprint */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Fingerprint} Fingerprint */
 
 /** @type {Record<string, string>} */
 const PARTS = {
@@ -24,7 +24,7 @@ const PARTS = {
 };
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {boolean} folded whether the parts are shown only once they are asked for
  * @returns {HTMLElement}
  */

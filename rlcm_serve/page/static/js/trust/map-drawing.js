@@ -3,7 +3,7 @@
 import { svg } from "../dom.js";
 import { threshold } from "../format.js";
 
-/** @typedef {import("./exhibit.js").PValueMap} PValueMap */
+/** @typedef {import("./report-data.js").PValueMap} PValueMap */
 
 const SMALLEST = 1e-6;
 const LEFT = 64;
@@ -145,7 +145,7 @@ export function drawScale(map, { width, left, bottom, height, row, column, xOf, 
  */
 export function drawMarks(map, { row, xOf, yOf }) {
   const size = Math.min(5, Math.max(2.6, row * 0.36));
-  /** @param {import("./exhibit.js").Tested} one */
+  /** @param {import("./report-data.js").Tested} one */
   const mark = (one) => {
     const [x, y] = [xOf(one.x), yOf(one.y)];
     if (one.certified) return svg("circle", { class: "map-mark", cx: x, cy: y, r: one.in_plane ? size : size * 0.45 });

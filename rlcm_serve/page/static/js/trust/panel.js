@@ -2,17 +2,17 @@
 
 import { h, replace } from "../dom.js";
 import { number, percent } from "../format.js";
-import { levelFor } from "./exhibit.js";
+import { levelFor } from "./report-data.js";
 import { fingerprintTable } from "./fingerprint.js";
-import { promiseSection } from "./promise.js";
+import { guaranteeSection } from "./guarantee.js";
 import { pValueMap } from "./pvalue-map.js";
 import { inWords, reliabilityDiagram } from "./reliability.js";
 import { riskRows } from "./risk-rows.js";
 import { tokenChart } from "./token-chart.js";
-import { titleOf } from "./words.js";
+import { titleOf } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Level} Level */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Level} Level */
 
 /** One sentence for each term, shown where it first appears. */
 const TERMS = {
@@ -25,33 +25,33 @@ const TERMS = {
 };
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {{ explain: boolean, folded: boolean, onLevel: (alpha: number) => void }} options `explain`:
  *   whether terms are explained here, or elsewhere on the page; `folded`: whether long tables are
  * @returns {{ element: HTMLElement, draw: () => void, show: (alpha: number | null) => void, destroy: () => void }}
  *   `draw` once, after the element is on the page
  */
-export function certificatePanel(exhibit, { explain, folded, onLevel }) {
-  const promise = promiseSection(exhibit, (level) => (onLevel(level.alpha), choose(level)), explain);
+export function certificatePanel(report, { explain, folded, onLevel }) {
+  const promise = guaranteeSection(report, (level) => (onLevel(level.alpha), choose(level)), explain);
   const risk = h("div");
   const tokens = h("div");
-  const map = pValueMap(exhibit.delta);
+  const map = pValueMap(report.delta);
   const held = h("p", { class: "hint" });
   const reliability = h("div");
   const term = (/** @type {keyof typeof TERMS} */ name) => explain && h("p", { class: "term" }, TERMS[name]);
-  const missing = exhibit.missing && h("div", { class: "notice" }, h("h3", null, "No report data for this certificate"), h("p", null, exhibit.missing));
-  const drawn = exhibit.maps.length > 0;
+  const missing = report.missing && h("div", { class: "notice" }, h("h3", null, "No report data for this certificate"), h("p", null, report.missing));
+  const drawn = report.maps.length > 0;
   const element = h(
     "article",
-    { class: "certificate", "aria-label": titleOf(exhibit) },
+    { class: "certificate", "aria-label": titleOf(report) },
     promise.element,
     section("risk", "Target against realised risk", term("risk"), risk),
     section("tokens", "Tokens against target", term("tokens"), tokens),
     drawn ? section("map", "Which policies were certified", term("pValue"), map.element, held) : missing && h("section", { class: "map-part" }, missing),
-    exhibit.reliability &&
-      section("reliability", "Is the confidence reliable?", term("reliability"), reliability, h("p", { class: "hint" }, inWords(exhibit.reliability.all))),
-    coverage(exhibit),
-    section("engine", "Does it apply to this engine?", term("fingerprint"), fingerprintTable(exhibit, folded)),
+    report.reliability &&
+      section("reliability", "Is the confidence reliable?", term("reliability"), reliability, h("p", { class: "hint" }, inWords(report.reliability.all))),
+    coverage(report),
+    section("engine", "Does it apply to this engine?", term("fingerprint"), fingerprintTable(report, folded)),
   );
   /** @type {({ destroy: () => void } | null)[]} */
   const charts = [];
@@ -59,8 +59,8 @@ export function certificatePanel(exhibit, { explain, folded, onLevel }) {
   /** @param {Level} level */
   function choose(level) {
     promise.show(level);
-    replace(risk, riskRows(exhibit, level));
-    const found = exhibit.maps.find((one) => one.alpha === level.alpha);
+    replace(risk, riskRows(report, level));
+    const found = report.maps.find((one) => one.alpha === level.alpha);
     if (!found) return;
     map.show(found);
     replace(held, heldWords(found.held));
@@ -69,12 +69,12 @@ export function certificatePanel(exhibit, { explain, folded, onLevel }) {
   return {
     element,
     draw() {
-      charts.push(tokenChart(tokens, exhibit));
+      charts.push(tokenChart(tokens, report));
       if (!tokens.childElementCount) tokens.append(h("p", { class: "hint" }, "No level is certified, so this chart is empty."));
-      if (exhibit.reliability) charts.push(reliabilityDiagram(reliability, exhibit.reliability));
+      if (report.reliability) charts.push(reliabilityDiagram(reliability, report.reliability));
     },
     show(alpha) {
-      const level = levelFor(exhibit.levels, alpha);
+      const level = levelFor(report.levels, alpha);
       if (level) choose(level);
     },
     destroy() {
@@ -94,7 +94,7 @@ function section(part, title, ...children) {
   return h("section", { class: `${part}-part` }, h("h3", null, title), ...children);
 }
 
-/** @param {Exhibit} exhibit */
+/** @param {ReportData} report */
 function coverage({ covers, does_not_cover: outside, smallest_certifiable_alpha: smallest }) {
   return h(
     "section",

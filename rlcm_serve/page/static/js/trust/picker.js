@@ -4,9 +4,9 @@ import { h } from "../dom.js";
 import { number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { byRisk } from "../risks.js";
-import { riskWords, samplesWords } from "./words.js";
+import { riskWording, samplesWords } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").Certificate} Certificate */
+/** @typedef {import("./report-data.js").Certificate} Certificate */
 
 export const MOST_COMPARED = 4;
 
@@ -26,7 +26,7 @@ export function picker(certificates, shown, onChange) {
       h(
         "section",
         null,
-        h("h2", null, riskWords(risk).title, " ", h("code", null, risk)),
+        h("h2", null, riskWording(risk).title, " ", h("code", null, risk)),
         h(
           "ul",
           null,

@@ -3,9 +3,9 @@
 import { h, replace, setText, svg, uniqueId } from "../dom.js";
 import { percent, threshold } from "../format.js";
 import { drawCells, drawMarks, drawScale, layoutOf } from "./map-drawing.js";
-import { pValue } from "./words.js";
+import { pValue } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").PValueMap} PValueMap */
+/** @typedef {import("./report-data.js").PValueMap} PValueMap */
 /** @typedef {{ x: number, y: number }} Cell column and row */
 
 const STEPS = {
@@ -151,14 +151,14 @@ function describe(map, { x, y }) {
   const where = `${lowWords(map.lambda_low[x] ?? null)}, ${highWords(map.lambda_high[y] ?? null)}`;
   const p = map.p_values[y]?.[x];
   if (p === null || p === undefined) return `${where}: no policy here, because λ1 must be below λ2.`;
-  return `${where}: p-value ${pValue(p)}. ${standing(map, { x, y })}`;
+  return `${where}: p-value ${pValue(p)}. ${status(map, { x, y })}`;
 }
 
 /**
  * @param {PValueMap} map
  * @param {Cell} cell
  */
-function standing(map, { x, y }) {
+function status(map, { x, y }) {
   const at = (/** @type {{ x: number, y: number }} */ one) => Math.abs(one.x - x) < 0.02 && Math.abs(one.y - y) < 0.02;
   const chosen = map.chosen !== null && at(map.chosen);
   const here = map.tested.filter((one) => one.in_plane && at(one));

@@ -3,14 +3,14 @@
 import { chart } from "../charts.js";
 import { count, number, percent } from "../format.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Readings} Readings */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Readings} Readings */
 
 const TICKS = [0, 0.25, 0.5, 0.75, 1];
 
 /**
  * @param {HTMLElement} root
- * @param {NonNullable<Exhibit["reliability"]>} reliability
+ * @param {NonNullable<ReportData["reliability"]>} reliability
  * @returns {{ destroy: () => void }}
  */
 export function reliabilityDiagram(root, { on_test: onTest, all, final }) {

@@ -2,25 +2,25 @@
 
 import { h } from "../dom.js";
 import { count, percent } from "../format.js";
-import { riskWords } from "./words.js";
+import { riskWording } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Level} Level */
-/** @typedef {import("./exhibit.js").Figures} Figures */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Level} Level */
+/** @typedef {import("./report-data.js").Figures} Figures */
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {Level | null} shown its row is marked
  * @returns {HTMLElement}
  */
-export function riskRows(exhibit, shown) {
-  const top = topOf(exhibit);
-  const rows = exhibit.levels.map((level) => rowOf(level, top, level === shown));
-  return h("div", { class: "risk-rows" }, rows, legendOf(exhibit));
+export function riskRows(report, shown) {
+  const top = topOf(report);
+  const rows = report.levels.map((level) => rowOf(level, top, level === shown));
+  return h("div", { class: "risk-rows" }, rows, legendOf(report));
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @returns {number} the risk at the right end of every row
  */
 function topOf({ levels }) {
@@ -104,15 +104,15 @@ function sideOf({ risk, risk_low: low, risk_high: high }, alpha) {
   return "not clearly above or below the target";
 }
 
-/** @param {Exhibit} exhibit */
-function legendOf(exhibit) {
-  const { calibration, test } = exhibit;
+/** @param {ReportData} report */
+function legendOf(report) {
+  const { calibration, test } = report;
   const mark = (/** @type {string} */ kind) => h("span", { class: `risk-key ${kind}`, "aria-hidden": "true" });
   return h(
     "ul",
     { class: "chart-legend" },
     test && h("li", null, mark("honest"), `on ${count(test.n_problems, "test problem")}, not used in the calibration`),
     h("li", null, mark("optimistic"), `on ${count(calibration.n_problems, "calibration problem")}, also used to choose the policies, so slightly optimistic`),
-    h("li", null, mark("target"), `target: at most α ${riskWords(exhibit.risk).promise}`),
+    h("li", null, mark("target"), `target: at most α ${riskWording(report.risk).promise}`),
   );
 }

@@ -2,11 +2,11 @@
 
 import { chart } from "../charts.js";
 import { count, percent, tokens } from "../format.js";
-import { figuresOf } from "./exhibit.js";
-import { titleOf } from "./words.js";
+import { figuresOf } from "./report-data.js";
+import { titleOf } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Figures} Figures */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Figures} Figures */
 
 const LOOKS = [
   { role: "blue" },
@@ -19,17 +19,17 @@ const LOOKS = [
  * What a certificate's levels cost, and what they answer, as shares.
  *
  * @param {HTMLElement} root
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @returns {import("../charts.js").Chart | null} null if no level is certified
  */
-export function tokenChart(root, exhibit) {
-  const points = pointsOf(exhibit);
+export function tokenChart(root, report) {
+  const points = pointsOf(report);
   if (!points.length) return null;
   const x = points.map(({ alpha }) => alpha);
   /** @param {keyof Figures} name */
   const share = (name) => points.map(({ figures }) => Number(figures[name]));
   const abstains = points.some(({ figures }) => figures.share_answered < 0.9995);
-  const set = exhibit.test ? count(exhibit.test.n_problems, "test problem") : count(exhibit.calibration.n_problems, "calibration problem");
+  const set = report.test ? count(report.test.n_problems, "test problem") : count(report.calibration.n_problems, "calibration problem");
   const words = points.map(({ alpha, figures }) => `at α = ${percent(alpha)}, ${percent(figures.tokens_share)}`);
   return chart(root, {
     label: `Tokens as a share of the full budget, on ${set}: ${words.join("; ")}.`,
@@ -52,25 +52,25 @@ export function tokenChart(root, exhibit) {
  * Tokens per question of several certificates, against their targets.
  *
  * @param {HTMLElement} root
- * @param {Exhibit[]} exhibits
+ * @param {ReportData[]} reports
  * @returns {import("../charts.js").Chart | null}
  */
-export function comparedTokens(root, exhibits) {
-  const shown = exhibits.map((exhibit, at) => ({ exhibit, look: LOOKS[at % LOOKS.length], points: pointsOf(exhibit) }));
+export function comparedTokens(root, reports) {
+  const shown = reports.map((report, at) => ({ report, look: LOOKS[at % LOOKS.length], points: pointsOf(report) }));
   const all = shown.flatMap(({ points }) => points);
   if (!all.length) return null;
   const alphas = [...new Set(all.map(({ alpha }) => alpha))].sort((a, b) => a - b);
   const series = shown
     .filter(({ points }) => points.length)
-    .map(({ exhibit, look, points }) => ({
-      label: `${titleOf(exhibit)} (${exhibit.id})`,
+    .map(({ report, look, points }) => ({
+      label: `${titleOf(report)} (${report.id})`,
       x: points.map(({ alpha }) => alpha),
       y: points.map(({ figures }) => figures.tokens),
       format: tokens,
       ...look,
     }));
   return chart(root, {
-    label: `Tokens per question against target α, for ${exhibits.length} certificates.`,
+    label: `Tokens per question against target α, for ${reports.length} certificates.`,
     height: 280,
     legend: true,
     series,
@@ -81,9 +81,9 @@ export function comparedTokens(root, exhibits) {
   });
 }
 
-/** @param {Exhibit} exhibit */
-function pointsOf(exhibit) {
-  return exhibit.levels.flatMap((level) => {
+/** @param {ReportData} report */
+function pointsOf(report) {
+  return report.levels.flatMap((level) => {
     const figures = level.certified ? figuresOf(level) : null;
     return figures ? [{ alpha: level.alpha, figures }] : [];
   });

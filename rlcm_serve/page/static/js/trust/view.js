@@ -4,13 +4,13 @@ import { Problem, wasAborted } from "../api.js";
 import { h, replace } from "../dom.js";
 import { writeFragment } from "../fragment.js";
 import { comparison } from "./compare.js";
-import { exhibitOf } from "./exhibit.js";
+import { reportDataOf } from "./report-data.js";
 import { certificatePanel } from "./panel.js";
 import { MOST_COMPARED, picker } from "./picker.js";
-import { titleOf } from "./words.js";
+import { titleOf } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Certificate} Certificate */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Certificate} Certificate */
 
 /**
  * @param {HTMLElement} root
@@ -57,9 +57,9 @@ export function mount(root, app) {
         replace(content, loading());
       }
       if (focused) /** @type {HTMLElement | null} */ (choices.querySelector(`input[data-id="${CSS.escape(focused)}"]`))?.focus();
-      const exhibits = await Promise.all(ids.map((id) => exhibit(id, certificates, mine.signal)));
+      const reports = await Promise.all(ids.map((id) => report(id, certificates, mine.signal)));
       if (mine.signal.aborted) return;
-      draw(exhibits);
+      draw(reports);
       drawn = ids.join();
     } catch (error) {
       if (!(error instanceof Problem) && !wasAborted(error)) throw error;
@@ -71,43 +71,43 @@ export function mount(root, app) {
    * @param {string} id
    * @param {Certificate[]} certificates
    * @param {AbortSignal} signal
-   * @returns {Promise<Exhibit | Problem>}
+   * @returns {Promise<ReportData | Problem>}
    */
-  async function exhibit(id, certificates, signal) {
+  async function report(id, certificates, signal) {
     try {
-      return { missing: null, ...(await app.api.get(`certificates/${encodeURIComponent(id)}/exhibit`, signal)) };
+      return { missing: null, ...(await app.api.get(`certificates/${encodeURIComponent(id)}/report`, signal)) };
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 404) throw error;
       const own = certificates.find((one) => one.id === id);
-      return own ? exhibitOf(own, error.detail) : error;
+      return own ? reportDataOf(own, error.detail) : error;
     }
   }
 
-  /** @param {(Exhibit | Problem)[]} found */
+  /** @param {(ReportData | Problem)[]} found */
   function draw(found) {
     clear();
-    /** @type {Exhibit[]} */
-    const exhibits = [];
+    /** @type {ReportData[]} */
+    const reports = [];
     /** @type {HTMLElement[]} */
     const notes = [];
-    for (const one of found) one instanceof Problem ? notes.push(notice(one)) : exhibits.push(one);
-    incomplete = exhibits.some((one) => one.fits === null);
+    for (const one of found) one instanceof Problem ? notes.push(notice(one)) : reports.push(one);
+    incomplete = reports.some((one) => one.fits === null);
     if (!found.length) return replace(content, nothing());
     const alpha = Number(params.get("alpha")) || null;
-    const several = exhibits.length > 1;
-    const compared = several ? comparison(exhibits) : null;
-    const panels = exhibits.map((one, at) =>
+    const several = reports.length > 1;
+    const compared = several ? comparison(reports) : null;
+    const panels = reports.map((one, at) =>
       certificatePanel(one, { explain: at === 0, folded: several, onLevel: remember }),
     );
-    const titles = exhibits.map((one, at) => (several ? titled(one, panels[at]?.element) : panels[at]?.element ?? null));
-    replace(content, notes, compared?.element, h("div", { class: several ? `panels several of-${exhibits.length}` : "panels" }, titles));
+    const titles = reports.map((one, at) => (several ? titled(one, panels[at]?.element) : panels[at]?.element ?? null));
+    replace(content, notes, compared?.element, h("div", { class: several ? `panels several of-${reports.length}` : "panels" }, titles));
     compared?.draw();
     for (const panel of panels) {
       panel.draw();
       panel.show(alpha);
     }
     shown = compared ? [compared, ...panels] : panels;
-    app.announce(exhibits.map(titleOf).join("; "));
+    app.announce(reports.map(titleOf).join("; "));
   }
 
   /** @param {number} alpha of the level that is looked at now */
@@ -154,19 +154,19 @@ export function mount(root, app) {
 function idsOf(params, certificates) {
   const asked = [...new Set(params.getAll("id"))].slice(0, MOST_COMPARED);
   if (asked.length) return asked;
-  const inForce = certificates.filter(({ active }) => active);
-  const usual = inForce.filter(({ risk }) => risk === "selective").sort((a, b) => a.procedure.n - b.procedure.n);
-  const first = usual[0] ?? inForce[0] ?? certificates[0];
+  const active = certificates.filter(({ active }) => active);
+  const usual = active.filter(({ risk }) => risk === "selective").sort((a, b) => a.procedure.n - b.procedure.n);
+  const first = usual[0] ?? active[0] ?? certificates[0];
   return first ? [first.id] : [];
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {HTMLElement | undefined} panel
  */
-function titled(exhibit, panel) {
+function titled(report, panel) {
   if (!panel) return null;
-  panel.prepend(h("h2", { class: "panel-title" }, titleOf(exhibit)));
+  panel.prepend(h("h2", { class: "panel-title" }, titleOf(report)));
   return panel;
 }
 

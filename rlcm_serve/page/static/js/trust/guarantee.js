@@ -3,11 +3,11 @@
 import { h, replace, setText, uniqueId } from "../dom.js";
 import { EXITS } from "../exits.js";
 import { count, frequency, number, percent } from "../format.js";
-import { figuresOf } from "./exhibit.js";
-import { promiseOf, riskWords, rulesOf, samplesWords, surenessOf } from "./words.js";
+import { figuresOf } from "./report-data.js";
+import { guaranteeOf, riskWording, rulesOf, samplesWords, surenessOf } from "./wording.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Level} Level */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Level} Level */
 
 /** @type {{ exit: null, text: string }} */
 const REFUSED = {
@@ -16,21 +16,21 @@ const REFUSED = {
 };
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {(level: Level) => void} onLevel called when another level is chosen
  * @param {boolean} explain whether terms are explained here
  * @returns {{ element: HTMLElement, show: (level: Level) => void }}
  */
-export function promiseSection(exhibit, onLevel, explain) {
+export function guaranteeSection(report, onLevel, explain) {
   const sentence = h("h2");
   const plain = h("p", { class: "plain" });
   const rules = h("ul", { class: "rules" });
   const facts = h("dl", { class: "facts" });
-  const { element: levels, check } = levelChoice(exhibit, onLevel);
+  const { element: levels, check } = levelChoice(report, onLevel);
   const element = h(
     "section",
     { class: "pledge" },
-    h("div", { class: "pledge-words" }, badges(exhibit), sentence, standing(exhibit), plain, levels, explain && h("p", { class: "term" }, surenessOf(exhibit))),
+    h("div", { class: "pledge-words" }, badges(report), sentence, status(report), plain, levels, explain && h("p", { class: "term" }, surenessOf(report))),
     h(
       "div",
       { class: "pledge-does" },
@@ -45,23 +45,23 @@ export function promiseSection(exhibit, onLevel, explain) {
     element,
     show(level) {
       check(level);
-      setText(sentence, promiseOf(exhibit, level));
-      replace(plain, plainly(exhibit, level, explain));
-      replace(rules, (level.certified ? rulesOf(exhibit, level) : [REFUSED]).map(ruleItem));
-      replace(facts, factsOf(exhibit, level));
+      setText(sentence, guaranteeOf(report, level));
+      replace(plain, plainly(report, level, explain));
+      replace(rules, (level.certified ? rulesOf(report, level) : [REFUSED]).map(ruleItem));
+      replace(facts, factsOf(report, level));
     },
   };
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {Level} level
  * @param {boolean} explain
  */
-function plainly(exhibit, level, explain) {
+function plainly(report, level, explain) {
   if (!level.certified) return asSentence(level.reason ?? "no policy passed its test");
-  const meaning = explain ? `α (alpha) is the risk you accept: ${riskWords(exhibit.risk).counts}. Here it is ${frequency(level.alpha)}, ` : "";
-  return `${meaning}${explain ? "on" : "On"} average over new questions like those it was calibrated on${exhibit.n > 1 ? `, each answered by a vote of ${exhibit.n} samples` : ""}.`;
+  const meaning = explain ? `α (alpha) is the risk you accept: ${riskWording(report.risk).counts}. Here it is ${frequency(level.alpha)}, ` : "";
+  return `${meaning}${explain ? "on" : "On"} average over new questions like those it was calibrated on${report.n > 1 ? `, each answered by a vote of ${report.n} samples` : ""}.`;
 }
 
 /** @param {string} text of the service, which begins small and ends without a stop */
@@ -69,14 +69,14 @@ function asSentence(text) {
   return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
 }
 
-/** @param {Exhibit} exhibit */
-function standing({ active, fits }) {
+/** @param {ReportData} report */
+function status({ active, fits }) {
   if (fits === false) return h("p", null, h("b", null, "This certificate is for another engine, so it guarantees nothing here."));
   if (!active) return h("p", null, h("b", null, "This certificate is not active: no question runs under it now."));
   return null;
 }
 
-/** @param {Exhibit} exhibit */
+/** @param {ReportData} report */
 function badges({ id, active, fits, created, ...procedure }) {
   const tag = (/** @type {string} */ mark, /** @type {string} */ text, /** @type {string} */ kind) =>
     h("li", { class: `tag ${kind}` }, h("span", { "aria-hidden": "true" }, mark), ` ${text}`);
@@ -92,7 +92,7 @@ function badges({ id, active, fits, created, ...procedure }) {
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {(level: Level) => void} onLevel
  */
 function levelChoice({ levels }, onLevel) {
@@ -119,17 +119,17 @@ function ruleItem({ exit, text }) {
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {Level} level
  */
-function factsOf(exhibit, level) {
+function factsOf(report, level) {
   const figures = figuresOf(level);
   if (!level.certified || !figures) return [];
-  const on = level.test && exhibit.test ? `${count(exhibit.test.n_problems, "test problem")}` : `${count(exhibit.calibration.n_problems, "calibration problem")}`;
+  const on = level.test && report.test ? `${count(report.test.n_problems, "test problem")}` : `${count(report.calibration.n_problems, "calibration problem")}`;
   const fact = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ note) =>
     h("div", null, h("dt", null, name), h("dd", null, value, h("small", null, note)));
   return [
-    fact("realised risk", figures.risk === null ? "–" : percent(figures.risk), `${riskWords(exhibit.risk).realised}, on ${on}`),
+    fact("realised risk", figures.risk === null ? "–" : percent(figures.risk), `${riskWording(report.risk).realised}, on ${on}`),
     fact("tokens", percent(figures.tokens_share, 0), `of the full budget: ${number(figures.tokens)} instead of ${number(figures.full_budget_tokens)} per question`),
     fact("answers", percent(figures.share_answered, 0), `of the questions; ${percent(figures.share_right, 0)} of all questions are answered correctly`),
   ];

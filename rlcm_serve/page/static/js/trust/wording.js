@@ -3,14 +3,14 @@
 import { number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 
-/** @typedef {import("./exhibit.js").Exhibit} Exhibit */
-/** @typedef {import("./exhibit.js").Level} Level */
+/** @typedef {import("./report-data.js").ReportData} ReportData */
+/** @typedef {import("./report-data.js").Level} Level */
 
 /**
  * @param {string} risk one of the page's, or of one's own
- * @returns {Pick<import("../risks.js").RiskWords, "title" | "counts" | "promise" | "realised">}
+ * @returns {Pick<import("../risks.js").RiskWording, "title" | "counts" | "promise" | "realised">}
  */
-export function riskWords(risk) {
+export function riskWording(risk) {
   const own = { title: risk, counts: `the mean of the loss “${risk}”`, promise: `is the mean loss “${risk}”`, realised: "mean loss" };
   return Object.hasOwn(RISKS, risk) ? RISKS[/** @type {import("../risks.js").Risk} */ (risk)] : own;
 }
@@ -25,35 +25,35 @@ export function samplesWords({ n, vote }) {
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @returns {string} what it is for, as a title
  */
-export function titleOf(exhibit) {
-  return `${riskWords(exhibit.risk).title}, ${samplesWords(exhibit)}`;
+export function titleOf(report) {
+  return `${riskWording(report.risk).title}, ${samplesWords(report)}`;
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {Level} level
  * @returns {string}
  */
-export function promiseOf(exhibit, level) {
+export function guaranteeOf(report, level) {
   if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
-  return `At most ${percent(level.alpha)} ${riskWords(exhibit.risk).promise}`;
+  return `At most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
 }
 
 /**
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @returns {string} how sure the promise is
  */
-export function surenessOf(exhibit) {
-  const keep = Math.floor((1 - exhibit.delta) * 100 + 1e-9);
+export function surenessOf(report) {
+  const keep = Math.floor((1 - report.delta) * 100 + 1e-9);
   const together =
-    exhibit.promise === "pointwise"
+    report.promise === "pointwise"
       ? "The guarantee holds for one α that is chosen before looking at any result."
       : "The guarantee holds for all levels of α at once, so α may be chosen after looking at results.";
   return (
-    `δ (delta) is the probability that the calibration problems were unrepresentative, here at most ${percent(exhibit.delta)}: ` +
+    `δ (delta) is the probability that the calibration problems were unrepresentative, here at most ${percent(report.delta)}: ` +
     `of 100 such calibrations, about ${keep} or more keep their guarantee. ${together}`
   );
 }
@@ -61,16 +61,16 @@ export function surenessOf(exhibit) {
 /**
  * What a policy does, rule by rule.
  *
- * @param {Exhibit} exhibit
+ * @param {ReportData} report
  * @param {Level} level certified
  * @returns {{ exit: "high" | "low" | "natural" | null, text: string }[]} `exit` gives the rule its mark
  */
-export function rulesOf(exhibit, level) {
+export function rulesOf(report, level) {
   const policy = level.policy ?? {};
   const { patience, lambda_answer: answer, lambda_vote: vote, smoothing } = /** @type {Record<string, number>} */ (policy);
   /** @type {{ exit: "high" | "low" | "natural" | null, text: string }[]} */
   const rules = [];
-  const one = exhibit.n > 1 ? "A sample" : "It";
+  const one = report.n > 1 ? "A sample" : "It";
   if (level.lambda_high !== null)
     rules.push({ exit: "high", text: `${one} stops and answers once its confidence reaches ${threshold(level.lambda_high)} (the threshold λ2).` });
   if (level.lambda_low !== null) {
@@ -86,7 +86,7 @@ export function rulesOf(exhibit, level) {
         ? `If it is not stopped early, it answers only with a confidence of at least ${threshold(answer)} (the answer threshold λa).`
         : "If it is not stopped early, it answers at any confidence.",
   });
-  if (exhibit.n > 1 && vote && vote > 0)
+  if (report.n > 1 && vote && vote > 0)
     rules.push({ exit: null, text: `The winner needs at least ${percent(vote)} of the vote; otherwise the service abstains.` });
   if (smoothing && smoothing > 0) rules.push({ exit: null, text: `Confidence is smoothed over the readings (exponential smoothing, weight ${number(smoothing, 2)}).` });
   return rules;

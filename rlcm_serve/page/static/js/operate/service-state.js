@@ -21,7 +21,7 @@ const ENGINE = {
  * @param {() => void} options.onPause the figures are to stand still, or to move again
  * @param {(problem: Problem) => void} options.onRetry after what went wrong
  */
-export function standing({ onPause, onRetry }) {
+export function status({ onPause, onRetry }) {
   const engine = h("span", { class: "tag", hidden: true });
   const about = h("span", { class: "muted" });
   const updated = h("span", { class: "muted" });
@@ -31,7 +31,7 @@ export function standing({ onPause, onRetry }) {
   const countdown = h("p");
   const retry = h("button", { type: "button" });
   const note = h("div", null, words, countdown, retry);
-  const element = h("div", { class: "standing" }, h("div", { class: "row" }, engine, about, h("span", { class: "row end" }, updated, pause)), note);
+  const element = h("div", { class: "status" }, h("div", { class: "row" }, engine, about, h("span", { class: "row end" }, updated, pause)), note);
   let told = "";
   pause.hidden = countdown.hidden = retry.hidden = true;
 

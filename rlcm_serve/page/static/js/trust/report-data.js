@@ -45,7 +45,7 @@
  * @typedef {{ n_problems: number, n_units: number, full_right: number }} Problems
  * @typedef {Record<string, string | number | boolean>} Fingerprint
  *
- * @typedef {object} Exhibit
+ * @typedef {object} ReportData
  * @property {string} id
  * @property {boolean} active
  * @property {boolean | null} fits null while the engine starts
@@ -71,20 +71,20 @@
  */
 
 /**
- * @typedef {Omit<Exhibit, "n" | "vote" | "max_tokens" | "engine_fingerprint" | "calibration" | "test" |
+ * @typedef {Omit<ReportData, "n" | "vote" | "max_tokens" | "engine_fingerprint" | "calibration" | "test" |
  *   "maps" | "reliability" | "missing" | "levels"> & {
  *   procedure: { n: number, vote: string, max_tokens: number | null }, n_problems: number,
  *   levels: any[], origin: string }} Certificate one of `GET /certificates`
  */
 
 /**
- * What is known of a certificate that has no exhibit: its own figures.
+ * What is known of a certificate that has no report: its own figures.
  *
  * @param {Certificate} certificate
  * @param {string} missing why there is none
- * @returns {Exhibit}
+ * @returns {ReportData}
  */
-export function exhibitOf(certificate, missing) {
+export function reportDataOf(certificate, missing) {
   const { procedure, levels, n_problems: n, ...same } = certificate;
   return {
     ...same,

@@ -4,14 +4,14 @@ import { h, replace, setText } from "../dom.js";
 import { number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { byRisk } from "../risks.js";
-import { riskWords, samplesWords } from "../trust/words.js";
+import { riskWording, samplesWords } from "../trust/wording.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
 /** @typedef {import("./overview.js").InForce} InForce */
 
 /** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
-export function inForceSection() {
-  const root = h("div", { class: "in-force" });
+export function activeSection() {
+  const root = h("div", { class: "active-certificates" });
   const none = h("p", { class: "muted" }, "No certificate is active. Questions use the full budget, and answers have no guarantee.");
   let shape = "";
   /** @type {Map<string, HTMLElement>} */
@@ -19,7 +19,7 @@ export function inForceSection() {
   return {
     element: h(
       "section",
-      { class: "in-force-section" },
+      { class: "active-certificates-section" },
       h("h2", null, "Active certificates"),
       h("p", { class: "term" }, "Target is the certified risk α. Tokens (as a share of the full budget) and abstentions are averages over the calibration problems: expect about as much per question."),
       none,
@@ -59,7 +59,7 @@ function tableOf(certificate, counts) {
   return h(
     "table",
     null,
-    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, `${riskWords(risk).title}, ${samplesWords(certificate)}`), " ", h("code", null, id)),
+    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, `${riskWording(risk).title}, ${samplesWords(certificate)}`), " ", h("code", null, id)),
     h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, levels.filter(({ certified }) => certified).map((level) => levelRow(id, level, counts))),
   );
