@@ -67,9 +67,7 @@ def test_the_keyboard_is_enough(visitor: Visitor) -> None:
     keys.press("Home")
     tab_until(visitor, lambda: visitor.focused() == "More")
     keys.press("Enter")
-    tab_until(
-        visitor, lambda: visitor.focused().startswith("Wrong answers among the answers given")
-    )
+    tab_until(visitor, lambda: visitor.focused().startswith("Wrong answers among the answers"))
     tab_until(visitor, lambda: visitor.focused() == "Ask")
     keys.press("Enter")
 

@@ -70,7 +70,7 @@ def test_jobs_tell_how_far_they_are(known: Visitor) -> None:
     expect(items.nth(2).get_by_role("progressbar")).not_to_be_visible()
     expect(items.nth(3).get_by_role("link")).to_have_attribute("href", "#/trust?id=93a2ad9a11e8")
     items.nth(2).locator("summary").click()
-    expect(items.nth(2).get_by_text("Earlier lines cannot be read")).to_be_visible()
+    expect(items.nth(2).get_by_text("Earlier lines could not be loaded")).to_be_visible()
     known.inspect("operate-jobs")
 
 
@@ -212,13 +212,13 @@ def test_four_are_compared_and_no_more(known: Visitor) -> None:
     def hold(route: Route) -> None:
         held.append(route)
 
-    page.route(f"{known.url}/certificates/{ids[1]}/report", hold)
+    page.route(f"{known.url}/certificates/{ids[1]}/exhibit", hold)
     page.locator(f".chip input[data-id='{ids[1]}']").check()
     expect(page.locator(".trust .loading")).to_be_visible()
     expect(page.locator("article.certificate")).to_have_count(0)
     held.pop().fallback()
     expect(page.locator("article.certificate")).to_have_count(2)
-    page.unroute(f"{known.url}/certificates/{ids[1]}/report", hold)
+    page.unroute(f"{known.url}/certificates/{ids[1]}/exhibit", hold)
 
     for count, other in enumerate(ids[2:4], start=3):
         page.locator(f".chip input[data-id='{other}']").check()
