@@ -21,7 +21,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: install serve test test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-training check format embedded clean distclean help
+.PHONY: docs install serve test test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-training check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -98,6 +98,17 @@ format: $(INSTALLED)  ## rewrite the code as `check` wants it
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# MkDocs and its plugins have an environment of their own: what serves is locked without them.
+.venv-docs/.locked: requirements/docs.lock
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip --disable-pip-version-check install -q -q --require-hashes --no-deps --only-binary :all: -r $<
+	@touch $@
+
+docs: $(INSTALLED) .venv-docs/.locked  ## build the documentation into build/site; every warning is an error
+	@$(BIN)/python docs/_site/generate.py build/reference
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "Ready: build/site/index.html"
+
 include studies/embedded.mk
 
 clean:  ## remove caches and build output
@@ -105,7 +116,7 @@ clean:  ## remove caches and build output
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	@rm -rf $(VENV)
+	@rm -rf $(VENV) .venv-docs
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
