@@ -1,7 +1,7 @@
-"""One request's exit rule as vLLM's worker sees it: what to read, when to stop, what to report.
+"""The exit rule of one request inside vLLM's worker: what to read, when to stop, what to report.
 
-Both model runners' processors (`processor_v1`, `processor_v2`) drive this object; it imports
-nothing of vLLM and nothing of torch.
+The processors of both model runners (`processor_v1`, `processor_v2`) drive this object. It imports
+neither vLLM nor torch.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ EXTRA_ARG = "rlcm"
 
 @dataclass(frozen=True, slots=True)
 class ControlSpec:
-    """What the front end asks of the worker for one request; flat, for it travels as plain values.
+    """Instructions of the front end for one request; flat, because it travels as plain values.
 
-    Token counts are of reasoning tokens. `stop_high` and `stop_low` are two ids that stand for
-    nothing in the model's vocabulary; `think_end` is None for a model that does not close its
-    thinking with a token. A `budget` of 0 only takes the reading at the prompt's last state.
-    `reads` is what a reading is of: a `Signal`, or `ENTROPY`.
+    All token counts are reasoning tokens. `stop_high` and `stop_low` are two unused ids of the
+    vocabulary. `think_end` is None for a model without a closing token. With a `budget` of 0, only
+    the prompt's last state is read. `reads` names what is read: a `Signal`, or `ENTROPY`.
     """
 
     policy: ExitPolicy
@@ -42,11 +41,11 @@ class ControlSpec:
 
     @property
     def tracks_tokens(self) -> bool:
-        """Whether it is to be known of each token how likely it was."""
+        """Whether the worker records how likely each token was."""
         return self.table.signals and self.budget > 0
 
     def to_extra_args(self) -> dict[str, Any]:
-        """This request's entry of `SamplingParams.extra_args`."""
+        """This request's entry in `SamplingParams.extra_args`."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             EXTRA_ARG: plain | {"policy": self.policy.to_scalars(), "table": asdict(self.table)}
@@ -54,10 +53,10 @@ class ControlSpec:
 
     @classmethod
     def from_extra_args(cls, extra_args: Mapping[str, Any] | None) -> Self | None:
-        """The control a request carries, or None.
+        """The instructions that a request carries, or None.
 
         Raises:
-            ValueError: it is malformed; a request like that is refused at admission.
+            ValueError: they are malformed; such a request is refused at admission.
         """
         if not extra_args or EXTRA_ARG not in extra_args:
             return None
@@ -78,9 +77,8 @@ class ControlSpec:
 class ExitControl:
     """Applies the exit rule to one request, and reports its readings.
 
-    A row of a chunked or resumed prefill samples a token that is thrown away, so the same length
-    may be read twice. The last reading at a length is the one that counts: each starts from the
-    state before that length.
+    A row of a chunked or resumed prefill samples a token that vLLM discards, so the same length may
+    be read twice. The last reading at a length counts: each starts from the state before it.
     """
 
     def __init__(self, spec: ControlSpec, readings: Readings) -> None:
@@ -91,10 +89,10 @@ class ExitControl:
         self._before = self._after = INITIAL_STATE
 
     def reads_at(self, tokens: int) -> bool:
-        """Whether the state after `tokens` reasoning tokens is to be read.
+        """Whether to read the state after `tokens` reasoning tokens.
 
-        None is past the budget: with asynchronous scheduling a request may get one more step
-        after the one that stopped it.
+        Nothing is read past the budget: with asynchronous scheduling, a request may get one more
+        step after the step that stopped it.
         """
         if tokens >= self.spec.budget:
             return tokens == self.spec.budget
@@ -107,7 +105,7 @@ class ExitControl:
     def read(self, tokens: int, confidence: float, signals: Sequence[float] = ()) -> int | None:
         """Takes the reading after `tokens` tokens; returns the stop id to force, or None.
 
-        `signals` are all of them in the order of `Signal`, where they are recorded.
+        `signals` holds all signals in the order of `Signal`, if they are recorded.
         """
         if tokens >= self.spec.budget:
             self.readings.finish(tokens, confidence, signals)
@@ -121,6 +119,6 @@ class ExitControl:
         return self.spec.stop_low if exit_ is ExitReason.LOW else None
 
     def end(self, tokens: int, confidence: float, signals: Sequence[float] = ()) -> None:
-        """The model closed its thinking after `tokens` tokens: c_end, read at the last of them."""
+        """Reports c_end: the model closed its thinking after `tokens` tokens."""
         self.thinking = False
         self.readings.finish(tokens, confidence, signals)

@@ -1,8 +1,8 @@
-"""Which vLLM this service runs on, and everything of it that the service holds on to.
+"""The supported versions of vLLM, and every name of vLLM that this service uses.
 
-vLLM promises none of these names from one version to the next. They are looked up before a model is
-loaded, so that an upgrade that took one away says so at once, instead of failing on a request.
-What another module of this package uses of vLLM is listed here; a test holds it.
+vLLM may change any of these names in its next version. They are looked up before a model is loaded,
+so that an upgrade that removed one fails at the start, by name, and not during a request. A test
+keeps this list complete.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any
 from rlcm_serve.errors import UnsupportedVllm
 
 SUPPORTED = ("0.31", "0.32")
-"""Minor versions under which the tests of this package pass; the first is the one installed."""
+"""Minor versions under which this package's tests pass; `make install` installs the first."""
 
 PLUGIN_GROUP, PLUGIN = "vllm.general_plugins", "rlcm"
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Something of vLLM: a class, function or object, what it has, and what it takes.
+    """A class, function or object of vLLM, with the attributes and parameters that we use.
 
     Attributes:
         where: "module:name", or "module:Class.method".
-        has: attributes that are used of it, or of its instances.
-        takes: parameters it is called with, or that we take when vLLM calls ours in its place.
+        has: the attributes that we use, of the object or of its instances.
+        takes: the parameters that we pass, or that vLLM passes to our subclass.
     """
 
     where: str
@@ -38,7 +38,7 @@ class Hook:
     takes: tuple[str, ...] = ()
 
     def missing(self) -> Iterator[str]:
-        """What of it is not there, as someone who looks for it in vLLM's source would name it."""
+        """What is missing, named so that it can be found in vLLM's source."""
         try:
             found = self.find()
         except (ImportError, AttributeError):
@@ -50,10 +50,10 @@ class Hook:
             yield from (f"{self.where}({name}=)" for name in self.takes if name not in parameters)
 
     def find(self) -> Any:
-        """The thing itself.
+        """The object itself.
 
         Raises:
-            ImportError, AttributeError: there is no such thing.
+            ImportError, AttributeError: it does not exist.
         """
         module, _, path = self.where.partition(":")
         found: Any = import_module(module)
@@ -63,16 +63,16 @@ class Hook:
 
 
 def _has(found: Any, name: str) -> bool:
-    """Whether it, or its instances, have an attribute: declared, or set when one is made."""
+    """Whether the object or its instances have an attribute, declared or set in `__init__`."""
     if hasattr(found, name):
         return True
     classes = inspect.getmro(found) if inspect.isclass(found) else ()
     return any(name in (*vars(each).get("__annotations__", ()), *_set_by(each)) for each in classes)
 
 
-def _set_by(made: type) -> tuple[str, ...]:
-    """Names that the class's own `__init__` uses, those that it sets among them."""
-    code = getattr(vars(made).get("__init__"), "__code__", None)
+def _set_by(class_: type) -> tuple[str, ...]:
+    """Names used by the class's own `__init__`, including the attributes that it sets."""
+    code = getattr(vars(class_).get("__init__"), "__code__", None)
     return () if code is None else code.co_names
 
 
@@ -135,7 +135,7 @@ FRONT_END = (
     Hook("vllm.model_executor.models.registry:_LazyRegisteredModel", has=("load_model_cls",)),
     Hook("vllm.v1.executor.uniproc_executor:UniProcExecutor"),
 )
-"""What is used in the service's own process, and what its plugin uses in all of vLLM's."""
+"""Used in the service's own process, and by its plugin in all processes of vLLM."""
 
 V1_RUNNER = (
     Hook(
@@ -180,14 +180,14 @@ RUNNERS = {"v1": V1_RUNNER, "v2": V2_RUNNER}
 def check_hooks(
     runner: str = "v1", version: Callable[[], str] = lambda: import_module("vllm").__version__
 ) -> str | None:
-    """Returns if vLLM has everything that is used of it; a warning, if nobody has tried this one.
+    """Checks that vLLM has every name we use; returns a warning for an untested version.
 
     Args:
-        runner: whose processor is used, "v1" or "v2".
-        version: vLLM's own word.
+        runner: vLLM's model runner, "v1" or "v2".
+        version: returns vLLM's version.
 
     Raises:
-        UnsupportedVllm: something is missing; the message says what, and what to install.
+        UnsupportedVllm: a name is missing. The message says which one, and what to install.
     """
     remedy = f"install vLLM {SUPPORTED[0]} (`make install`)"
     try:
@@ -202,18 +202,18 @@ def check_hooks(
     _require_plugin()
     if found.split("+")[0].rpartition(".")[0] not in SUPPORTED:
         return (
-            f"vLLM {found} has all that is needed, but was never tried with this service: if "
-            f"anything is odd, {remedy}"
+            f"vLLM {found} has every name that this service uses, but is not tested with it: if "
+            f"anything fails, {remedy}"
         )
     return None
 
 
 def _require_plugin() -> None:
-    """vLLM's processes find the probed models by an entry point of this package."""
+    """Checks the entry point by which vLLM's processes find the probed models."""
     if not entry_points(group=PLUGIN_GROUP, name=PLUGIN):
         raise UnsupportedVllm(
-            f"vLLM will not find the entry point {PLUGIN!r} of {PLUGIN_GROUP}: install this "
-            "package (`make install`, or `pip install -e .`), do not merely run it from its folder"
+            f"vLLM cannot find the entry point {PLUGIN!r} of {PLUGIN_GROUP}: install this package "
+            "with `make install` or `pip install -e .`; running it from its folder is not enough"
         )
     chosen = os.environ.get("VLLM_PLUGINS")
     if chosen is not None and PLUGIN not in chosen.split(","):

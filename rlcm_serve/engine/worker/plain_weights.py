@@ -1,7 +1,7 @@
-"""Linear weights that can be replaced while the engine runs, on a CPU.
+"""Keeps linear weights replaceable while the engine runs on a CPU.
 
-There vLLM packs them when a model is loaded. A trainer that then pushes new weights either finds no
-parameter to load them into or, worse, loads them into one that nothing reads any more.
+On a CPU, vLLM packs linear weights when it loads a model. A trainer that pushes new weights then
+finds no parameter for them or, worse, writes into a parameter that is no longer read.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ PACKERS = (
     Hook("vllm._custom_ops:_supports_onednn"),
     Hook("vllm.model_executor.layers.utils:check_cpu_sgl_kernel", takes=("n", "k", "dtype")),
 )
-"""What vLLM asks whether to pack a layer's weights, by oneDNN and by its own kernels."""
+"""The functions by which vLLM decides to pack weights, for oneDNN and for its own kernels."""
 
 
 def keep_weights_plain() -> None:
-    """Has this process load no packed weights from now on; a GPU packs none, and is not concerned.
+    """Turns weight packing off in this process; without effect on a GPU, which packs no weights.
 
     Raises:
-        UnsupportedVllm: this vLLM asks elsewhere.
+        UnsupportedVllm: this vLLM decides by other functions.
     """
     missing = [name for hook in PACKERS for name in hook.missing()]
     if missing:
         raise UnsupportedVllm(
-            f"vLLM lacks {', '.join(missing)}: weights would be packed, and go stale in training"
+            f"vLLM lacks {', '.join(missing)}, without which pushed weights would have no effect: "
+            "install a supported vLLM (`make install`)"
         )
     for hook, answer in zip(PACKERS, (False, _never), strict=True):
         module, _, name = hook.where.partition(":")

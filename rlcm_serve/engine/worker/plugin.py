@@ -1,4 +1,4 @@
-"""vLLM's entry point `vllm.general_plugins`: runs in every one of its processes."""
+"""The plugin for vLLM's entry point `vllm.general_plugins`; runs in every vLLM process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VLLM_PROCESSES = ("EngineCore", "Worker")
 
 
 def register() -> None:
-    """Makes `Probed<Arch>` known for every architecture that vLLM knows, without loading one."""
+    """Registers `Probed<Arch>` for every architecture of vLLM, without loading any."""
     from vllm.model_executor.models.registry import ModelRegistry
 
     known = list(ModelRegistry.models)
@@ -29,21 +29,21 @@ def register() -> None:
         if architecture.startswith(PROBED) or probed in known:
             continue
         ModelRegistry.register_model(probed, f"rlcm_serve.engine.worker.probed_model:{probed}")
-    belong_to_service()
+    end_with_service()
 
 
-def belong_to_service() -> None:
-    """Has vLLM's processes end when the service says so: not before it, and not after it.
+def end_with_service() -> None:
+    """Makes this vLLM process end with the service, neither earlier nor later.
 
-    Ctrl-C goes to all processes of a terminal's foreground group. The service answers what it is
-    answering before it ends, so vLLM leaves that group. And an engine outlives a front end that was
-    killed; ours ends with it.
+    Ctrl-C reaches every process in the terminal's foreground group. The service finishes its
+    requests first, so vLLM leaves that group. If the service is killed, vLLM would stay; a thread
+    ends it together with its parent.
     """
     parent = multiprocessing.parent_process()
     name = multiprocessing.current_process().name
     if parent is None or not any(part in name for part in _VLLM_PROCESSES):
         return
-    with suppress(PermissionError):  # it leads its session, so no terminal's group is its own
+    with suppress(PermissionError):  # a session leader is in no terminal's group
         os.setpgrp()
 
     def wait() -> None:

@@ -18,7 +18,7 @@ WEIGHTS_FILE, CONFIG_FILE = "probe.safetensors", "config.json"
 
 @dataclass(frozen=True, slots=True)
 class ProbeConfig:
-    """What a probe was made for: its sizes, and the tokens between two readings in training."""
+    """The sizes of a probe, and the tokens between two readings in its training."""
 
     hidden_size: int
     width: int
@@ -29,7 +29,7 @@ class ProbeConfig:
         """Reads `folder/config.json`.
 
         Raises:
-            FileNotFoundError: there is no probe in the folder.
+            FileNotFoundError: the folder holds no probe.
         """
         stored = json.loads((folder / CONFIG_FILE).read_text())
         return cls(**{field.name: stored[field.name] for field in fields(cls)})
@@ -37,7 +37,7 @@ class ProbeConfig:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Weights of one probe, float32; plain tensors, so that no model loader takes them for its own.
+    """Weights of one probe in float32; plain tensors, so that no model loader handles them.
 
     Shapes: hidden_weight (W, H), hidden_bias (W), output_weight (1, W), output_bias (1).
     """
@@ -53,7 +53,7 @@ class Probe:
         return linear(inner_NW, self.output_weight, self.output_bias).squeeze(-1)
 
     def confidence(self, hidden_NH: Tensor) -> Tensor:
-        """C_b in (0, 1) for each state: how likely the prefix already carries the right answer.
+        """C_b in (0, 1) for each state: the probability that the prefix leads to the right answer.
 
         Args:
             hidden_NH: final-layer states (after the final norm) at the last token of each prefix.
@@ -69,7 +69,7 @@ class Probe:
         width, hidden_size = self.hidden_weight.shape
         config = ProbeConfig(hidden_size, width, checkpoint_interval)
         weights = {f.name: getattr(self, f.name).detach().contiguous().cpu() for f in fields(self)}
-        # Not `save_file`, which lets nobody but its user read what it writes.
+        # Not `save_file`: only the file's owner could read the result.
         (folder / WEIGHTS_FILE).write_bytes(save(weights))
         (folder / CONFIG_FILE).write_text(json.dumps(asdict(config), indent=2) + "\n")
 

@@ -1,8 +1,8 @@
-"""Any causal language model of vLLM with a confidence probe at its head.
+"""Adds a confidence probe to any causal language model of vLLM.
 
-`module:Probed<Arch>` is resolved on demand by this module's `__getattr__`, as a subclass of vLLM's
-own class for `<Arch>`. The subclass keeps the states that logits are computed from, so that the
-exit control can read some of them, and makes the two stop ids impossible to sample by chance.
+This module's `__getattr__` creates `Probed<Arch>` on demand, as a subclass of vLLM's class for
+`<Arch>`. The subclass keeps the states from which it computes logits, so that the exit control can
+read them. It also masks the two stop ids, so that they are never sampled by chance.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from rlcm_serve.engine.worker.probe import Probe
 
 
 class LatestStates:
-    """The states of the batch that was last turned into logits, and the probe that reads them.
+    """The states behind the latest logits, and the probe that reads them.
 
-    vLLM gives a logits processor neither the model nor its states, so they meet here: one engine's
-    worker is one process, and its model runner computes logits and then samples, in one thread.
+    vLLM passes a logits processor neither the model nor its states, so they are shared here. One
+    worker is one process, and its model runner computes logits and then samples in one thread.
     """
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class LatestStates:
         self.hidden_NH: torch.Tensor | None = None
 
     def confidence(self, rows: list[int], hidden_NH: torch.Tensor | None = None) -> list[float]:
-        """Confidence at some rows of the latest states, or of earlier ones that were kept.
+        """Confidence at some rows of the latest states, or of earlier states that were kept.
 
-        NaN, which fires no exit, for a model without a probe.
+        For a model without a probe it is NaN, which never fires an exit.
         """
         states_NH = self.hidden_NH if hidden_NH is None else hidden_NH
         if self.probe is None or states_NH is None:
@@ -74,7 +74,7 @@ def __getattr__(name: str) -> type[nn.Module]:
         raise AttributeError(name)
     entry = ModelRegistry.models.get(name.removeprefix(PROBED))
     if entry is None:
-        raise AttributeError(f"vLLM knows no model {name.removeprefix(PROBED)!r}")
+        raise AttributeError(f"vLLM has no model {name.removeprefix(PROBED)!r}")
     probed = _probed(entry.load_model_cls())
     globals()[name] = probed
     return probed

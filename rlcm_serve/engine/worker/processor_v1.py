@@ -1,4 +1,4 @@
-"""Exit control for vLLM's V1 model runner (CPU always, CUDA until V2 is proven)."""
+"""Exit control for vLLM's V1 model runner: always on a CPU, on CUDA until V2 is verified."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Followed = tuple[Tracked, list[int]]
 
 
 class ExitProcessor(LogitsProcessor):
-    """Takes the readings at each request's checkpoints and forces a stop id when the rule fires."""
+    """Takes readings at each request's checkpoints, and forces a stop id when the rule fires."""
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        """Refuses a malformed control at admission (ValueError)."""
+        """Refuses malformed instructions at admission (ValueError)."""
         ControlSpec.from_extra_args(sampling_params.extra_args)
 
     def __init__(self, vllm_config: VllmConfig, device: torch.device, is_pin_memory: bool) -> None:
@@ -29,11 +29,11 @@ class ExitProcessor(LogitsProcessor):
         self._tracker = Tracker()
 
     def is_argmax_invariant(self) -> bool:
-        """No: a stop id may be forced."""
+        """False, because the processor may force a stop id."""
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Follows requests that join, leave and change places in the batch."""
+        """Tracks requests as they join, leave or move within the batch."""
         if batch_update is None:
             return
         before = {tracked for tracked, _ in self._rows.values()}
@@ -48,7 +48,7 @@ class ExitProcessor(LogitsProcessor):
         return None if spec is None else (self._tracker.follow(spec), output)
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
-        """Takes the readings that are due at this step; where one stops a request, forces it."""
+        """Takes the readings due in this step, and forces the stop ids that follow from them."""
         step = Step(LATEST)
         for row, (tracked, output) in self._rows.items():
             step.visit(tracked, row, len(output), output[-1] if output else None)

@@ -1,9 +1,9 @@
 """Exit control for vLLM's V2 model runner (CUDA's default).
 
-Written against the same `ExitControl` as V1. Lengths come from the host's own counts, so a step
-without a checkpoint costs one small copy from the device (the tokens just fed, to see a rollout
-close); a step with one, a second. Where tokens are followed, every step costs two more, of one
-number a request each. Until `make test-gpu` has passed on a GPU, CUDA starts with the V1 runner.
+Uses the same `ExitControl` as V1. Lengths come from the host's own counts. So a step without a
+checkpoint costs one small copy from the device, of the tokens just fed, to notice a closing token.
+A step with a checkpoint costs a second copy. With token signals, every step costs two more copies
+of one number per request. Until `make test-gpu` has passed on a GPU, CUDA uses the V1 runner.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 
 class ExitProcessorV2(LogitsProcessor):
-    """Takes the readings at each request's checkpoints and forces a stop id when the rule fires."""
+    """Takes readings at each request's checkpoints, and forces a stop id when the rule fires."""
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        """Refuses a malformed control at admission (ValueError)."""
+        """Refuses malformed instructions at admission (ValueError)."""
         ControlSpec.from_extra_args(sampling_params.extra_args)
 
     def __init__(self, vllm_config: VllmConfig, req_states: LogitsProcRequestState) -> None:
-        # Imported here: the front end loads this class too, and must not load a model's module.
+        # Imported here: the front end loads this class too, but must not load the model.
         from rlcm_serve.engine.worker.probed_model import LATEST
 
         self._latest = LATEST
         self._prompt_len = req_states.prompt_len
         self._prefill_len = req_states.prefill_len
-        self._tracked: dict[int, Tracked] = {}  # by the model runner's slot
-        self._present: set[int] = set()  # slots that the last batch held
+        self._tracked: dict[int, Tracked] = {}  # by slot of the model runner
+        self._present: set[int] = set()  # slots in the last batch
         self._tracker = Tracker()
 
     def add_request(self, req_idx: int, sampling_params: SamplingParams) -> bool:
-        """Whether the request that enters slot `req_idx` of the model runner is controlled."""
+        """Whether the new request in slot `req_idx` of the model runner is under exit control."""
         if req_idx in self._tracked:
             self._tracked.pop(req_idx).leave_batch()
         spec = ControlSpec.from_extra_args(sampling_params.extra_args)
@@ -55,7 +55,7 @@ class ExitProcessorV2(LogitsProcessor):
         return True
 
     def apply(self, logits: torch.Tensor, ctx: LogitsContext) -> torch.Tensor:
-        """Takes the readings that are due at this step; where one stops a request, forces it."""
+        """Takes the readings due in this step, and forces the stop ids that follow from them."""
         slots = [int(slot) for slot in ctx.idx_mapping_np]
         self._note_leavers(set(slots))
         if not any(slot in self._tracked for slot in slots):
@@ -64,7 +64,7 @@ class ExitProcessorV2(LogitsProcessor):
         step = Step(self._latest)
         for row, slot in enumerate(slots):
             tracked, length = self._tracked.get(slot), int(ctx.seq_lens_upper_bound_np[row])
-            # A chunk of a prefill samples a token that is thrown away.
+            # vLLM discards the token that a chunk of a prefill samples.
             if tracked is not None and length >= int(self._prefill_len.np[slot]):
                 tokens = length - int(self._prompt_len.np[slot])
                 step.visit(tracked, row, tokens, fed[row] if tokens else None)

@@ -1,8 +1,8 @@
-"""The way back of the readings: a file in shared memory, written by vLLM's worker.
+"""Returns readings from vLLM's worker to the service, through a file in shared memory.
 
-One slot per request in flight. The worker of any model-parallel or data-parallel rank on this host
-maps the file when the first request names it. A ticket keeps a request that was aborted, but is
-still in the batch for a step, from writing into a slot that has passed to another request.
+Every request in flight has one slot. The worker of any model-parallel or data-parallel rank on this
+host maps the file when the first request names it. An aborted request may stay in the batch for one
+more step. Its ticket keeps it from writing into a slot that belongs to another request by then.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class TableAddress:
-    """Where the table lies, how large it is and what it holds; travels with each request.
+    """Path, size and layout of the table; sent with every request.
 
-    With `signals` a reading has all of them, and it is also known what those of tokens were after
-    each of the last two: a rollout may turn out to have ended at either.
+    With `signals`, a reading holds all signals. The table then also keeps the token signals after
+    each of the last two tokens, because the rollout may have ended at either.
     """
 
     path: str
@@ -70,7 +70,7 @@ def _mapped(address: TableAddress) -> npt.NDArray[np.void]:
 
 
 class Readings:
-    """The worker's end of one slot."""
+    """One slot, as the worker writes it."""
 
     def __init__(self, address: TableAddress, slot: int, ticket: int) -> None:
         self._row = _mapped(address)[slot]
@@ -78,19 +78,19 @@ class Readings:
 
     @property
     def wanted(self) -> bool:
-        """Whether the request still has the slot."""
+        """Whether the slot still belongs to the request."""
         return bool(self._row["ticket"] == self._ticket)
 
     def add(self, number: int, confidence: float, signals: Sequence[float] = ()) -> None:
-        """Reports checkpoint `number`, counted from 1; a repeated number replaces."""
+        """Reports the reading at checkpoint `number`, counted from 1; a repeat replaces it."""
         if self._row["ticket"] == self._ticket:
             self._row["confidence"][number - 1] = confidence
             if signals:
                 self._row["signals"][number - 1] = signals
             self._row["count"] = number
 
-    def follow(self, tokens: int, signals: TokenSignals) -> None:
-        """Reports the signals of the first `tokens` tokens, in case the rollout ends there."""
+    def note_tokens(self, tokens: int, signals: TokenSignals) -> None:
+        """Reports the token signals after `tokens` tokens, in case the rollout ends there."""
         if self._row["ticket"] == self._ticket:
             self._row["latest"][tokens % 2] = signals
             self._row["latest_tokens"][tokens % 2] = tokens
@@ -106,7 +106,7 @@ class Readings:
 
 
 class Slot:
-    """The front end's end of one slot, for one request."""
+    """One slot, as the front end reads it for one request."""
 
     def __init__(
         self, row: np.void, number: int, ticket: int, interval: int, *, signals: bool = False
@@ -120,9 +120,9 @@ class Slot:
         row["ticket"] = ticket
 
     def new(self, received: int) -> list[Reading]:
-        """Checkpoints not yet taken, of those before the `received` tokens that were kept.
+        """Readings that are settled after `received` tokens and were not returned before.
 
-        A reading after t tokens stands once token t + 1 has been received: until then a chunked or
+        A reading after t tokens is settled when token t + 1 arrives. Until then, a chunked or
         resumed prefill may read that length again.
         """
         settled = min(int(self._row["count"]), max(received - 1, 0) // self._interval)
@@ -149,14 +149,14 @@ class Slot:
         )
 
     def token_signals(self, tokens: int) -> TokenSignals | None:
-        """Those after `tokens` tokens, of which one more at most was looked at; if recorded."""
+        """The token signals after `tokens` tokens; None if the table does not hold them."""
         if not self._signals or self._row["latest_tokens"][tokens % 2] != tokens:
             return None
         return TokenSignals(*self._row["latest"][tokens % 2].tolist())
 
 
 def named(signals: Iterable[float]) -> dict[str, float]:
-    """Signals by their names; one that the engine cannot read (NaN) is left out."""
+    """Signals by name, without those that the engine cannot read (NaN)."""
     return {
         name.value: float(value)
         for name, value in zip(Signal, signals, strict=True)
@@ -165,7 +165,7 @@ def named(signals: Iterable[float]) -> dict[str, float]:
 
 
 class ReadingsTable:
-    """The front end's table: hands out slots, and waits when all are taken, until it is closed."""
+    """The front end's table. It hands out slots; while all are taken, callers wait."""
 
     def __init__(self, slots: int, capacity: int, *, signals: bool = False) -> None:
         folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
@@ -176,35 +176,35 @@ class ReadingsTable:
         self._rows = self.address.map()
         self._tickets = itertools.count(1)
         self._closed = False
-        self._free: asyncio.Queue[int | None] = asyncio.Queue()  # None once it is closed
+        self._free: asyncio.Queue[int | None] = asyncio.Queue()  # None when closed
         for slot in range(slots):
             self._free.put_nowait(slot)
 
     async def acquire(self, interval: int) -> Slot:
-        """A free slot, cleared; waits for one if need be.
+        """Waits for a free slot, and clears it.
 
         Raises:
-            EngineDead: the table was closed, perhaps while this waited.
+            EngineDead: the table is closed, or was closed during the wait.
         """
         number = await self._free.get()
         if number is None:
-            self._free.put_nowait(None)  # for the next one who waits
+            self._free.put_nowait(None)  # for the next waiting task
             raise EngineDead("the engine died before a sample could begin")
         signals = self.address.signals
         return Slot(self._rows[number], number, next(self._tickets), interval, signals=signals)
 
     def release(self, slot: Slot) -> None:
-        """Takes a slot back; what its request still writes is ignored."""
+        """Takes a slot back; later writes of its request are ignored."""
         self._rows[slot.number]["ticket"] = 0
         if not self._closed:
             self._free.put_nowait(slot.number)
 
     def unlink(self) -> None:
-        """Removes the file; maps of it stay valid until their processes end."""
+        """Removes the file; processes that have mapped it can still use it."""
         Path(self.address.path).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Hands out no slot any more; whoever waits for one is told."""
+        """Stops handing out slots; every waiting task gets `EngineDead`."""
         self.unlink()
         if not self._closed:
             self._closed = True

@@ -1,16 +1,16 @@
-"""Confidence without a probe: signals made of how likely a model found the tokens that it drew.
+"""Confidence without a probe: signals from the log-probabilities of the sampled tokens.
 
-All of raw logits, before temperature and top-p, without the two stop ids. With C_i the confidence
-of token i, minus the mean log-probability of the 20 tokens that were likeliest in its place
-(DeepConf, arXiv 2508.15260):
+They use raw logits, before temperature and top-p, without the two stop ids. The confidence C_i of
+token i is minus the mean log-probability of the 20 likeliest tokens in its place (DeepConf, arXiv
+2508.15260). The signals are:
 
 - sequence probability: exp of the mean log-probability of the reasoning tokens so far;
 - tail: the mean of C_i over the last window of `GROUP_INTERVALS` intervals;
 - lowest group: the lowest such mean of any window so far.
 
-While there are fewer tokens than a window has, all of them are the one window. The last two are
-mapped to (0, 1) by c / (c + 10), which keeps their order. Before the first token nothing speaks
-for an answer: all three are 0.
+As long as there are fewer tokens than a window holds, all of them form one window. The last two
+signals are mapped to (0, 1) by c / (c + 10), which keeps their order. Before the first token, all
+three are 0.
 
 Imports neither torch nor vLLM.
 """
@@ -26,16 +26,16 @@ import numpy as np
 from rlcm_serve.core import Signal
 
 ENTROPY = "entropy"
-"""What a request reads that is no signal of a rollout: how open the next token is, in nats."""
+"""Not a signal of a rollout: the entropy of the next token in nats, read by special requests."""
 
 TOP_TOKENS = 20
 GROUP_INTERVALS = 4
 HALFWAY = 10.0
-"""The token confidence that is mapped to one half, nats."""
+"""The token confidence, in nats, that is mapped to 0.5."""
 
 
 class TokenSignals(NamedTuple):
-    """The three signals after some token; in the order of `Signal`, where they follow the probe."""
+    """The three signals after some token, in the order of `Signal` after the probe."""
 
     sequence_probability: float
     lowest_group: float
@@ -46,21 +46,21 @@ NO_SIGNALS = TokenSignals(0.0, 0.0, 0.0)
 
 
 def window_of(interval: int) -> int:
-    """Tokens of a group, if readings are `interval` tokens apart."""
+    """Tokens in one group if readings are `interval` tokens apart."""
     return GROUP_INTERVALS * interval
 
 
 def definition(signal: Signal, interval: int) -> str:
-    """A signal with all that its value depends on; part of the fingerprint of what is certified."""
+    """A signal with everything its value depends on; part of a certificate's fingerprint."""
     if signal is Signal.PROBE:
-        raise ValueError("a probe is told by its digest")
+        raise ValueError("a probe is identified by its digest, not by a definition")
     if signal is Signal.SEQUENCE_PROBABILITY:
         return f"signal:{signal}"
     return f"signal:{signal} top={TOP_TOKENS} window={window_of(interval)} half={HALFWAY:g}"
 
 
 class TokenFigures:
-    """The tokens of one rollout, added one by one, and the signals they make."""
+    """Computes the signals of one rollout, token by token."""
 
     def __init__(self, window: int) -> None:
         self.count = 0
@@ -70,7 +70,7 @@ class TokenFigures:
         self._lowest = math.inf
 
     def add(self, log_prob: float, confidence: float) -> None:
-        """The next token: the log-probability it had, and its C_i."""
+        """Adds the next token, with its log-probability and its C_i."""
         window = self._window
         self.count += 1
         self._log_prob += log_prob
@@ -80,12 +80,12 @@ class TokenFigures:
             self._lowest = min(self._lowest, self._sum / len(window))
 
     def lose(self, count: int) -> None:
-        """There are `count` tokens, and not all of them are known: from now on signals are NaN."""
+        """Sets the number of tokens after some were missed; from now on all signals are NaN."""
         self.count = count
         self._log_prob = self._sum = self._lowest = math.nan
 
     def read(self) -> TokenSignals:
-        """The signals so far, as exactly as a table of readings keeps them (float32)."""
+        """The signals so far, rounded to float32 as in the table of readings."""
         if not self.count:
             return NO_SIGNALS
         tail = self._sum / max(len(self._window), 1)

@@ -73,13 +73,13 @@ class SampledRow(NamedTuple):
     last: int | None
 
 
-def count_sampled(follow: Sequence[SampledRow], logits_NV: torch.Tensor) -> None:
+def count_sampled(rows: Sequence[SampledRow], logits_NV: torch.Tensor) -> None:
     """Counts the last tokens that are new, and keeps the distributions of the next ones."""
-    _count_new(one for one in follow if one.length != one.tokens.figures.count)
-    distributions = Distributions.of(logits_NV[[one.row for one in follow]])
-    for row, one in enumerate(follow):
+    _count_new(one for one in rows if one.length != one.tokens.figures.count)
+    distributions = Distributions.of(logits_NV[[one.row for one in rows]])
+    for row, one in enumerate(rows):
         one.tokens.distributions, one.tokens.row = distributions, row
-        one.tokens.readings.follow(one.length, one.tokens.figures.read())
+        one.tokens.readings.note_tokens(one.length, one.tokens.figures.read())
 
 
 def _count_new(new: Iterable[SampledRow]) -> None:

@@ -7,13 +7,13 @@ from multiprocessing.queues import Queue
 
 import pytest
 
-from rlcm_serve.engine.worker.plugin import belong_to_service
+from rlcm_serve.engine.worker.plugin import end_with_service
 
 CONTEXT = multiprocessing.get_context("spawn")
 
 
 def tell_group(told: "Queue[int]") -> None:
-    belong_to_service()
+    end_with_service()
     told.put(os.getpgrp())
 
 
@@ -31,16 +31,16 @@ def test_vllms_processes_alone_leave_the_group_of_the_terminal(name: str, leaves
 
 def test_the_service_itself_stays() -> None:
     group = os.getpgrp()
-    belong_to_service()
+    end_with_service()
     assert os.getpgrp() == group
 
 
 CHILD = """
 import multiprocessing, os, time
-from rlcm_serve.engine.worker.plugin import belong_to_service
+from rlcm_serve.engine.worker.plugin import end_with_service
 
 def engine(told):
-    belong_to_service()
+    end_with_service()
     told.set()
     time.sleep(600)
 
