@@ -1,7 +1,7 @@
-"""What is told of a question while it is being answered, in the order in which it happens.
+"""The events of a question while it is being answered, in the order in which they happen.
 
-Of one sample: tokens (if asked for) and checkpoints, then its exit, then the sample itself. After
-each sample that ends comes the vote so far.
+Each sample sends tokens (if wanted) and readings, then its exit, then the finished sample. The vote
+so far follows after each sample that ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlcm_serve.core import CancelledSample, Reading, Sample
 
 @dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """A sample has drawn `tokens` more tokens of its thinking, or of its own answer after that."""
+    """A sample has generated `tokens` more tokens of its thinking, or of its own answer."""
 
     sample: int
     tokens: int
@@ -25,7 +25,7 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvent:
-    """A reading was taken of a sample."""
+    """A reading of a sample was taken."""
 
     sample: int
     checkpoint: Reading
@@ -51,9 +51,9 @@ class SampleEvent:
 
 @dataclass(frozen=True, slots=True)
 class VoteEvent:
-    """The vote among the `counted` samples that have ended, of `samples` asked for.
+    """The vote among the `counted` samples that have ended, out of `samples` requested.
 
-    `decided` says that no other sample can change what will be answered, or that nothing will be.
+    `decided` says that no missing sample can change the outcome, be it an answer or an abstention.
     """
 
     counted: int
@@ -70,4 +70,4 @@ OnEvent = Callable[[Event], None]
 
 
 def ignore_event(event: Event) -> None:
-    """For those who only want the outcome."""
+    """Ignores an event; for callers who only want the solution."""

@@ -7,7 +7,6 @@ Rows in any order are held, beyond `memory` on disk, and voted on problem by pro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -57,12 +56,7 @@ class Aggregation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a rollout is answered with: one rule for serving and for recording what serving would do."""
+"""Gets the answer of a rollout; serving and recording use the same rule."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rlcm_serve.engine.contract import ReasoningEngine
 
 
 class ExtractedAnswers(NamedTuple):
-    """Answers to one rollout, None where none can be read, and what the first cost.
+    """The answers of one rollout, None where none can be read, and the cost of the first one.
 
-    `tokens` were generated, `suffix_tokens` put in to force it.
+    `tokens` were generated; `suffix_tokens` were inserted to force the answer.
     """
 
     answers: tuple[str | None, ...]
@@ -27,10 +27,10 @@ async def answer_rollout(
     generation: GenerationSettings,
     count: int = 1,
 ) -> ExtractedAnswers:
-    """The model's own answer if it wrote one; else `count` answers forced (RLCM App. A).
+    """The model's own answer if it wrote one; else `count` forced answers (RLCM App. A).
 
     Raises:
-        EngineDead: the engine is gone.
+        EngineDead: the engine has died.
     """
     own = own_answer(rollout.answer_text or "")
     if own is not None:

@@ -1,7 +1,7 @@
-"""Final answers: read from a model's text, compared by value, grouped into classes.
+"""Final answers: extracts them from text, compares them by value, groups them into classes.
 
-This is the one definition of answer equality. Serving, recording and evaluation all use it, and a
-certificate names it (`GRADER`): whoever changes what counts as equal makes another grader.
+This is the only definition of answer equality. Serving, recording and evaluation all use it, and a
+certificate names it (`GRADER`). Any change to what counts as equal is a different grader.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from calibration.policy.voting import NO_ANSWER
-from rlcm_serve.answers.plain import Text, equal_at_sight, open_pairs, tidy
+from rlcm_serve.answers.plain import Text, equal_if_plain, open_pairs, tidy
 
 GRADER = f"math-verify {version('math-verify')}"
 """Name and version of the grader, as in a certificate's fingerprint."""
@@ -39,17 +38,17 @@ _log = logging.getLogger(__name__)
 
 
 def own_answer(text: str) -> str | None:
-    """The answer in what a model wrote by itself; None if there is none.
+    """The answer that a model wrote without forcing; None if there is none.
 
-    The last box; without one, what RLCR's models put between `<answer>` and `</answer>`.
+    It is in the last box or, without a box, between `<answer>` and `</answer>` as in RLCR's models.
     """
     return last_boxed(text) or _last_tagged(text)
 
 
 def last_boxed(text: str) -> str | None:
-    r"""The content of the last balanced `\boxed{...}`; None if there is none, or nothing in it.
+    r"""The content of the last balanced `\boxed{...}`; None if there is no box, or an empty one.
 
-    Of nested boxes the inner one counts.
+    Of nested boxes, the inner one counts.
     """
     _, content = max(_boxes(text), default=(0, ""))
     return content.strip() or None
@@ -58,7 +57,7 @@ def last_boxed(text: str) -> str | None:
 def close_boxed(text: str) -> str | None:
     r"""The answer of a forced continuation, whose text begins inside `\boxed{`.
 
-    None if the box is empty or never closed: an answer that was cut off may read like another one.
+    None if the box is empty or never closed: an answer cut short may look like a different one.
     """
     for start, content in _boxes(_BOX + text):
         if start == len(_BOX):
@@ -72,8 +71,8 @@ def _last_tagged(text: str) -> str | None:
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str]]:
-    """Where each box's content starts, and that content, as the boxes close."""
-    open_braces: list[int | None] = []  # a box's start; None for any other brace
+    """The start and the content of each box, in the order in which the boxes close."""
+    open_braces: list[int | None] = []  # start of a box; None for any other brace
     for found in _BOX_OR_BRACE.finditer(text):
         token = found.group()
         if token.startswith("\\boxed"):
@@ -87,19 +86,19 @@ def _boxes(text: str) -> Iterator[tuple[int, str]]:
 
 
 class AnswerGrader:
-    """Compares answers by value with math-verify, in a process of its own.
+    """Compares answers by value with math-verify, in a separate process.
 
-    math-verify's own time limit needs the main thread, and some answers (`9^{9^{9^9}}`) would keep
-    it busy for ever. So it runs in a worker with its limit off. A comparison that takes too long
-    ends the worker and counts as not equal; the next one gets a new worker. Identical texts and
-    plain answers (`plain_answers`) need no worker at all. Results are remembered.
+    math-verify's own time limit works only in the main thread, and some answers (`9^{9^{9^9}}`)
+    would run forever. So math-verify runs in a worker process, with its own limit off. A comparison
+    that takes too long ends the worker and counts as not equal; the next one starts a new worker.
+    Identical texts and plain answers (see `plain`) need no worker. Results are cached.
 
-    May be used from any thread; the `_async` forms never block the event loop.
+    May be used from any thread; the `_async` methods never block the event loop.
 
     Args:
         time_limit: seconds for one comparison.
-        grouping_limit: seconds for one call of `classes` or `matches`; pairs not compared by then
-            are not equal.
+        grouping_limit: seconds for one call of `classes` or `matches`. Pairs that were not compared
+            by then count as not equal.
     """
 
     def __init__(self, time_limit: float = 5.0, grouping_limit: float = 20.0) -> None:
@@ -112,7 +111,7 @@ class AnswerGrader:
         self._compared = lru_cache(maxsize=100_000)(self._compare)
 
     def start(self) -> None:
-        """Starts the worker without waiting for it; otherwise the first comparison starts it."""
+        """Starts the worker without waiting; without this, the first comparison starts it."""
         with self._lock:
             if self._process is None:
                 self._process = self._spawn()
@@ -120,14 +119,14 @@ class AnswerGrader:
     def close(self) -> None:
         """Ends the worker; may be called twice."""
         if self._process is not None:
-            self._process.kill()  # before the lock: it ends a comparison that holds it
+            self._process.kill()  # before taking the lock: this ends a comparison that holds it
         with self._lock:
             self._reap()
 
     def abandon(self) -> None:
-        """Ends the worker for good: a comparison under way, and any later one, is an error.
+        """Ends the worker for good; a comparison in progress, and any later one, raises an error.
 
-        Waits for nothing; `close` still has to follow.
+        Does not wait; `close` must still be called.
         """
         self._abandoned = True
         if (process := self._process) is not None:
@@ -136,12 +135,7 @@ class AnswerGrader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def equal(self, answer: str, other: str) -> bool:
@@ -150,16 +144,16 @@ class AnswerGrader:
         `2/4` equals `\frac12` and `0.5`, and `7\text{ cm}` equals `7`. Not transitive: `50\%`
         equals `50` and `0.5`.
         """
-        known = equal_at_sight(answer, other)
+        known = equal_if_plain(answer, other)
         return self._compared(*sorted((answer, other))) if known is None else known
 
     def classes(self, answers: Sequence[str | None]) -> list[int]:
         """The class of each answer, numbered by first appearance; NO_ANSWER where there is none.
 
-        Answers are in one class if a chain of equal ones joins them, so who is together does not
-        depend on the order in which they came.
+        Answers are in one class if a chain of equal answers connects them, so the classes do not
+        depend on the order of the answers.
         """
-        # Sorted, so that a time limit cuts the same pairs whatever the order.
+        # Sorted, so that the time limit drops the same pairs whatever the order.
         present = sorted({answer for answer in answers if answer is not None})
         text_of = {answer: Text.read(answer) for answer in present}
         groups = _Groups(text.key for text in text_of.values())
@@ -168,7 +162,10 @@ class AnswerGrader:
             if groups.of(text.key) == groups.of(other.key):
                 continue
             if time.monotonic() > deadline:
-                _log.warning("grouping took over %g s: the rest stay apart", self.grouping_limit)
+                _log.warning(
+                    "grouping took over %g s: the remaining answers count as different",
+                    self.grouping_limit,
+                )
                 break
             if self.equal(text.form, other.form):
                 groups.join(text.key, other.key)
@@ -181,43 +178,45 @@ class AnswerGrader:
         ]
 
     def matches(self, answers: Sequence[str], reference: str) -> list[bool]:
-        """Whether each answer equals the reference; those not compared in time do not."""
+        """Whether each answer equals the reference; False if not compared in time."""
         deadline = time.monotonic() + self.grouping_limit
         verdicts = []
         for answer in answers:
-            known = equal_at_sight(answer, reference)
+            known = equal_if_plain(answer, reference)
             in_time = known is not None or time.monotonic() <= deadline
             verdicts.append(in_time and self.equal(answer, reference))
         return verdicts
 
     async def equal_async(self, answer: str, other: str) -> bool:
-        """As `equal`, off the event loop."""
-        known = equal_at_sight(answer, other)
+        """Does what `equal` does, outside the event loop."""
+        known = equal_if_plain(answer, other)
         return await asyncio.to_thread(self.equal, answer, other) if known is None else known
 
     async def classes_async(self, answers: Sequence[str | None]) -> list[int]:
-        """As `classes`, off the event loop."""
+        """Does what `classes` does, outside the event loop."""
         texts = [Text.read(answer) for answer in {*answers} if answer is not None]
         if not any(open_pairs(texts)):
             return self.classes(answers)
         return await asyncio.to_thread(self.classes, answers)
 
     def _compare(self, answer: str, other: str) -> bool:
-        """One comparison in the worker.
+        """Compares two answers in the worker.
 
         Raises:
-            RuntimeError: math-verify does not load, or the grader has been abandoned.
+            RuntimeError: math-verify does not load, or the grader was abandoned.
         """
         with self._lock:
             if self._process is None:
                 self._process = self._spawn()
-            self._check()  # only now: before, `abandon` may have found no worker to end
+            self._check()  # after the start: `abandon` may have found no worker to end
             stdin, stdout = _pipes(self._process)
             if not self._ready:
                 self._ready = stdout.readline() == _READY
                 if not self._ready:
                     status = self._reap()
-                    raise RuntimeError(f"the grader's worker ended ({status}) before it was ready")
+                    raise RuntimeError(
+                        f"the grader's worker ended with status {status} before it was ready"
+                    )
             try:
                 stdin.write(json.dumps([tidy(answer), tidy(other)]) + "\n")
                 stdin.flush()
@@ -230,17 +229,17 @@ class AnswerGrader:
         if reply:
             return bool(json.loads(reply))
         slow = status == -signal.SIGALRM
-        why = f"over {self.time_limit:g} s" if slow else f"its worker ended with status {status}"
-        _log.warning("comparing %.80r with %.80r: %s; taken as not equal", answer, other, why)
+        why = f"took over {self.time_limit:g} s" if slow else f"ended the worker, status {status}"
+        _log.warning("comparing %.80r with %.80r %s: counted as not equal", answer, other, why)
         return False
 
     def _check(self) -> None:
         if self._abandoned:
-            raise RuntimeError("the grader has been abandoned: nobody waits for its verdicts")
+            raise RuntimeError("the grader was abandoned, so its verdicts are not needed any more")
 
     def _spawn(self) -> subprocess.Popen[str]:
-        # A script, not a module: what lies in the working directory cannot stand in for it (-P). A
-        # session of its own: Ctrl-C is for the parent, and at its end the worker's input ends too.
+        # A script and -P: a file in the working directory cannot replace a module. A new session:
+        # Ctrl-C reaches only the parent, and when the parent ends, the worker's input ends too.
         command = [sys.executable, "-P", "-W", "ignore", str(_WORKER), str(self.time_limit)]
         return subprocess.Popen(
             command,
@@ -251,7 +250,7 @@ class AnswerGrader:
         )
 
     def _reap(self) -> int:
-        """Ends the worker for good; its exit status."""
+        """Ends the worker, and returns its exit status."""
         process, self._process, self._ready = self._process, None, False
         if process is None:
             return 0
@@ -274,12 +273,12 @@ class _Groups:
         self._parent = {key: key for key in keys}
 
     def of(self, key: str) -> str:
-        """The key that stands for the group."""
+        """The key that represents the group of `key`."""
         parent = self._parent
         while parent[key] != key:
             parent[key] = key = parent[parent[key]]
         return key
 
     def join(self, key: str, other: str) -> None:
-        """Makes one group of two."""
+        """Merges two groups."""
         self._parent[self.of(other)] = self.of(key)

@@ -1,7 +1,7 @@
-"""Answers whose equality can be seen without mathematics: plain numbers, single letters and words.
+"""Compares plain answers without math-verify: plain numbers, single letters and words.
 
-What is decided here is decided as math-verify would; a test holds the two to that on many pairs,
-and on all pairs of letters. Where that cannot be had cheaply, an answer is not plain.
+Every verdict is the same as math-verify's; a test compares the two on many pairs, and on all pairs
+of letters. An answer for which that is not easy to ensure does not count as plain.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import NamedTuple
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 # math-verify rounds decimals to six places, and keeps fifteen digits.
 _DECIMAL = re.compile(r"([+-]?)([0-9]{0,9})\.([0-9]{1,6})")
-# `e` and `i` may be numbers, and words of two or three letters products in disguise (`sin`).
+# `e` and `i` may be numbers, and words of two or three letters may be functions (`sin`).
 _NAME = re.compile(r"[A-Za-z]{4,}|[A-DF-HJ-Za-df-hj-z]")
 
 
 class Kind(IntEnum):
-    """What sort of plain answer a text is."""
+    """The kind of a plain answer."""
 
     INTEGER = 0
     DECIMAL = 1
@@ -30,20 +30,20 @@ class Kind(IntEnum):
 
 
 class Plain(NamedTuple):
-    """A plain answer: answers with the same `key` are equal."""
+    """A plain answer; answers with the same `key` are equal."""
 
     kind: Kind
     key: str
 
 
 def tidy(answer: str) -> str:
-    """The answer without the punctuation that ended its sentence: math-verify cannot read `7.`."""
+    """The answer without final punctuation, because math-verify cannot read `7.`."""
     return answer.strip().rstrip(".,;").rstrip() or answer
 
 
 @lru_cache(maxsize=2**16)
 def plain(answer: str) -> Plain | None:
-    """What a tidied answer says, if that is plain."""
+    """The plain answer in a tidied text; None if the text is not plain."""
     if _INTEGER.fullmatch(answer):
         return Plain(Kind.INTEGER, str(int(answer)))
     if found := _DECIMAL.fullmatch(answer):
@@ -55,22 +55,22 @@ def plain(answer: str) -> Plain | None:
 
 
 def decided(one: Plain, other: Plain) -> bool:
-    """Whether unequal keys of the two mean unequal answers.
+    """Whether two different keys mean two different answers.
 
-    Not for a decimal and a name: `54.59815` equals `eeee`, which is e to the power of four.
+    Not for a decimal and a name: `54.59815` equals `eeee`, which is read as e to the power of 4.
     """
     return {one.kind, other.kind} != {Kind.DECIMAL, Kind.NAME}
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What can be seen of an answer.
+    """An answer as far as it can be read without math-verify.
 
     Attributes:
         form: the tidied text. `3` and `3.0` are equal, but only `3.0` also equals `2.9999999`, so
-            that each form is compared for itself.
-        key: answers with the same are equal.
-        plain: what it says, if that is plain.
+            every form is compared separately.
+        key: answers with the same key are equal.
+        plain: the plain answer; None if the text is not plain.
     """
 
     form: str
@@ -79,16 +79,16 @@ class Text:
 
     @classmethod
     def read(cls, answer: str) -> Text:
-        """What can be seen of `answer`."""
+        """Reads `answer`."""
         form = tidy(answer)
-        seen = plain(form)
-        return cls(form, seen.key if seen else form, seen)
+        found = plain(form)
+        return cls(form, found.key if found else form, found)
 
 
 def open_pairs(texts: Iterable[Text]) -> Iterator[tuple[Text, Text]]:
-    """The pairs of forms that only mathematics can tell to be equal or not.
+    """The pairs of forms that only math-verify can compare.
 
-    Takes no time over the pairs that are decided, however many there are.
+    Decided pairs cost no time, however many there are.
     """
     forms = {text.form: text for text in texts}.values()
     hard = [text for text in forms if text.plain is None]
@@ -101,8 +101,8 @@ def open_pairs(texts: Iterable[Text]) -> Iterator[tuple[Text, Text]]:
     yield from product(decimals, names)
 
 
-def equal_at_sight(answer: str, other: str) -> bool | None:
-    """Whether two answers are equal, where that takes no mathematics; None where it does."""
+def equal_if_plain(answer: str, other: str) -> bool | None:
+    """Whether two answers are equal; None if only math-verify can tell."""
     answer, other = tidy(answer), tidy(other)
     if answer == other:
         return True
@@ -115,7 +115,7 @@ def equal_at_sight(answer: str, other: str) -> bool | None:
 
 
 def _shortest(sign: str, whole: str, fraction: str) -> str:
-    """A decimal's value in as few characters as it takes; that of a whole number as an integer."""
+    """The shortest text of a decimal; a whole number is written as an integer."""
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     number = f"{whole}.{fraction}" if fraction else whole
     return f"-{number}" if sign == "-" and number != "0" else number

@@ -1,7 +1,7 @@
 """The process in which math-verify compares answers; `answers.grader` starts it as a script.
 
-Says `ready`, then reads a JSON pair of answers per line and replies `true` or `false`. A comparison
-that takes longer than the time limit in `argv[1]` (seconds) ends the process.
+It prints `ready`. Then it reads one JSON pair of answers per line, and replies `true` or `false`. A
+comparison that takes longer than the time limit in `argv[1]` (seconds) ends the process.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from math_verify import parse, verify
 
 MEMORY_LIMIT = 4 * 2**30
-"""Bytes of address space; an answer such as `2^{10^{12}}` would take all there is."""
+"""Bytes of address space; an answer such as `2^{10^{12}}` would take all memory."""
 
 
 @lru_cache(maxsize=4096)
 def read(answer: str) -> list[Any]:
-    """What math-verify reads. Parsing is the slow part, and an answer is compared with many."""
+    """Parses an answer. Parsing is slow, and an answer is compared with many others."""
     expressions: list[Any] = parse(f"\\boxed{{{answer}}}", parsing_timeout=None)
     return expressions
 
 
 def equal(answer: str, other: str) -> bool:
-    """Whether two answers have the same value, in either direction: `verify` is not symmetric."""
+    """Whether two answers have the same value; tries both orders, as `verify` is not symmetric."""
     first, second = read(answer), read(other)
     return bool(
         verify(first, second, timeout_seconds=None) or verify(second, first, timeout_seconds=None)
@@ -44,8 +44,8 @@ def main() -> None:
     # The default action ends the process even while it is deep inside an arithmetic routine.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a library prints is no reply
-    equal("2/4", "0.5")  # the first comparison compiles much
+    os.dup2(2, 1)  # what a library prints must not look like a reply
+    equal("2/4", "0.5")  # the first comparison is slow
     replies.write("ready\n")
     for line in sys.stdin:
         answer, other = json.loads(line)

@@ -23,7 +23,7 @@ from rlcm_serve.events import CheckpointEvent, ExitEvent, OnEvent, TokenEvent
 
 
 class SampleRun:
-    """One sample on its way from the first token to its answer."""
+    """Runs one sample: lets it think, then gets its answer."""
 
     def __init__(
         self,
@@ -37,30 +37,30 @@ class SampleRun:
     ) -> None:
         self.number = number
         self.thinking = True
-        """Not yet answering, which takes a few tokens and is not cut short."""
+        """False once it answers, which takes only a few tokens and is not cancelled."""
         self._engine = engine
         self._prompt = prompt
         self._policy = policy
-        self._generation = _of_sample(generation, number)
+        self._generation = _settings_of_sample(generation, number)
         self._on_event = on_event
         self._text = text
         self._tokens = 0
-        self._checkpoints: list[Reading] = []
+        self._readings: list[Reading] = []
 
     async def run(self) -> Sample:
-        """Thinks, and answers if the policy says so."""
+        """Thinks until the exit, then answers if the policy allows it."""
         rollout = await self._think()
         self.thinking = False
-        reasoning, confidence = len(rollout.tokens), rollout.confidence
-        self._on_event(ExitEvent(self.number, rollout.exit, reasoning, confidence))
+        tokens, confidence = len(rollout.tokens), rollout.confidence
+        self._on_event(ExitEvent(self.number, rollout.exit, tokens, confidence))
         if not gives_answer(self._policy, rollout):
             return Sample(rollout, answer=None, answer_tokens=rollout.answer_tokens)
-        given = await answer_rollout(self._engine, self._prompt, rollout, self._generation)
-        return Sample(rollout, given.answers[0], given.tokens, given.suffix_tokens)
+        extracted = await answer_rollout(self._engine, self._prompt, rollout, self._generation)
+        return Sample(rollout, extracted.answers[0], extracted.tokens, extracted.suffix_tokens)
 
     def cancelled(self) -> CancelledSample:
-        """What became of it, if it was cancelled."""
-        return CancelledSample(self._tokens, tuple(self._checkpoints))
+        """The sample as far as it came, after it was cancelled."""
+        return CancelledSample(self._tokens, tuple(self._readings))
 
     async def _think(self) -> Rollout:
         thinking = self._engine.think(self._prompt, self._policy, self._generation, text=self._text)
@@ -72,28 +72,32 @@ class SampleRun:
                         if text:
                             self._on_event(TokenEvent(self.number, tokens, text, is_answer))
                     case Reading():
-                        self._checkpoints.append(event)
+                        self._readings.append(event)
                         self._on_event(CheckpointEvent(self.number, event))
                     case Rollout():
                         return event
-        raise EngineDead("the engine ended a sample without its result; restart the service")
+        raise EngineDead("the engine ended a sample without a result: restart the service")
 
 
 def gives_answer(policy: ExitPolicy, rollout: Rollout) -> bool:
-    """Whether a sample is answered: after a high exit, a low one if told to, or if c_end >= λa."""
+    """Whether a sample gives an answer.
+
+    It does after a high exit, after a low exit if the policy answers on low, and at a natural or
+    budget end if c_end reaches the answer threshold λa.
+    """
     if rollout.exit is ExitReason.HIGH:
         return True
     if rollout.exit is ExitReason.LOW:
         return policy.answer_on_low
-    *checkpoints, end = rollout.readings
+    *readings, end = rollout.readings
     state = INITIAL_STATE
-    for checkpoint in checkpoints:
-        state, _ = step(policy, state, checkpoint.tokens, checkpoint.confidence)
+    for reading in readings:
+        state, _ = step(policy, state, reading.tokens, reading.confidence)
     return answers_at_end(policy, state, end.confidence)
 
 
-def _of_sample(generation: GenerationSettings, number: int) -> GenerationSettings:
-    """A seeded question's samples differ, and none is a sample of the next seed."""
+def _settings_of_sample(generation: GenerationSettings, number: int) -> GenerationSettings:
+    """With a seed, gives each sample its own, unrelated to the samples of other seeds."""
     if generation.seed is None:
         return generation
     digest = hashlib.sha256(f"{generation.seed} {number}".encode()).digest()

@@ -1,4 +1,4 @@
-"""An engine with its certificates and its grader, from start to stop, and back from the dead."""
+"""The engine with its certificates and its grader: start, stop, and restart after a death."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
 
 LoadGuarantees = Callable[[EngineIdentity, Sequence[Path]], Guarantees]
-"""Makes the guarantees of an engine, from certificate files and wherever else they are kept."""
+"""Loads the guarantees of an engine from certificate files and from the certificate store."""
 
 
 def _ignore_stage(stage: str) -> None:
@@ -22,17 +22,17 @@ def _ignore_stage(stage: str) -> None:
 
 
 class Service:
-    """What answers questions once it has started, and again once its engine is back.
+    """Starts the engine, provides the solver, and restarts the engine when it dies.
 
-    An engine that dies takes the questions it was answering with it. It is started anew, as often
-    as `restart_policy` says; meanwhile there is no solver.
+    If the engine dies, the questions in progress fail. `restart_policy` says when it is restarted.
+    Until then there is no solver.
 
     Args:
-        engine: not started yet.
-        certificates: the files to serve under; with none, every answer comes without a guarantee.
-        on_stage: told of every stage of a start.
-        load: makes the guarantees, after every start of the engine.
-        restart_policy: notices its death, and says when to start it again.
+        engine: an engine that has not been started.
+        certificates: certificate files; without any, no answer comes with a guarantee.
+        on_stage: called with every stage of a start.
+        load: loads the guarantees after every start of the engine.
+        restart_policy: how to notice a death, and when to restart.
     """
 
     def __init__(
@@ -48,25 +48,25 @@ class Service:
         self.grader = AnswerGrader()
         self.stage = "waiting to start"
         self.restarts = 0
-        """How often the engine has come back."""
+        """How often the engine was restarted successfully."""
         self._certificates = tuple(certificates)
         self._on_stage = on_stage
         self._load = load
-        self._supervision = restart_policy or RestartPolicy()
-        self._supervising: asyncio.Task[None] | None = None
+        self._restart_policy = restart_policy or RestartPolicy()
+        self._supervisor: asyncio.Task[None] | None = None
         self._guarantees: Guarantees | None = None
         self._solver: Solver | None = None
         self._prefix = ""
         self._failed = False
 
     async def start(self) -> None:
-        """Loads everything; from then on the engine is started again whenever it dies.
+        """Starts the engine and loads the certificates. From then on, a dead engine is restarted.
 
         Raises:
             ModelRefused: the engine cannot control the model.
             UnsupportedVllm: the installed vLLM cannot be used.
             EngineDead: the engine could not start.
-            CertificateMismatch: a certificate was fitted on something else.
+            CertificateMismatch: a certificate was fitted on another engine.
             CertificateError: a certificate is damaged.
         """
         try:
@@ -77,7 +77,7 @@ class Service:
             self._failed = True
             self.enter(f"failed to start: {error}")
             raise
-        self._supervising = asyncio.create_task(self._supervise())
+        self._supervisor = asyncio.create_task(self._supervise())
 
     async def _start_engine(self) -> None:
         await self.engine.start()
@@ -88,29 +88,29 @@ class Service:
         self.enter("ready")
 
     async def _supervise(self) -> None:
-        """Runs until the service stops, or gives the engine up."""
+        """Restarts the engine whenever it dies, until the service stops or gives up."""
         failed = 0
         trouble = "it died soon after each start"
         while True:
             if self._solver is not None:
-                lasted = await self._supervision.until_dead(self.engine)
+                lasted = await self._restart_policy.until_dead(self.engine)
                 self._solver = None
                 failed = 0 if lasted else failed
-            if failed == self._supervision.attempts:
+            if failed == self._restart_policy.attempts:
                 break
             trouble = await self._start_again(failed) or trouble
-            # Forgotten once the engine has lasted: one that always dies soon is as good as dead.
+            # Counts as a failure until the engine has lasted: it may always die soon after a start.
             failed += 1
         self._failed = True
         self.engine.stop()
         self.enter(f"given up after {failed} attempts in a row ({trouble})")
 
     async def _start_again(self, failed: int) -> str | None:
-        """Returns what went wrong, if anything did."""
-        wait = self._supervision.wait(failed)
+        """Makes one attempt; returns the error message if it failed."""
+        wait = self._restart_policy.wait(failed)
         self._prefix = "the engine died: "
-        self.enter(f"attempt {failed + 1} to start it again in {wait:.1f} s")
-        await self._supervision.sleep(wait)
+        self.enter(f"attempt {failed + 1} to restart it in {wait:.1f} s")
+        await self._restart_policy.sleep(wait)
         try:
             await self._start_engine()
         except Exception as error:  # noqa: BLE001
@@ -120,9 +120,9 @@ class Service:
         return None
 
     def stop(self) -> None:
-        """Ends everything; may be called twice, and during `start`."""
-        if self._supervising is not None:
-            self._supervising.cancel()
+        """Stops engine and grader; may be called twice, and during `start`."""
+        if self._supervisor is not None:
+            self._supervisor.cancel()
         self._solver = None
         self.enter("stopped")
         self.engine.stop()
@@ -130,11 +130,11 @@ class Service:
 
     @property
     def solver(self) -> Solver:
-        """What answers questions.
+        """The solver, which answers questions.
 
         Raises:
-            NotReady: the service has not started, failed to, was stopped, or waits for its engine
-                to come back.
+            NotReady: the service has not started, failed to start, was stopped, or is restarting
+                its engine.
         """
         if self._solver is None:
             raise NotReady(self.stage)
@@ -142,7 +142,7 @@ class Service:
 
     @property
     def guarantees(self) -> Guarantees:
-        """Those in force; while the engine is away, those that were.
+        """The active guarantees; during a restart of the engine, the last active ones.
 
         Raises:
             NotReady: the service has not started.
@@ -152,42 +152,42 @@ class Service:
         return self._guarantees
 
     def use(self, guarantees: Guarantees) -> None:
-        """Puts these into force for all questions to come; those that are running keep theirs.
+        """Activates guarantees for all later questions; questions in progress keep theirs.
 
-        While the engine is away nothing is, and once it is back they are loaded from where they are
-        kept.
+        During a restart of the engine this does nothing, because the next start loads them from
+        the store.
 
         Raises:
-            CertificateMismatch: they are for an engine that has been replaced meanwhile.
+            CertificateMismatch: they are for an engine that was replaced in the meantime.
         """
         if self._solver is None:
             return
         if guarantees.identity != self.engine.identity:
             raise CertificateMismatch(
-                "the engine has been started again meanwhile, and is another one: try again"
+                "the engine was restarted in the meantime, and its identity has changed: try again"
             )
         self._guarantees = guarantees
         self._solver = Solver(self.engine, guarantees, self.grader)
 
     async def check_health(self) -> None:
-        """Returns unless there is nothing left to hope for.
+        """Returns unless the service has failed for good.
 
         Raises:
-            EngineDead: the service could not start, or has given its engine up.
+            EngineDead: the service could not start, or has given up on its engine.
         """
         if self._failed:
             raise EngineDead(self.stage)
 
     async def check_ready(self) -> None:
-        """Returns if questions can be answered.
+        """Returns if the service can answer questions.
 
         Raises:
-            NotReady: not yet, or not any more; it names the stage.
-            EngineDead: the engine has died this moment.
+            NotReady: it cannot; the error names the stage of the start.
+            EngineDead: the engine has just died.
         """
         await self.solver.engine.check_health()
 
     def enter(self, stage: str) -> None:
-        """Notes how far a start has come; an engine may report its own stages here."""
+        """Sets the stage of a start; an engine may report its own stages here."""
         self.stage = self._prefix + stage
         self._on_stage(self.stage)

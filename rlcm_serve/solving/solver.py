@@ -1,4 +1,4 @@
-"""One question's story: sample -> exit -> force the answer -> vote -> state the guarantee."""
+"""One question, step by step: sample, exit, force the answer, vote, state the guarantee."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rlcm_serve.solving.vote import VoteTally
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question the engine will take, with the terms it is answered under."""
+    """A question that the engine accepts, with the terms under which it is answered."""
 
     question: Question
     terms: Terms
@@ -37,7 +37,7 @@ class Prepared:
 
 
 class Solver:
-    """Answers questions with one engine, under what its certificates allow."""
+    """Answers questions with one engine, under the guarantees of its certificates."""
 
     def __init__(
         self, engine: ReasoningEngine, guarantees: Guarantees, grader: AnswerGrader
@@ -47,36 +47,41 @@ class Solver:
         self.grader = grader
 
     async def solve(self, question: Question, on_event: OnEvent = ignore_event) -> Solution:
-        """Lets the model think until the policy for the question's alpha ends it, then answers.
+        """Answers a question under the policy for its alpha.
 
-        Every sample thinks until its exit. After a high exit, or at its end if its confidence
-        suffices there, it gives an answer: the model's own, or else a forced one. After a low exit
-        it does if the policy says so. The samples' answers are put to the vote, whose winner is
-        given if its share suffices; samples that can no longer change that are ended. Cancelling
-        this call aborts all samples inside the engine.
+        1. Every sample thinks until its exit: high, low, natural end, or budget.
+        2. After a high exit it gives an answer. At a natural or budget end it does so if the last
+           reading reaches λa, and after a low exit if the policy answers on low.
+        3. The answer is the one that the model wrote itself, or else a forced answer.
+        4. The samples vote. Samples that cannot change the outcome any more are cancelled.
+        5. The winner becomes the answer if its share of the vote is large enough. Otherwise the
+           service abstains.
+        6. The solution states the guarantee, or the reason why there is none.
+
+        Cancelling this call aborts all samples inside the engine.
 
         Raises:
-            Infeasible, RequestRefused: as `prepare`.
-            EngineDead, OutOfTime: as `run`.
+            Infeasible, RequestRefused: see `prepare`.
+            EngineDead, OutOfTime: see `run`.
         """
         return await self.run(self.prepare(question), on_event)
 
     def prepare(self, question: Question, priority: int = 0) -> Prepared:
-        """Settles what a question is answered under, before any token is generated.
+        """Determines policy, prompt and sampling of a question before any token is generated.
 
         Raises:
-            Infeasible: no policy keeps the question's alpha.
-            RequestRefused: it does not fit into the model's context, or the engine cannot honour
-                its sampling.
+            Infeasible: no policy is certified at the question's alpha.
+            RequestRefused: the question does not fit into the model's context, or the engine
+                cannot honour its seed.
         """
         terms = self.guarantees.terms_for(question)
         prompt = self.engine.prompt(question.messages)
-        certified = self.engine.identity.sampling
+        default = self.engine.identity.sampling
         generation = GenerationSettings(
             budget=terms.budget,
             sampling=Sampling(
-                temperature=_first(question.temperature, certified.temperature),
-                top_p=_first(question.top_p, certified.top_p),
+                temperature=_first(question.temperature, default.temperature),
+                top_p=_first(question.top_p, default.top_p),
             ),
             seed=question.seed,
             priority=priority,
@@ -87,11 +92,13 @@ class Solver:
     async def run(
         self, prepared: Prepared, on_event: OnEvent = ignore_event, *, text: bool = False
     ) -> Solution:
-        """Answers a prepared question; `on_event` is told what happens, `text` included if set.
+        """Answers a prepared question, and reports every event to `on_event`.
+
+        Token events carry their text if `text` is set.
 
         Raises:
-            EngineDead: the engine is gone.
-            OutOfTime: the question's time is up; its samples were aborted.
+            EngineDead: the engine has died.
+            OutOfTime: the question's timeout has passed; its samples were aborted.
         """
         if prepared.terms.policy is None:
             return _abstention(prepared)
@@ -115,10 +122,10 @@ class Solver:
 
 @asynccontextmanager
 async def in_time(seconds: float | None) -> AsyncIterator[None]:
-    """Cancels what runs inside after `seconds`; None never does.
+    """Cancels the body after `seconds`; None sets no limit.
 
     Raises:
-        OutOfTime: it was cancelled.
+        OutOfTime: the body was cancelled.
     """
     limit = asyncio.timeout(seconds)
     try:
@@ -153,7 +160,7 @@ async def _run_samples(
                     if sample.thinking:
                         task.cancel()
     finally:
-        # Whatever ended this early, an error or the caller, nothing is left in the engine.
+        # After an error or a cancellation, no sample is left in the engine.
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -175,11 +182,11 @@ def _solution(
     prepared: Prepared, samples: Sequence[Sample | CancelledSample], vote: VoteTally
 ) -> Solution:
     answer = vote.answer
-    carrying = [s for s in vote.counted if answer is not None and s.answer == answer]
+    winners = [s for s in vote.counted if answer is not None and s.answer == answer]
     return Solution(
         answer=answer,
         confidence=None if answer is None else vote.confidence,
-        exit=(carrying or vote.counted)[0].rollout.exit,
+        exit=(winners or vote.counted)[0].rollout.exit,
         samples=tuple(samples),
         policy=prepared.terms.policy,
         guarantee=prepared.terms.guarantee,
@@ -191,7 +198,7 @@ def _solution(
 
 
 def _abstention(prepared: Prepared) -> Solution:
-    """No sample was drawn, so nothing was spent, the prompt not either."""
+    """An abstention before any sample ran: it costs no tokens, not even for the prompt."""
     return Solution(
         answer=None,
         confidence=None,
@@ -203,5 +210,5 @@ def _abstention(prepared: Prepared) -> Solution:
     )
 
 
-def _first(asked: float | None, certified: float) -> float:
-    return certified if asked is None else asked
+def _first(chosen: float | None, default: float) -> float:
+    return default if chosen is None else chosen

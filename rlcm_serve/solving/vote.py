@@ -1,4 +1,4 @@
-"""The vote of one question, counted while its samples end, and when its outcome is certain."""
+"""The vote of one question, counted as its samples end, and the point where it is decided."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rlcm_serve.core import Sample, VoteRule
 
 
 class VoteTally:
-    """The answers of the samples that have ended, out of those that were asked for.
+    """The vote among the samples that have ended so far.
 
-    Samples are counted in the order of their numbers, whenever they end, so that ties go the same
-    way. A class of equal answers goes by the text of its first sample.
+    Samples are counted in the order of their numbers, not of their ends, so that ties always have
+    the same winner. A class of equal answers is named by the text of its first sample.
 
     Args:
-        samples: how many take part in all.
-        rule: how they are merged.
-        least_share: of the vote, below which the winner is not given as the answer.
-        grader: tells equal answers.
+        samples: number of samples of the question.
+        rule: majority or confidence vote.
+        least_share: smallest share of the vote with which the winner becomes the answer.
+        grader: decides which answers are equal.
     """
 
     def __init__(
@@ -62,50 +62,52 @@ class VoteTally:
 
     @property
     def answer(self) -> str | None:
-        """The leader, if its share suffices."""
+        """The leader, if its share of the vote is large enough."""
         won = self.vote.winner is not None
-        given = is_answered(self.samples, won, self.vote.share, self.least_share)
-        return self.leader if given else None
+        answered = is_answered(self.samples, won, self.vote.share, self.least_share)
+        return self.leader if answered else None
 
     @property
     def confidence(self) -> float:
-        """Of the one sample; of several, the leader's share of the vote."""
+        """The confidence of a single sample; of several samples, the leader's share of the vote."""
         return self.counted[0].rollout.confidence if self.samples == 1 else self.vote.share
 
     @property
     def decided(self) -> bool:
-        """Whether no sample that is still missing can change `answer`."""
+        """Whether no missing sample can change `answer`."""
         return is_decided(self.vote, self.samples - len(self._ended), self.least_share)
 
 
 def is_decided(vote: Vote, missing: int, least_share: float) -> bool:
     r"""Whether the outcome of a vote of several samples is certain before all have ended.
 
-    Let t(c) be the weight of class c so far, T that of all samples that have ended, those
-    without an answer included, and m the number `missing`. A missing sample adds some weight in
-    [0, 1] to T, and the same to one class, perhaps a new one (t = 0), or to none. So at the end
+    Let t(c) be the weight of class c so far, T the weight of all samples that have ended,
+    including those without an answer, and m the number `missing`. A missing sample adds some
+    weight in [0, 1] to T, and the same weight to one class, possibly a new one (t = 0), or to
+    none. So at the end
 
         t(c) <= t'(c) <= t(c) + m   and   share'(c) = t'(c) / T'
         with  t(c) / (T + m) <= share'(c) <= (t(c) + m) / (T + m),
 
-    for (t + x) / (T + y) with 0 <= x <= y <= m and t <= T is smallest at x = 0, y = m and largest
-    at x = y = m. Therefore the vote is decided
+    because (t + x) / (T + y) with 0 <= x <= y <= m and t <= T is smallest at x = 0, y = m and
+    largest at x = y = m. Therefore the vote is decided
 
     - for its leader w, if t(w) > t(c) + m for every other class and t(w) > m, so that none can
-      reach it, not even for a tie, and t(w) / (T + m) >= least_share: then w wins and is given;
-    - against all, if (t(c) + m) / (T + m) < least_share for every class, new ones included: then
-      whoever wins is not given.
+      reach it, not even for a tie, and t(w) / (T + m) >= least_share: then w wins and is the
+      answer;
+    - for an abstention, if (t(c) + m) / (T + m) < least_share for every class, including new
+      ones: then no winner becomes the answer.
 
-    In floating point this stays true: weights are multiples of 2**-40 and sums of up to 4096 of
-    them exact (calibration.policy.voting), and rounded division is monotone in both arguments.
+    This also holds in floating point: weights are multiples of 2**-40, sums of up to 4096 of them
+    are exact (calibration.policy.voting), and rounded division is monotone in both arguments.
 
-    Covers votes over classes of an equality that is an equivalence. It does not cover a missing
-    answer that equals two answers which do not equal each other (`50\%` equals `50` and `0.5`), and
-    so would merge two classes.
+    Covers votes in which equality of answers is an equivalence relation. It does not cover a
+    missing answer that equals two answers which differ from each other (`50\%` equals `50` and
+    `0.5`), and so would merge two classes.
 
     Args:
-        vote: of the samples that have ended.
-        missing: samples that have not.
+        vote: the vote among the samples that have ended.
+        missing: number of samples that have not ended.
         least_share: `ExitPolicy.lambda_vote`.
     """
     if missing == 0:
@@ -125,6 +127,6 @@ def _vote(rule: VoteRule, classes: Sequence[int], samples: Sequence[Sample]) -> 
 
 
 def _confidence(sample: Sample) -> float:
-    # A sample whose reading failed is never answered; it has no say.
+    # A sample whose reading failed never gives an answer, and has no weight.
     confidence = sample.rollout.confidence
     return 0.0 if math.isnan(confidence) else confidence

@@ -34,7 +34,7 @@ _NOT_READY = documented(
     stage={
         "type": "string",
         "description": "The same in words.",
-        "examples": ["the engine died: attempt 1 to start it again in 0.8 s"],
+        "examples": ["the engine died: attempt 1 to restart it in 0.8 s"],
     },
 )
 

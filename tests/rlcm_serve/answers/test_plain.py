@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.answers.plain import Text, equal_at_sight, open_pairs, plain, tidy
+from rlcm_serve.answers.plain import Text, equal_if_plain, open_pairs, plain, tidy
 
 DIGITS = "0001234599"
 
@@ -55,7 +55,7 @@ def test_numbers_and_names_are_decided_as_by_the_worker(
 ) -> None:
     if all(len(text) >= 4 and text.isalpha() for text in pair):
         return  # math-verify takes words for products: to it, `north` is `thorn`
-    seen = equal_at_sight(*pair)
+    seen = equal_if_plain(*pair)
     if seen is not None:
         assert seen == in_the_worker(grader, *pair), pair
 
@@ -63,7 +63,7 @@ def test_numbers_and_names_are_decided_as_by_the_worker(
 def test_letters_are_decided_as_by_the_worker_all_of_them(grader: AnswerGrader) -> None:
     decided = 0
     for pair in itertools.combinations(string.ascii_letters, 2):
-        seen = equal_at_sight(*pair)
+        seen = equal_if_plain(*pair)
         if seen is not None:
             decided += 1
             assert seen == in_the_worker(grader, *pair), pair
@@ -85,7 +85,7 @@ def test_letters_are_decided_as_by_the_worker_all_of_them(grader: AnswerGrader) 
     ],
 )
 def test_plain_answers_need_no_worker(one: str, other: str, equal: bool) -> None:
-    assert equal_at_sight(one, other) is equal
+    assert equal_if_plain(one, other) is equal
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_is_not_plain(text: str) -> None:
 
 
 def test_a_decimal_and_a_word_take_mathematics(grader: AnswerGrader) -> None:
-    assert equal_at_sight("54.59815", "eeee") is None
+    assert equal_if_plain("54.59815", "eeee") is None
     assert grader.equal("54.59815", "eeee"), "e to the power of four"
 
 

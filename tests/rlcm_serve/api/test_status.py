@@ -74,7 +74,7 @@ async def test_what_is_not_ready_says_in_a_word_why() -> None:
         await running.until_settled()
         running.engine.kill()
         assert (await standing(running))[0] == "restarting", "it has died this moment"
-        await running.until("attempt 1 to start it again")
+        await running.until("attempt 1 to restart it")
         state, stage = await standing(running)
         assert state == "restarting"
         assert stage.startswith("the engine died: ")

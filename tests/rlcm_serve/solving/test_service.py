@@ -125,7 +125,7 @@ async def test_an_engine_that_dies_is_started_again(engine: MortalEngine) -> Non
         with pytest.raises(NotReady, match="attempt 1"):
             await service.check_ready()
         await service.check_health()
-        assert stage == "the engine died: attempt 1 to start it again in 1.0 s"
+        assert stage == "the engine died: attempt 1 to restart it in 1.0 s"
         assert service.guarantees.certificates == (CERTIFICATE,)
         assert await stages.until("ready") == "ready"
         await service.check_ready()
