@@ -48,7 +48,7 @@ def unaccounted(blocks: list[Block]) -> list[str]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.docs] if by_name(page) in LONG else [])
+        pytest.param(page, marks=pytest.mark.slow if by_name(page) in LONG else pytest.mark.docs)
         for page in PAGES
         if any(block.not_run is None for block in read_page(page))
     ],

@@ -1,38 +1,26 @@
-"""Life and death of the service around the real engine, as its clients see them."""
+"""Clients that leave, clients too many, and SIGTERM, with the real engine."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
 import pytest
 
-from tests.served import QUESTION, Served, events, serving, wait_for
+from tests.served import QUESTION, Served, serving, wait_for
+from tests.service.clients import LONG, ask, until
 
 pytestmark = pytest.mark.engine
 
 RUNNING, WAITING = 8, 1
-LONG: dict[str, Any] = {
-    # Nothing is certified at this alpha, so that no sample is stopped early.
-    "alpha": 1e-6,
-    "on_infeasible": "full_budget",
-    "n": 8,
-    "stop_when_decided": False,
-}
-"""A question that takes seconds."""
-AT_ONCE = 2.0
-"""Seconds within which a client hears of the engine's death."""
 READING = 0.1
 """Seconds that it may take this machine to ask for the metrics once more."""
 
@@ -42,97 +30,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     options = ["--max-running", str(RUNNING), "--max-waiting", str(WAITING)]
     with serving(tmp_path_factory.mktemp("life"), *options) as running:
         yield running
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(32) as pool:
-        yield pool
-
-
-class Client:
-    """One client's request: what came of it, and when."""
-
-    def __init__(self, service: Served, stream: bool, **body: object) -> None:
-        self._service = service
-        self._body = {"problem": QUESTION, "stream": stream} | LONG | body
-        self.names: list[str] = []
-        self.status = 0
-        self.problem: dict[str, Any] = {}
-        self.headers: httpx.Headers = httpx.Headers()
-        self.ended = 0.0
-
-    def ask(self) -> Client:
-        """Returns at the end of the response."""
-        url = f"{self._service.url}/solve"
-        with httpx.stream("POST", url, json=self._body, timeout=120) as response:
-            self.status, self.headers = response.status_code, response.headers
-            if response.headers["content-type"].startswith("text/event-stream"):
-                for name, data in events(response.iter_lines()):
-                    self.names.append(name)
-                    self.problem = data
-            else:
-                response.read()
-                self.problem = response.json()
-        self.ended = time.monotonic()
-        return self
-
-
-def until(is_so: Callable[[], bool], seconds: float = 30) -> float:
-    """Waits until it is; the seconds that took."""
-    began = time.monotonic()
-    while not is_so():
-        assert time.monotonic() - began < seconds, "it never was"
-        time.sleep(0.005)
-    return time.monotonic() - began
-
-
-def ask(
-    threads: ThreadPoolExecutor, service: Served, plain: int, streamed: int, **body: object
-) -> tuple[list[Client], list[Future[Client]]]:
-    """So many questions, all of them being answered once this returns."""
-    clients = [Client(service, number >= plain, **body) for number in range(plain + streamed)]
-    asking = [threads.submit(client.ask) for client in clients]
-    until(lambda: service.metric("rlcm_queue_running") == len(clients))
-    until(lambda: all("checkpoint" in client.names for client in clients[plain:]))
-    return clients, asking
-
-
-def test_the_engine_is_killed_and_comes_back(service: Served, threads: ThreadPoolExecutor) -> None:
-    clients, asking = ask(threads, service, plain=4, streamed=4)
-    core = service.engine_core()
-    restarts = service.metric("rlcm_engine_restarts_total")
-
-    os.kill(core.pid, signal.SIGKILL)
-    killed = time.monotonic()
-    wait(asking, timeout=30)
-
-    assert [future.exception() for future in asking] == [None] * 8
-    assert max(client.ended for client in clients) - killed < AT_ONCE
-    for client in clients:
-        assert client.problem["type"] == "urn:rlcm:problem:engine-dead"
-        assert client.problem["status"] == 503
-    plain, streamed = clients[:4], clients[4:]
-    assert [client.status for client in plain] == [503] * 4
-    assert all(int(client.headers["retry-after"]) > 0 for client in plain)
-    assert [client.names[-1] for client in streamed] == ["error"] * 4
-    assert not any("done" in client.names for client in streamed)
-
-    wait_for(service.client, "/readyz", AT_ONCE, status=503)
-    refused = service.solve()
-    assert refused.status_code == 503
-    assert refused.headers["content-type"] == "application/problem+json"
-    while service.client.get("/readyz").status_code != 200:
-        assert service.client.get("/health").status_code == 200, "it is alive: it restarts"
-        assert time.monotonic() - killed < 240, "the engine does not come back"
-        time.sleep(0.1)
-
-    answered = service.solve()
-    assert answered.status_code == 200
-    assert answered.json()["guarantee"] is not None
-    assert service.metric("rlcm_engine_restarts_total") == restarts + 1
-    assert service.engine_core().pid != core.pid
-    assert service.metric("rlcm_engine_requests") == 0
 
 
 class Caller:
@@ -219,19 +116,19 @@ def has_ended(service: Served, family: list[psutil.Process]) -> None:
     assert not alive
 
 
-def test_sigterm_lets_finish_what_runs(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
-    with serving(tmp_path) as service:
-        clients, asking = ask(threads, service, plain=2, streamed=2, n=4)
-        family = stop(service)
-        refused = service.solve()
-        assert refused.status_code == 503
-        assert refused.json()["stage"] == "stopping"
-        assert not all(future.done() for future in asking), "it came while they ran"
-        wait(asking, timeout=120)
-        assert [future.exception() for future in asking] == [None] * 4
-        assert [client.status for client in clients] == [200] * 4
-        assert [client.names[-1] for client in clients[2:]] == ["done"] * 2
-        has_ended(service, family)
+def test_sigterm_lets_finish_what_runs(service: Served, threads: ThreadPoolExecutor) -> None:
+    """The last test of the service that all tests above share."""
+    clients, asking = ask(threads, service, plain=2, streamed=2, n=4)
+    family = stop(service)
+    refused = service.solve()
+    assert refused.status_code == 503
+    assert refused.json()["stage"] == "stopping"
+    assert not all(future.done() for future in asking), "it came while they ran"
+    wait(asking, timeout=120)
+    assert [future.exception() for future in asking] == [None] * 4
+    assert [client.status for client in clients] == [200] * 4
+    assert [client.names[-1] for client in clients[2:]] == ["done"] * 2
+    has_ended(service, family)
 
 
 def test_sigterm_ends_what_takes_too_long(tmp_path: Path, threads: ThreadPoolExecutor) -> None:

@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torchmetrics.classification import BinaryAUROC
 
 from calibration import CalibrationError, auroc
 from calibration.metrics import pairs_within, risk_coverage, within_auroc
@@ -66,6 +64,9 @@ def test_an_uninformative_confidence_has_the_error_rate_as_its_area() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_auroc_is_that_of_torchmetrics(seed: int) -> None:
+    import torch  # here, because it takes seconds
+    from torchmetrics.classification import BinaryAUROC
+
     rng = np.random.default_rng(seed)
     score = (rng.integers(0, 30, 300) / 30).astype(np.float32)
     correct = rng.random(300) < score

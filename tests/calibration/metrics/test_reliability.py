@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torchmetrics.classification import BinaryCalibrationError
 
 from calibration import (
     CalibrationError,
@@ -52,6 +50,9 @@ def test_soft_outcomes() -> None:
 @pytest.mark.parametrize("n_bins", [1, 10, 15])
 @pytest.mark.parametrize("seed", range(5))
 def test_ece_is_that_of_torchmetrics(seed: int, n_bins: int) -> None:
+    import torch  # here, because it takes seconds
+    from torchmetrics.classification import BinaryCalibrationError
+
     rng = np.random.default_rng(seed)
     confidence = rng.random(400, dtype=np.float32)
     correct = rng.random(400) < confidence**2

@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-import torch
-from torchmetrics.regression import MeanSquaredError
 
 from calibration import CalibrationError, brier_score
 from calibration.metrics import negative_log_likelihood
@@ -27,6 +25,9 @@ def test_being_sure_and_wrong_has_its_price() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_they_are_those_of_torch(seed: int) -> None:
+    import torch  # here, because it takes seconds
+    from torchmetrics.regression import MeanSquaredError
+
     rng = np.random.default_rng(seed)
     confidence = rng.random(300)
     correct = (rng.random(300) < confidence).astype(float)
