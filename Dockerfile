@@ -34,8 +34,10 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     VLLM_USE_FLASHINFER_SAMPLER=0
+RUN --mount=source=requirements,target=/requirements \
+    pip install --require-hashes --no-deps --only-binary :all: -r /requirements/cuda.lock
 RUN --mount=from=wheel,source=/wheels,target=/wheels \
-    pip install "$(echo /wheels/*.whl)[vllm,train]"
+    pip install --no-deps /wheels/*.whl
 USER 10001
 
 FROM base AS cpu
@@ -44,8 +46,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 ARG TORCH_INDEX=""
 RUN --mount=source=requirements,target=/requirements \
-    pip install --no-deps --only-binary :all: ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -r /requirements/cpu.lock \
-    && python /requirements/check_torch.py
+    pip install --require-hashes --no-deps --only-binary :all: \
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -r /requirements/cpu.lock
 RUN --mount=from=wheel,source=/wheels,target=/wheels \
     pip install --no-deps /wheels/*.whl
 USER 10001

@@ -12,13 +12,14 @@ SEED        ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo 0)
 
 VENV      := .venv
 BIN       := $(VENV)/bin
-LOCKS     := requirements/cpu.lock requirements/dev.lock
+LOCKS     := requirements/$(if $(CUDA),cuda,cpu).lock requirements/dev.lock
 LOCKED    := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
 
-# -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build.
+# -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build; it refuses every file
+# whose hash is not in them.
 PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
-FROM_LOCK := --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
 .PHONY: docs install serve test test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-training check format embedded clean distclean help
@@ -30,14 +31,8 @@ $(LOCKED): $(LOCKS)
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: make PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "[1/3] Creating $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
-ifeq ($(CUDA),)
-	@echo "[2/3] Installing $$(cat $(LOCKS) | grep -c ==) locked packages (3 GB, two to three minutes)"
-	@$(PIP) $(FROM_LOCK) $(LOCKS:%=-r %)
-	@$(BIN)/python requirements/check_torch.py
-else
-	@echo "[2/3] Installing vLLM for CUDA and everything else (many GB)"
-	@$(PIP) '.[vllm,train,dev]'
-endif
+	@echo "[2/3] Installing $$(cat $(LOCKS) | grep -c ==) locked packages ($(if $(CUDA),many GB,3 GB, two to three minutes))"
+	@$(PIP) $(FROM_LOCK) $(LOCKS:%=-r %) || { echo "If torch was not found: the README says where its CPU build is (TORCH_INDEX)."; exit 1; }
 	@touch $@
 
 $(INSTALLED): $(LOCKED) pyproject.toml

