@@ -1,6 +1,6 @@
 r"""How fast rollouts are voted on, on one core: in memory, and from JSON lines to JSON lines.
 
-    OMP_NUM_THREADS=1 python -m studies.evaluation.aggregation
+    OMP_NUM_THREADS=1 python -m studies.evaluation.aggregation [--smoke]
 
 A million rollouts of 15,625 problems, 64 each, with answers from 0 to 999 and a reference on every
 row, so that they are graded too. In memory they are Arrow columns, and what is timed ends with
@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlcm_serve.aggregation import Aggregation, Rule, VoteOptions, aggregate_file, rollouts_of
+from studies.smoke import study_parser
 
 PROBLEMS, ROLLOUTS = 15_625, 64
 RUNS = 7
@@ -36,27 +37,33 @@ BATCH = 65_536
 
 
 def main() -> None:
+    smoke = study_parser(__doc__).parse_args().smoke
+    problems, runs = (100, 1) if smoke else (PROBLEMS, RUNS)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
-    print(f"{PROBLEMS * ROLLOUTS} rollouts, {ROLLOUTS} of each problem, one core, {_processor()}\n")
+    print(f"{problems * ROLLOUTS} rollouts, {ROLLOUTS} of each problem, one core, {_processor()}\n")
     print("| | rollouts per second, median | slowest | fastest |")
     print("|---|---:|---:|---:|", flush=True)
-    together, mixed = make(), make(scattered=True)
-    report("in memory: string keys", lambda: string_keys(columns), columns := as_lists(together))
+    together, mixed = make(problems), make(problems, scattered=True)
+    report(
+        "in memory: string keys", lambda: string_keys(columns), columns := as_lists(together), runs
+    )
     for rule in Rule:
         options = VoteOptions(rule, grouped=True)
-        report(f"in memory: {rule.value}, grouped", lambda o=options: vote(together, o), together)
-    report("in memory: confidence, scattered", lambda: vote(mixed, VoteOptions()), mixed)
-    decimals = make(decimals=True)
+        report(
+            f"in memory: {rule.value}, grouped", lambda o=options: vote(together, o), together, runs
+        )
+    report("in memory: confidence, scattered", lambda: vote(mixed, VoteOptions()), mixed, runs)
+    decimals = make(problems, decimals=True)
     grouped = VoteOptions(grouped=True)
-    report("in memory: confidence, decimals", lambda: vote(decimals, grouped), decimals)
-    latex = make(problems=PROBLEMS // 50, latex=0.01)
-    report("in memory: confidence, LaTeX", lambda: vote(latex, grouped), latex, runs=1)
+    report("in memory: confidence, decimals", lambda: vote(decimals, grouped), decimals, runs)
+    latex = make(problems // 50, latex=0.01)
+    report("in memory: confidence, LaTeX", lambda: vote(latex, grouped), latex, 1)
     with tempfile.TemporaryDirectory() as folder:
-        measure_files(Path(folder), together, mixed)
+        measure_files(Path(folder), together, mixed, runs)
 
 
-def measure_files(folder: Path, together: pa.RecordBatch, mixed: pa.RecordBatch) -> None:
+def measure_files(folder: Path, together: pa.RecordBatch, mixed: pa.RecordBatch, runs: int) -> None:
     grouped, scattered, columns = (
         folder / name for name in ("grouped.jsonl", "scattered.jsonl", "grouped.parquet")
     )
@@ -86,10 +93,11 @@ def measure_files(folder: Path, together: pa.RecordBatch, mixed: pa.RecordBatch)
             name,
             lambda s=source, o=options, m=memory: aggregate_file(s, out, o, memory=m),
             together,
+            runs,
         )
 
 
-def report(name: str, run: Callable[[], object], batch: object, runs: int = RUNS) -> None:
+def report(name: str, run: Callable[[], object], batch: object, runs: int) -> None:
     """A line of the table."""
     rollouts = len(batch[0]) if isinstance(batch, list) else len(batch)
     speeds = []

@@ -1,6 +1,6 @@
 """How long it takes to score recorded rollouts, with every metric and every interval.
 
-    python -m studies.evaluation.evaluation_speed
+    python -m studies.evaluation.evaluation_speed [--smoke]
 
 Synthetic rollouts, 32 of each problem, that are right as often as they say, with up to 8 answers to
 a problem; making them is not timed. All metrics and the votes of n = 1 .. 32 rollouts have
@@ -14,7 +14,6 @@ RUNS runs, with the slowest of `both` behind it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
@@ -29,6 +28,7 @@ from calibration.metrics.resampling import RESAMPLES, THREADS
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.vote_curves import vote_curves
 from calibration.policy.voting import NO_ANSWER
+from studies.smoke import study_parser
 
 ROLLOUTS = 32
 ANSWERS = 8
@@ -45,7 +45,7 @@ SETTINGS = (
 
 def main() -> None:
     """Prints a table of all settings, or measures one."""
-    parser = argparse.ArgumentParser()
+    parser = study_parser(__doc__)
     parser.add_argument("--one", nargs=3, type=int, metavar=("PROBLEMS", "CONFIDENCES", "GROUPS"))
     parser.add_argument(
         "--most", type=int, default=SETTINGS[0][0], help="largest number of problems"
@@ -57,9 +57,11 @@ def main() -> None:
     print(f"{RESAMPLES} resamples, {THREADS} threads, {os.cpu_count()} cores\n")
     print("| rollouts | confidences | groups | metrics, s | votes, s | both, s | CPU, s | GB |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    most = SETTINGS[-1][0] if options.smoke else options.most
     for setting in SETTINGS:
-        if setting[0] <= options.most:
-            subprocess.run([sys.executable, __file__, "--one", *map(str, setting)], check=True)
+        if setting[0] <= most:
+            module = ["-m", "studies.evaluation.evaluation_speed"]
+            subprocess.run([sys.executable, *module, "--one", *map(str, setting)], check=True)
 
 
 def measure(n_problems: int, n_confidences: int, n_groups: int) -> str:

@@ -1,6 +1,6 @@
 """What the graders get wrong: on every reference answer, and on 500 outputs of a real model.
 
-    python -m studies.evaluation.grading_study
+    python -m studies.evaluation.grading_study [--smoke]
 
 Writes `results/grading.json`. A test holds this file and docs/studies/grading.md to the
 same figures. Takes half a minute.
@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,17 @@ from rlcm_serve.evaluation.datasets.loading import load
 from rlcm_serve.evaluation.grading import Grader, Pair, grader_named
 from rlcm_serve.evaluation.verbalized import verbalised
 from studies.evaluation.grading_rewrites import BASE, NEAR_MISSES, REWRITES, core, right_hand_side
+from studies.smoke import study_parser
 
 BENCHMARKS = ("math500", "aime24", "aime25", "amc23", "olympiadbench", "gsm8k")
 DATA = Path(__file__).parents[2] / "tests" / "data"
 RESULTS = Path(__file__).parents[1] / "results" / "grading.json"
 
 
-def references() -> dict[str, list[str]]:
-    """The reference answers of each benchmark, in the order of its problems."""
+def references(most: int | None) -> dict[str, list[str]]:
+    """The first `most` reference answers of each benchmark, in the order of its problems."""
     return {
-        name: [problem.answer for problem in load(f"{name}={DATA / name}.jsonl.gz").problems]
+        name: [problem.answer for problem in load(f"{name}={DATA / name}.jsonl.gz").problems][:most]
         for name in BENCHMARKS
     }
 
@@ -91,10 +93,10 @@ def kind_of_difference(answer: str, reference: str, ours: bool) -> str:
     return "other"
 
 
-def recorded(grader: Grader) -> dict[str, Any]:
-    """The model's outputs: what is read from them, and where the verdicts differ."""
+def recorded(grader: Grader, most: int | None) -> dict[str, Any]:
+    """The model's first `most` outputs: what is read from them, and where the verdicts differ."""
     with gzip.open(DATA / "rlcr-math500.jsonl.gz", "rt") as file:
-        rows = [json.loads(line) for line in file]
+        rows = [json.loads(line) for line in islice(file, most)]
     answered = [(grader.find(row["output"]), row) for row in rows]
     read = [(answer, row) for answer, row in answered if answer is not None]
     verdicts = grader.grade([(answer, row["answer"]) for answer, row in read])
@@ -115,9 +117,9 @@ def recorded(grader: Grader) -> dict[str, Any]:
     }
 
 
-def study() -> dict[str, Any]:
-    """Everything, as it is written."""
-    by_benchmark = references()
+def study(most: int | None = None) -> dict[str, Any]:
+    """All results, as they are written; from the first `most` rows of each file, if given."""
+    by_benchmark = references(most)
     answers = [answer for answers in by_benchmark.values() for answer in answers]
     near = pairs_by_class(answers, NEAR_MISSES) | {"next problem": next_answers(by_benchmark)}
     itself = {"itself": [(answer, answer) for answer in dict.fromkeys(answers)]}
@@ -128,14 +130,15 @@ def study() -> dict[str, Any]:
             "different references": len({*answers}),
             "rewrites": disagreements(grader, itself | pairs_by_class(answers, REWRITES), True),
             "near misses": disagreements(grader, near, False),
-            "recorded": recorded(grader),
+            "recorded": recorded(grader, most),
         }
 
 
 def main() -> None:
-    found = study()
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    smoke = study_parser(__doc__).parse_args().smoke
+    found = study(most=5 if smoke else None)
+    if not smoke:
+        RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for kind in ("rewrites", "near misses"):
         for name, result in found[kind].items():
             print(f"{kind}, {name}: {len(result['disagreements'])} of {result['pairs']}")

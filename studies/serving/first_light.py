@@ -1,7 +1,7 @@
 """Writes the blocks of docs/studies/first-light.md, from recorded traces of the embedded model.
 
     make embedded                       # records them, fits, and runs this
-    python -m studies.serving.first_light
+    python -m studies.serving.first_light [--smoke]
 
 Everything is measured on the test split, which no other step has used; a replayed exit is what the
 engine would have done (the rule is one definition), on the recorded rollouts.
@@ -35,6 +35,7 @@ from rlcm_serve.solving.guarantees import find_certificates
 from studies.paper.report.markdown import table
 from studies.paper.report.page import replace_blocks
 from studies.serving.live_risk import RESULT, Asked
+from studies.smoke import study_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/studies/first-light.md"
@@ -213,7 +214,8 @@ def certified_levels(measures: BenchmarkMeasures) -> dict[float, Controlled]:
 
 
 def main() -> None:
-    """Replaces the blocks."""
+    """Replaces the blocks; with `--smoke`, only makes them."""
+    smoke = study_parser(__doc__).parse_args().smoke
     traces = read_traces(TRACES / "embedded-test.parquet")
     calibration = read_traces(TRACES / "embedded-calibration-8.parquet")
     certificates = [Certificate.load(path) for path in find_certificates(EMBEDDED_MODEL)]
@@ -228,9 +230,15 @@ def main() -> None:
         "risk": risk_table(selective, traces),
         "live": live_table([Asked(**row) for row in json.loads(RESULT.read_text())]),
     }
-    write_text(PAGE, replace_blocks(PAGE.read_text(), blocks))
     before, after = (evaluated(name) for name in ("embedded-sft", "embedded"))
-    write_text(CARD, replace_blocks(CARD.read_text(), {"compared": compared(before, after)}))
+    pages = {
+        PAGE: replace_blocks(PAGE.read_text(), blocks),
+        CARD: replace_blocks(CARD.read_text(), {"compared": compared(before, after)}),
+    }
+    for path, text in pages.items():
+        print(f"{path.relative_to(ROOT)}: {len(text)} characters")
+        if not smoke:
+            write_text(path, text)
 
 
 if __name__ == "__main__":

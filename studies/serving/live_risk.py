@@ -1,7 +1,7 @@
 """Realised risk through the running service: the whole path, not a replay.
 
     rlcm examples --split test --count 240 --jsonl > runs/embedded/test-240-0.jsonl
-    python -m studies.serving.live_risk
+    python -m studies.serving.live_risk [--smoke]
 
 One process holds everything `rlcm serve` does, with the embedded model. `/solve` is asked every
 test problem at each α and number of samples, and what comes back is compared with the labels.
@@ -11,7 +11,6 @@ of them.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import statistics
@@ -25,6 +24,8 @@ import httpx
 from calibration.files import write_text
 from rlcm_serve.settings import Settings
 from studies.serving.service_overhead import serving
+from studies.smoke import study_parser
+from training.tasks.problems import Split, sample_problems
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2)
 REPEATS = {1: 4, 4: 1, 8: 1}
@@ -57,11 +58,17 @@ class Asked:
 
 async def main() -> None:
     """Asks everything."""
-    parser = argparse.ArgumentParser()
+    parser = study_parser(__doc__)
     parser.add_argument("--data", type=Path, default=Path("runs/embedded/test-240-0.jsonl"))
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
-    problems = [json.loads(line) for line in options.data.read_text().splitlines()]
+    alphas, repeats_of, out = ALPHAS, REPEATS, options.out
+    if options.smoke:
+        alphas, repeats_of, out = ALPHAS[-1:], {1: 1, 4: 1}, None
+        sampled = sample_problems(Split.VALIDATION, 2, seed=9)
+        problems = [{"problem": one.question, "answer": one.answer} for one in sampled]
+    else:
+        problems = [json.loads(line) for line in options.data.read_text().splitlines()]
     rows = []
     with tempfile.TemporaryDirectory() as state:
         settings = Settings(state=Path(state), engine_log=Path(state) / "engine.log")
@@ -69,11 +76,12 @@ async def main() -> None:
             serving(settings) as (_, port),
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=600) as client,
         ):
-            for samples, repeats in REPEATS.items():
-                for alpha in ALPHAS:
+            for samples, repeats in repeats_of.items():
+                for alpha in alphas:
                     rows.append(await ask_all(client, problems * repeats, samples, alpha))
                     print(rows[-1], flush=True)
-    write_text(options.out, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    if out is not None:
+        write_text(out, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
 
 
 async def ask_all(

@@ -2,6 +2,7 @@
 
     make serve &
     python -m studies.serving.load --clients 64 --seconds 60
+    python -m studies.serving.load --smoke              # starts a service of its own
 
 Every client asks one question after another: plain and streamed, one sample and four, `/solve` and
 the chat interface; some hang up before the end. Each request must come to exactly one end, whole
@@ -11,15 +12,19 @@ open files, threads, requests still under way.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
+import subprocess
+import sys
+import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +32,8 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from rlcm_serve.api.server.http_server import listen
+from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
 PROBLEMS = [one.question for one in sample_problems(Split.VALIDATION, 200, seed=21)]
@@ -239,17 +246,54 @@ def listener_at(url: str) -> psutil.Process:
 
 def main() -> None:
     """Prints what was sent, what became of it, and what the service holds before and after."""
-    parser = argparse.ArgumentParser()
+    parser = study_parser(__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--warm-up", type=float, default=30, help="seconds of load before that")
     options = parser.parse_args()
-    process = listener_at(options.url)
-    asyncio.run(load(options.url, options.clients, options.warm_up, seed=1))
-    before, counted = Footprint.of(process, options.url), metrics(options.url)
-    tally = asyncio.run(load(options.url, options.clients, options.seconds))
-    after, recounted = Footprint.of(process, options.url), metrics(options.url)
+    if options.smoke:
+        with own_service() as url:
+            measure(url, clients=2, seconds=4, warm_up=1)
+    else:
+        measure(options.url, options.clients, options.seconds, options.warm_up)
+
+
+@contextmanager
+def own_service() -> Iterator[str]:
+    """The address of a new service, which ends with the block."""
+    (listening,) = listen("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    listening.close()
+    rlcm = "from rlcm_serve.cli import main; main()"
+    with tempfile.TemporaryDirectory() as state, Path(state, "service.log").open("w") as log:
+        command = [sys.executable, "-c", rlcm, "serve", "--port", str(port)]
+        command += ["--state", state, "--engine-log", f"{state}/engine.log"]
+        service = subprocess.Popen(command, stderr=log)
+        try:
+            yield ready(service, f"http://127.0.0.1:{port}")
+        finally:
+            service.terminate()
+            service.wait()
+
+
+def ready(service: subprocess.Popen[bytes], url: str) -> str:
+    """Waits until the service answers questions; returns its address."""
+    while service.poll() is None:
+        with suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/readyz").is_success:
+                return url
+        time.sleep(0.2)
+    raise SystemExit(f"the service ended with {service.returncode} before it was ready")
+
+
+def measure(url: str, clients: int, seconds: float, warm_up: float) -> None:
+    """Puts the service under load, and prints what it finds."""
+    process = listener_at(url)
+    asyncio.run(load(url, clients, warm_up, seed=1))
+    before, counted = Footprint.of(process, url), metrics(url)
+    tally = asyncio.run(load(url, clients, seconds))
+    after, recounted = Footprint.of(process, url), metrics(url)
 
     print("| requests | answered | left early |\n|---|---|---|")
     for kind in sorted(tally.answered | tally.left):
@@ -258,9 +302,9 @@ def main() -> None:
     print(f"lost: {len(tally.lost)} {tally.lost[:5]}")
     gone = "rlcm_http_clients_gone_total"
     print(f"clients that the service saw leave: {recounted[gone] - counted.get(gone, 0):.0f}")
-    seconds = sorted(tally.seconds)
-    median, slow = seconds[len(seconds) // 2], seconds[len(seconds) * 99 // 100]
-    print(f"answered per second: {len(seconds) / options.seconds:.1f}")
+    waits = sorted(tally.seconds)
+    median, slow = waits[len(waits) // 2], waits[len(waits) * 99 // 100]
+    print(f"answered per second: {len(waits) / seconds:.1f}")
     print(f"seconds until the whole answer: median {median:.2f}, 99th percentile {slow:.2f}\n")
     print("| | before | after |\n|---|---|---|")
     for name, value in asdict(before).items():

@@ -1,6 +1,6 @@
 """What HTTP costs: the same questions through `/solve` and through the solver, in one process.
 
-    python -m studies.serving.service_overhead
+    python -m studies.serving.service_overhead [--smoke]
 
 One process holds everything `rlcm serve` does, with the embedded model. So many questions at a time
 are put to its solver, then to its port by another process, in turn, so that whatever else the
@@ -38,6 +38,7 @@ from rlcm_serve.settings import Settings
 from rlcm_serve.store.database import Database
 from rlcm_serve.telemetry import logs
 from studies.serving.sampled_profile import SampledProfile
+from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
 AT_A_TIME = 64
@@ -61,17 +62,18 @@ class Run:
 
 async def main() -> None:
     """Prints a row for each way of asking, and where its time goes."""
-    parser = argparse.ArgumentParser()
+    parser = study_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--questions", type=int, default=256, help="of each run")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--profile", type=int, default=15, help="lines; 0 for none")
     options = parser.parse_args()
+    if options.smoke:
+        options.pairs, options.questions, options.profile = 1, 4, 3
     problems = [p.question for p in sample_problems(Split.VALIDATION, options.questions, seed=9)]
     with tempfile.TemporaryDirectory() as state:
-        settings = Settings(
-            state=Path(state), engine_log=Path("runs/service_overhead.log"), log_format="json"
-        )
+        log = Path(state) / "engine.log" if options.smoke else Path("runs/service_overhead.log")
+        settings = Settings(state=Path(state), engine_log=log, log_format="json")
         async with serving(settings) as (context, port):
             with Asker(port, problems) as asker:
                 await compare(context, asker, problems, options)

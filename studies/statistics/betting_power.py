@@ -1,6 +1,6 @@
 """Which bets find out most often that a risk is below alpha, on averaged losses.
 
-    python -m studies.statistics.betting_power
+    python -m studies.statistics.betting_power [--smoke]
 
 Losses are the errors of 8 rollouts per problem, averaged, of which a share is answered (1 for the
 risks `error` and `regret`, 0.6 for `selective`); rho is how much rollouts of one problem have in
@@ -28,6 +28,7 @@ from scipy import special
 
 from calibration.simulation.losses import Losses
 from calibration.testing.p_values import PValue, p_values
+from studies.smoke import study_parser
 
 RUNS = 1000
 ROLLOUTS = 8
@@ -74,10 +75,11 @@ class Cell:
 
 
 def main() -> None:
+    problems = PROBLEMS[:1] if study_parser(__doc__).parse_args().smoke else PROBLEMS
     print("Power, mean over alpha (.05 .1 .2) and rho (.2 .5 .8)\n")
     print("| answered | delta | n | " + " | ".join(METHODS) + " | at alpha |")
     print("|--:" * (len(METHODS) + 4) + "|")
-    for share, delta, n in itertools.product((1.0, 0.6), DELTAS, PROBLEMS):
+    for share, delta, n in itertools.product((1.0, 0.6), DELTAS, problems):
         cells = [Cell(alpha, rho, n, delta, share) for alpha in ALPHAS for rho in RHOS]
         powers = np.array([cell_powers(cell) for cell in cells]).mean(axis=0)
         print(

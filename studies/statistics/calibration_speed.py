@@ -1,6 +1,6 @@
 """How long a calibration takes, and how much memory: from recorded traces to p-values.
 
-    python -m studies.statistics.calibration_speed
+    python -m studies.statistics.calibration_speed [--smoke]
 
 Every setting runs in a process of its own, so that its peak memory is its own. The traces are
 synthetic and made in memory; making them is not timed. Prints Markdown: seconds by the clock for
@@ -11,7 +11,6 @@ interpreter included).
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import resource
@@ -25,6 +24,7 @@ from calibration import ExitPolicy, Traces
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import risk_named
 from calibration.testing.p_values import PValue, p_values
+from studies.smoke import study_parser
 
 ROLLOUTS = 8
 CHECKPOINTS = 64
@@ -37,11 +37,12 @@ SETTINGS = (
     (5_000, 4_096, "selective"),
     (10_000, 2_048, "selective"),
 )
+SMOKE_SETTINGS = ((100, 16, "selective"), (100, 16, "regret"))
 
 
 def main() -> None:
     """Prints a table of all settings, or measures one."""
-    parser = argparse.ArgumentParser()
+    parser = study_parser(__doc__)
     parser.add_argument("--one", nargs=3, metavar=("PROBLEMS", "POLICIES", "RISK"))
     options = parser.parse_args()
     if options.one:
@@ -51,9 +52,9 @@ def main() -> None:
     print(f"{ROLLOUTS} rollouts of {CHECKPOINTS} checkpoints, {os.cpu_count()} cores\n")
     print("| problems | policies | risk | replay, s | p-values, s | both, s | processor, s | GB |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    for setting in SETTINGS:
-        command = [sys.executable, __file__, "--one", *map(str, setting)]
-        subprocess.run(command, check=True)
+    for setting in SMOKE_SETTINGS if options.smoke else SETTINGS:
+        module = ["-m", "studies.statistics.calibration_speed"]
+        subprocess.run([sys.executable, *module, "--one", *map(str, setting)], check=True)
 
 
 def measure(n_problems: int, n_policies: int, risk: str) -> str:

@@ -55,6 +55,7 @@ class Population:
         grid: of the methods that search one, for risks that may abstain; None is the default.
         held_out: units that are left out of every draw, to measure on.
         risks: names of the risks studied.
+        repeats: draws per size.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Population:
     grid: Grid | None = None
     held_out: bool = False
     risks: Sequence[str] = ("regret", "selective", "error")
+    repeats: int = REPEATS
     unit_P: NDArray[np.intp] = field(init=False)
     rows_UR: NDArray[np.intp] = field(init=False)
 
@@ -77,11 +79,6 @@ class Population:
     def n_units(self) -> int:
         """How many there are to draw from."""
         return len(self.rows_UR)
-
-    @property
-    def repeats(self) -> int:
-        """Draws per size."""
-        return REPEATS_HELD_OUT if self.held_out else REPEATS
 
     @property
     def averaged(self) -> bool:
@@ -147,7 +144,8 @@ class Population:
 def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
     """All data sets of the study, one after the other; the real trace only if it is given."""
     if gpqa:
-        yield Population("gpqa", read_traces(gpqa), sizes=(132,), held_out=True)
+        real = read_traces(gpqa)
+        yield Population("gpqa", real, sizes=(132,), held_out=True, repeats=REPEATS_HELD_OUT)
     embedded = read_traces(EMBEDDED)
     yield Population("embedded", embedded)
     yield Population("overconfident", _distorted(embedded, 2.0, 1.0))
@@ -160,6 +158,13 @@ def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
     yield Population("vote of 4", recorded, sizes, Procedure(4), VOTES, risks=risks)
     yield Population("vote of 8", recorded, sizes, Procedure(8), VOTES, risks=risks)
     yield from _worlds()
+
+
+def smallest() -> Population:
+    """A first part of the embedded model's problems, for a run of seconds."""
+    traces = read_traces(EMBEDDED)
+    few = traces.select(np.arange(traces.n_problems) < 100)
+    return Population("embedded", few, sizes=(50,), repeats=2)
 
 
 def _worlds() -> Iterator[Population]:

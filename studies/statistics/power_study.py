@@ -1,6 +1,7 @@
 """What each way of certifying buys: tokens, answers and broken promises, where the truth is known.
 
     python -m studies.statistics.power_study [--gpqa FILE] [--only NAME ...] [--out FOLDER]
+    python -m studies.statistics.power_study --smoke
     python -m studies.statistics.power_study --check
     python -m studies.statistics.power_tables [FOLDER]
 
@@ -15,10 +16,10 @@ Families, tests and choices are the product's own; `--check` compares them with 
 `certify`, on some draws, and stops if one differs.
 """
 
-import argparse
 import json
 import re
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Sequence
@@ -49,7 +50,8 @@ from calibration.certificate.certify import certify_policies, default_p_value
 from calibration.testing.fwer import delta_per_level
 from calibration.testing.learned_path import SLACK, choose_policy, learn_path
 from calibration.testing.methods import RESCALE_FROM, family_for, split_traces
-from studies.statistics.power_data import EIGHT, Population, populations
+from studies.smoke import study_parser
+from studies.statistics.power_data import EIGHT, Population, populations, smallest
 from studies.statistics.power_pool import Pool
 
 DELTA = 0.1
@@ -68,13 +70,17 @@ Served: TypeAlias = list[ExitPolicy | None]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = study_parser(__doc__)
     parser.add_argument("--gpqa", type=Path, help="the real trace, a Parquet file")
     parser.add_argument("--eight", type=Path, default=EIGHT, help="8 rollouts per problem")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="data sets, by name")
     parser.add_argument("--out", type=Path, default=Path("runs/power"))
     parser.add_argument("--check", action="store_true", help="compare with certify, and stop")
     options = parser.parse_args()
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as folder:
+            run([smallest()], Path(folder))
+        return
     names = CHECKED if options.check else options.only
     chosen = [
         population

@@ -1,6 +1,7 @@
 """Tables of the power study, in Markdown, from the cells that `power_study.py` left.
 
     python -m studies.statistics.power_tables [FOLDER]
+    python -m studies.statistics.power_tables --smoke
 
 Figures are means over draws of problems. A level that is not certified counts as the full budget:
 nothing saved, and where the service may abstain, no question answered. A way of certifying is
@@ -9,14 +10,18 @@ abstain, of questions answered and right, and then tokens count against those wa
 as many right, but for 2 points.
 """
 
-import argparse
 import json
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from studies.smoke import study_parser
+from studies.statistics.power_data import smallest
+from studies.statistics.power_study import run
 
 METHODS = ("fixed-sequence", "chains", "rescaled-chains", "split", "holm", "bonferroni")
 PROMISES = ("pointwise", "simultaneous")
@@ -87,14 +92,26 @@ Cell: TypeAlias = list[Level]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = study_parser(__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("runs/power"))
     parser.add_argument("--list", action="store_true", help="every level that is behind")
     options = parser.parse_args()
-    cells = levels_of([json.loads(path.read_text()) for path in options.folder.glob("*.json")])
-    if options.list:
-        print_behind(cells, count=None)
-        return
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as folder:
+            run([smallest()], Path(folder))
+            print_tables(read_cells(Path(folder)))
+    elif options.list:
+        print_behind(read_cells(options.folder), count=None)
+    else:
+        print_tables(read_cells(options.folder))
+
+
+def read_cells(folder: Path) -> list[Cell]:
+    """What `power_study` left in a folder."""
+    return levels_of([json.loads(path.read_text()) for path in folder.glob("*.json")])
+
+
+def print_tables(cells: Sequence[Cell]) -> None:
     print_real_trace(cells)
     for risk in RISKS:
         print_methods(cells, risk)
@@ -135,6 +152,8 @@ def _fits(
 
 def print_real_trace(cells: Sequence[Cell]) -> None:
     rows: list[Row] = []
+    if not _chosen(cells, data="gpqa", risk="regret"):
+        return
     for cell in _chosen(cells, data="gpqa", risk="regret"):
         for method in METHODS:
             fits = [level.of(method) for level in cell]
