@@ -6,6 +6,7 @@ Both read and write files of the repository, so they run from its top folder.
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -15,7 +16,8 @@ from rlcm_serve.cli import run_app
 from studies.paper.report.write import write_report
 from studies.paper.runs import paper_runs, run_named
 from studies.paper.stages import Study
-from studies.paper.study import carry_out
+from studies.paper.study import carry_out, smoke_study
+from studies.smoke import SMOKE
 
 RESULTS = Path("studies/results/paper")
 
@@ -24,6 +26,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
+
+
+Smoke = Annotated[bool, typer.Option("--smoke", help=SMOKE)]
 
 
 @app.command("run")
@@ -46,8 +51,13 @@ def run_studies(
     list_only: Annotated[
         bool, typer.Option("--list", help="List the runs, and do nothing else.")
     ] = False,
+    smoke: Smoke = False,
 ) -> None:
     """Train and evaluate each run of the paper. Finished runs are skipped."""
+    if smoke:
+        with TemporaryDirectory() as folder:
+            carry_out(smoke_study(Path(folder)), [run_named("rlcm-0.05-0")], 1, Console())
+        return
     runs = [run_named(name) for name in names] if names else list(paper_runs())
     study = Study(config=config, benchmark=data, out=out, results=results, threads=threads)
     console = Console()
@@ -65,8 +75,13 @@ def report_results(
         Path,
         typer.Option(help="Markdown page to update. A missing page is created."),
     ] = Path("docs/studies/paper-at-toy-scale.md"),
+    smoke: Smoke = False,
 ) -> None:
     """Write the paper's tables and figures from the results into a page."""
+    if smoke:
+        with TemporaryDirectory() as folder:
+            print(write_report(results, Path(folder) / page.name).name)
+        return
     Console().print(f"{write_report(results, page)}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 
 from rich.console import Console
 
 from studies.paper.runs import PaperRun
 from studies.paper.stages import Running, Study
 from training.errors import TrainingRefused
+from training.tasks.problems import Split, sample_problems
+
+SMOKE_CONFIG = """
+model = "embedded-sft"
+steps = 1
+[data]
+source = "embedded"
+limit = 8
+[rollouts]
+prompts = 2
+per_prompt = 2
+max_tokens = 64
+[budgets]
+interval = 32
+samples = 1
+answer_tokens = 4
+[policy]
+micro_batch = 4
+gradient_checkpointing = false
+bf16 = false
+"""
+
+
+def smoke_study(folder: Path) -> Study:
+    """One step of training and four problems to evaluate on, in a temporary folder."""
+    config, data = folder / "smoke.toml", folder / "smoke.jsonl"
+    config.write_text(SMOKE_CONFIG)
+    rows = [
+        {"id": one.id, "problem": one.question, "answer": one.answer}
+        for one in sample_problems(Split.VALIDATION, 4, seed=9)
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Study(config, f"smoke={data}", folder / "out", folder / "results", threads=1)
 
 
 def carry_out(study: Study, runs: Sequence[PaperRun], jobs: int, console: Console) -> None:
