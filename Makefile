@@ -22,7 +22,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: docs install serve test test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-training check format embedded clean distclean help
+.PHONY: docs install serve test test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -80,6 +80,9 @@ page-modules:
 
 test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)
 	@$(BIN)/pytest tests/statistical $(ARGS)
+
+test-studies: $(INSTALLED)  ## run every command behind a published figure on a tiny input (five minutes)
+	@$(BIN)/pytest -m studies tests/studies $(ARGS)
 
 test-training: $(INSTALLED)  ## train for real: weights that follow, resume after kill -9, two ranks (five minutes)
 	@$(BIN)/pytest -m training tests/training $(ARGS)

@@ -1,0 +1,55 @@
+"""Every study starts, and goes through the same code as for its published figures."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = (
+    "evaluation.aggregation",
+    "evaluation.evaluation_speed",
+    "evaluation.grading_study",
+    "serving.first_light",
+    "statistics.betting_power",
+    "statistics.calibration_speed",
+    "statistics.mapie_comparison",
+    "statistics.power_study",
+    "statistics.power_tables",
+    "paper report",
+)
+ON_AN_ENGINE = (
+    "serving.live_risk",
+    "serving.load",
+    "serving.overhead",
+    "serving.service_overhead",
+    "paper run",
+)
+
+
+@pytest.mark.studies
+@pytest.mark.parametrize("script", [*SCRIPTS, *ON_AN_ENGINE])
+def test_a_study_runs_and_leaves_the_repository_as_it_was(script: str) -> None:
+    before = changes()
+    command = [sys.executable, "-m", *f"studies.{script} --smoke".split()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert done.stdout.strip()
+    assert changes() == before
+
+
+def test_every_script_is_here() -> None:
+    scripts = {
+        ".".join(path.relative_to(ROOT / "studies").with_suffix("").parts)
+        for path in (ROOT / "studies").rglob("*.py")
+        if "\nif __name__ ==" in path.read_text()
+    }
+    tested = {script.split()[0] for script in (*SCRIPTS, *ON_AN_ENGINE)}
+    assert {name.removesuffix(".__main__") for name in scripts} == tested
+
+
+def changes() -> str:
+    """What git sees as changed or new."""
+    command = ["git", "status", "--porcelain"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
