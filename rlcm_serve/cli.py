@@ -35,9 +35,10 @@ def build_app() -> typer.Typer:
         commands.compare,
     ]
     own += [calibration.fit, calibration.verify, calibration.replay]
-    own += [calibration.plan, calibration.exhibit]
+    own += [calibration.plan, calibration.report_data]
     for command in own:
         app.command()(command)
+    app.command("exhibit", hidden=True)(calibration.report_data)  # its name up to release 0.1
     app.command("eval")(commands.evaluate)
     app.add_typer(commands.keys)
     groups = {"": app, "report": calibration.report_group()}

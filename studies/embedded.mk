@@ -9,13 +9,13 @@ WORDS     = $(subst -, ,$*)
 
 SAMPLES  := 1 4 8
 RISKS    := selective regret error
-EXHIBITS := $(foreach risk,$(RISKS),$(SAMPLES:%=$(MODEL)/certificates/exhibits/$(risk)-%.json))
-EXHIBITS += $(SFT)/certificates/exhibits/selective-1.json
+REPORTS := $(foreach risk,$(RISKS),$(SAMPLES:%=$(MODEL)/certificates/reports/$(risk)-%.json))
+REPORTS += $(SFT)/certificates/reports/selective-1.json
 RESULTS  := $(RUN)/evaluation-embedded/metrics.json $(RUN)/evaluation-embedded-sft/metrics.json
 SHIPPED  := config.json generation_config.json chat_template.jinja tokenizer.json tokenizer_config.json model.safetensors
 SHIPPED  += probe certificates
 
-embedded: $(EXHIBITS) $(RESULTS) $(RUN)/embedded-sft-calibration.parquet $(RUN)/embedded-sft-study.parquet  ## train, calibrate and measure the embedded model anew, and put it in its place (hours)
+embedded: $(REPORTS) $(RESULTS) $(RUN)/embedded-sft-calibration.parquet $(RUN)/embedded-sft-study.parquet  ## train, calibrate and measure the embedded model anew, and put it in its place (hours)
 	@cp $(RUN)/*.parquet studies/traces/
 	@for model in embedded embedded-sft; do \
 		cp $(RUN)/evaluation-$$model/metrics.json studies/results/evaluation-$$model.json; \
@@ -63,16 +63,16 @@ $(RUN)/embedded-sft-study.parquet: $(RUN)/calibration-1600-2.jsonl $(SFT)/probe/
 ALPHAS_selective := 0.01 0.02 0.05 0.1 0.2
 ALPHAS_error     := 0.05 0.1 0.2 0.3
 define certified
-EXHIBITS_$(1) := $$(filter $(RUN)/$(1)/%,$(EXHIBITS))
+REPORTS_$(1) := $$(filter $(RUN)/$(1)/%,$(REPORTS))
 
-$$(subst /exhibits,,$$(EXHIBITS_$(1))): $(RUN)/$(1)/certificates/%.json: $(RUN)/$(1)-calibration-8.parquet
+$$(subst /reports,,$$(REPORTS_$(1))): $(RUN)/$(1)/certificates/%.json: $(RUN)/$(1)-calibration-8.parquet
 	@$(RLCM) fit $$< --risk $$(word 1,$$(WORDS)) --n $$(word 2,$$(WORDS)) \
 		$$(patsubst %,--alpha %,$$(ALPHAS_$$(word 1,$$(WORDS)))) --out $$@
 
-$$(EXHIBITS_$(1)): $(RUN)/$(1)/certificates/exhibits/%.json: $(RUN)/$(1)/certificates/%.json $(RUN)/$(1)-calibration-8.parquet $(RUN)/$(1)-test.parquet
-	@$(RLCM) exhibit $$< $$(word 2,$$^) --test $$(word 3,$$^)
+$$(REPORTS_$(1)): $(RUN)/$(1)/certificates/reports/%.json: $(RUN)/$(1)/certificates/%.json $(RUN)/$(1)-calibration-8.parquet $(RUN)/$(1)-test.parquet
+	@$(RLCM) report-data $$< $$(word 2,$$^) --test $$(word 3,$$^)
 
-$(RUN)/evaluation-$(1)/metrics.json: $$(EXHIBITS_$(1))
+$(RUN)/evaluation-$(1)/metrics.json: $$(REPORTS_$(1))
 	@$(RLCM) eval --data embedded --model $(RUN)/$(1) --out $$(@D)
 endef
 $(foreach model,embedded embedded-sft,$(eval $(call certified,$(model))))

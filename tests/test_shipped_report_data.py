@@ -1,6 +1,6 @@
-"""The exhibits that ship are what the traces give for the certificates beside them.
+"""The shipped report data is what the traces give for the certificates next to it.
 
-They were made by `rlcm exhibit CERTIFICATE studies/traces/MODEL-calibration-8.parquet
+They were made by `rlcm report-data CERTIFICATE studies/traces/MODEL-calibration-8.parquet
 --test studies/traces/MODEL-test.parquet`, for each certificate.
 """
 
@@ -31,7 +31,7 @@ def traces_of(model: Path, part: str) -> Traces:
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_every_certificate_has_one_and_nothing_else_does(model: Path) -> None:
     files = find_certificates(model)
-    assert sorted((files[0].parent / "exhibits").iterdir()) == [
+    assert sorted((files[0].parent / "reports").iterdir()) == [
         report_data_path(file) for file in files
     ]
 

@@ -1,7 +1,7 @@
-"""An exhibit: what it takes to judge a certificate, measured on its traces, small enough to show.
+"""Report data: what it takes to judge a certificate, measured on its traces, small enough to show.
 
-A certificate says what is promised. An exhibit says what was seen: realised risk and tokens of each
-level, p-values around each policy, how reliable the confidence was. `calibration.report.build_data`
+A certificate says what is promised. Its report data says what was measured: realised risk and
+tokens of each level, p-values around each policy, reliability of the confidence. `calibration.report.build_data`
 makes one; reading one needs neither traces nor anything that draws.
 """
 
@@ -213,26 +213,26 @@ class ReportData:
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """The exhibit of `to_json`.
+        """The report data of `to_json`.
 
         Raises:
             CertificateError: it is none, of another version, or damaged.
         """
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise CertificateError(f"not an exhibit: its format is not {FORMAT!r}")
+            raise CertificateError(f"not report data: its format is not {FORMAT!r}")
         if values.get("version") != VERSION:
             raise CertificateError(
-                f"exhibit version {values.get('version')!r} is unknown, this release reads "
-                f"{VERSION}: make it again with `rlcm exhibit`"
+                f"report data version {values.get('version')!r} is unknown, this release reads "
+                f"{VERSION}: make it again with `rlcm report-data`"
             )
         content = {name: value for name, value in values.items() if name not in HEAD}
         try:
-            exhibit: Self = _read(cls, content)
+            found: Self = _read(cls, content)
         except (AttributeError, TypeError, ValueError) as error:
             raise CertificateError(
-                f"the exhibit is damaged ({error}): make it again with `rlcm exhibit`"
+                f"the report data is damaged ({error}): make it again with `rlcm report-data`"
             ) from error
-        return exhibit
+        return found
 
     def save(self, path: Path) -> None:
         """Write it as compact JSON, whole or not at all; makes its folder if need be."""
@@ -256,7 +256,7 @@ class ReportData:
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Self:
-        """The exhibit of this JSON.
+        """The report data of this JSON.
 
         Raises:
             CertificateError: it is none, of another version, or damaged.
@@ -265,7 +265,7 @@ class ReportData:
             return cls.from_json(json.loads(text))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise CertificateError(
-                f"the exhibit is not JSON ({error}): make it again with `rlcm exhibit`"
+                f"the report data is not JSON ({error}): make it again with `rlcm report-data`"
             ) from error
 
 
@@ -302,5 +302,10 @@ _hints = functools.cache(get_type_hints)  # thousands of places are read, of few
 
 
 def report_data_path(certificate: Path) -> Path:
-    """Where the exhibit of a certificate's file lies."""
+    """The file of a certificate file's report data, in `reports/` next to it."""
+    return certificate.parent / "reports" / certificate.name
+
+
+def old_report_data_path(certificate: Path) -> Path:
+    """Where releases up to 0.1 wrote the report data of a certificate file: in `exhibits/`."""
     return certificate.parent / "exhibits" / certificate.name

@@ -1,4 +1,4 @@
-"""Makes the exhibit of a certificate from its traces: the numbers of a report, rounded."""
+"""Makes the report data of a certificate from its traces: the numbers of a report, rounded."""
 
 import math
 from collections.abc import Iterator, Sequence

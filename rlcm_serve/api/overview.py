@@ -38,7 +38,7 @@ JOBS, LOG_LINES = 10, 10
 async def overview(context: Context) -> OverviewBody:
     """The service at this moment; what cannot be had of it is said to be missing."""
     certificates = _active(context)
-    readout, exhibits = await asyncio.to_thread(_read, context, certificates)
+    readout, reports = await asyncio.to_thread(_read, context, certificates)
     jobs, jobs_error = await _jobs(context)
     return OverviewBody(
         time=iso(time.time()),
@@ -52,8 +52,8 @@ async def overview(context: Context) -> OverviewBody:
         tokens=readout.by_label("rlcm_tokens_total", "kind"),
         saved=_saved(readout),
         exits=readout.by_label("rlcm_exits_total", "reason"),
-        confidence=_confidence(readout, certificates, exhibits),
-        certificates=[_certificate(one, readout, one.id in exhibits) for one in certificates],
+        confidence=_confidence(readout, certificates, reports),
+        certificates=[_certificate(one, readout, one.id in reports) for one in certificates],
         jobs=jobs,
         jobs_error=jobs_error,
     )
@@ -69,14 +69,14 @@ def _active(context: Context) -> tuple[Certificate, ...]:
 def _read(
     context: Context, certificates: Sequence[Certificate]
 ) -> tuple[Readout, dict[str, ReportData]]:
-    """The counters, and the exhibits there are; may ask a database."""
-    exhibits = {}
+    """The counters, and the report data by certificate id; may read the database."""
+    reports = {}
     for certificate in certificates:
         try:
-            exhibits[certificate.id] = context.certificates.report(certificate.id)
+            reports[certificate.id] = context.certificates.report(certificate.id)
         except (NoReport, NotFound, DatabaseRefused):
             continue
-    return context.metrics.readout(), exhibits
+    return context.metrics.readout(), reports
 
 
 async def _engine(context: Context) -> EngineNow:
@@ -128,18 +128,18 @@ def _saved(readout: Readout) -> SavedSoFar:
 
 
 def _confidence(
-    readout: Readout, certificates: Sequence[Certificate], exhibits: Mapping[str, ReportData]
+    readout: Readout, certificates: Sequence[Certificate], reports: Mapping[str, ReportData]
 ) -> ConfidenceNow:
     comparable = np.zeros(len(EXIT_EDGES) - 1, dtype=int)
     expected = np.zeros(len(EXIT_EDGES) - 1)
     for certificate in certificates:
-        exhibit = exhibits.get(certificate.id)
-        if exhibit is None:
+        report = reports.get(certificate.id)
+        if report is None:
             continue
         comparable += _confidences(readout, certificate=certificate.id)
         for level in certificate.levels:
             served = _served(readout, certificate, level)
-            found = exhibit.confidence_at(level.alpha)
+            found = report.confidence_at(level.alpha)
             if served and found:
                 weight = served * certificate.procedure.samples
                 expected += weight * np.array(found) / sum(found)
@@ -159,7 +159,7 @@ def _confidences(readout: Readout, **labels: str) -> npt.NDArray[np.int_]:
     return np.array(counts)
 
 
-def _certificate(certificate: Certificate, readout: Readout, has_exhibit: bool) -> CertificateNow:
+def _certificate(certificate: Certificate, readout: Readout, has_report: bool) -> CertificateNow:
     fitted = certificate.fingerprint
     return CertificateNow(
         id=certificate.id,
@@ -169,7 +169,7 @@ def _certificate(certificate: Certificate, readout: Readout, has_exhibit: bool) 
         n=certificate.procedure.samples,
         vote=certificate.procedure.vote,
         max_tokens=None if fitted is None else fitted.max_tokens,
-        has_exhibit=has_exhibit,
+        has_exhibit=has_report,
         levels=[
             _level(level, _served(readout, certificate, level)) for level in certificate.levels
         ],

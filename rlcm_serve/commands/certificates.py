@@ -1,4 +1,4 @@
-"""The commands around certificates: fit, verify, replay, plan, report, exhibit.
+"""The commands around certificates: fit, verify, replay, plan, report, report-data.
 
 None starts an engine.
 """
@@ -362,12 +362,12 @@ def report(
     Console().print(f"{page}", markup=False, highlight=False, soft_wrap=True)
 
 
-def exhibit(
+def report_data(
     certificate: CertificateArgument,
     traces: TracesArgument,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write; if not given, exhibits/ beside the certificate."),
+        typer.Option(help="File to write; if not given, reports/ beside the certificate."),
     ] = None,
     test: Annotated[
         Path | None, typer.Option(help="Traces of problems used nowhere else, for honest figures.")

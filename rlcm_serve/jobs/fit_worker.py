@@ -26,7 +26,7 @@ from rlcm_serve.store.job import CalibrationRequest
 
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
-DIFFERENCES, EXHIBIT, ERROR = "differences.json", "exhibit.json", "error.txt"
+DIFFERENCES, REPORT_DATA, ERROR = "differences.json", "report_data.json", "error.txt"
 REFUSED = 3
 GO = b"\n"
 
@@ -35,7 +35,7 @@ _NICE = 10
 
 
 def fit(folder: Path) -> None:
-    """Recordings to traces, these to a certificate, both to its exhibit.
+    """Recordings to traces, these to a certificate, both to its report data.
 
     The traces stay if there can be no certificate.
     """
@@ -61,29 +61,30 @@ def fit(folder: Path) -> None:
         created=asked["created"],
     )
     certificate.save(folder / CERTIFICATE)
-    exhibit(folder, certificate, traces)
+    report_data(folder, certificate, traces)
 
 
 def recompute(folder: Path) -> None:
-    """What of a certificate does not follow from its traces; the exhibit of one that does."""
+    """Lists how a certificate differs from its traces; if it does not, writes its report data."""
     certificate, traces = Certificate.load(folder / CERTIFICATE), read_traces(folder / TRACES)
     differences = verify(certificate, traces)
     (folder / DIFFERENCES).write_text(json.dumps(differences), "utf-8")
     if not differences:
-        exhibit(folder, certificate, traces)
+        report_data(folder, certificate, traces)
 
 
-def exhibit(folder: Path, certificate: Certificate, traces: Traces) -> None:
-    """What a certificate looks like on its traces; it holds where that cannot be told."""
+def report_data(folder: Path, certificate: Certificate, traces: Traces) -> None:
+    """Writes a certificate's report data. If that fails, the certificate is still valid."""
     from calibration.report.build_data import build_report_data  # with all that reports need
 
+    none = f"no report data for certificate {certificate.id}"
     try:
         made = build_report_data(certificate, traces)
-        made.save(folder / EXHIBIT)
+        made.save(folder / REPORT_DATA)
     except CalibrationError as error:
-        sys.stderr.write(f"no exhibit of certificate {certificate.id}: {error}\n")
+        sys.stderr.write(f"{none}: {error}\n")
     except Exception:  # noqa: BLE001  # whatever else fails here, the certificate stands
-        sys.stderr.write(f"no exhibit of certificate {certificate.id}:\n{traceback.format_exc()}")
+        sys.stderr.write(f"{none}:\n{traceback.format_exc()}")
 
 
 def main() -> int:

@@ -28,12 +28,12 @@ _PREFIX = "rlcm-fit-"
 class Fitted:
     """What came of recordings: their traces, and a certificate, or why there can be none.
 
-    `exhibit` is None without a certificate, and where it could not be made.
+    `report_data` is None without a certificate, and where it could not be made.
     """
 
     traces: bytes
     certificate: Certificate | None
-    exhibit: ReportData | None
+    report_data: ReportData | None
     refusal: str | None
 
 
@@ -68,7 +68,7 @@ async def fit(
             raise CalibrationError(refusal or "no traces were written")
         certificate = None if refusal else Certificate.load(folder / files.CERTIFICATE)
         traces = (folder / files.TRACES).read_bytes()
-        return Fitted(traces, certificate, _exhibit(folder) if certificate else None, refusal)
+        return Fitted(traces, certificate, _report_data(folder) if certificate else None, refusal)
 
     with TemporaryDirectory(prefix=_PREFIX) as name:
         folder = Path(name)
@@ -101,18 +101,18 @@ async def require_verified(certificate: Certificate, traces: Path) -> ReportData
         if refusal := await _run("verify", folder, write):
             raise RequestRefused("traces", refusal)
         differences = json.loads((folder / files.DIFFERENCES).read_bytes())
-        exhibit = await asyncio.to_thread(_exhibit, folder)
+        report_data = await asyncio.to_thread(_report_data, folder)
     if differences:
         raise RequestRefused(
             "traces",
             f"certificate {certificate.id} does not follow from these traces: "
             f"{'; '.join(differences)}; upload the traces it was fitted on, or fit again",
         )
-    return exhibit
+    return report_data
 
 
-def _exhibit(folder: Path) -> ReportData | None:
-    file = folder / files.EXHIBIT
+def _report_data(folder: Path) -> ReportData | None:
+    file = folder / files.REPORT_DATA
     return ReportData.load(file) if file.exists() else None
 
 

@@ -155,18 +155,18 @@ class JobRunner:
         await asyncio.to_thread(self.jobs.keep_traces, job, fitted.traces)
         if fitted.certificate is None:
             raise RequestRefused("data", f"nothing could be fitted: {fitted.refusal}")
-        if fitted.exhibit is None:
-            await self._tell(job, "no exhibit of the certificate; the service's log says why")
+        if fitted.report_data is None:
+            await self._tell(job, "no report data for the certificate; the service's log says why")
         if job.request.activate:
             await self._until_ready()
         async with self.ending:
-            await self._finish(job, fitted.certificate, fitted.exhibit)
+            await self._finish(job, fitted.certificate, fitted.report_data)
 
     async def _finish(
-        self, job: Calibration, certificate: Certificate, exhibit: ReportData | None
+        self, job: Calibration, certificate: Certificate, report_data: ReportData | None
     ) -> None:
         """What is done twice here, after a kill in between, is done once."""
-        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}", exhibit)
+        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}", report_data)
         for line in _verdicts(certificate):
             await self._tell(job, line)
         if job.request.activate:

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from calibration.certificate.certificate import Certificate
-from calibration.certificate.report_data import ReportData, report_data_path
+from calibration.certificate.report_data import ReportData, old_report_data_path, report_data_path
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
 from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
@@ -72,7 +72,7 @@ class CertificateStore:
             certificate = Certificate.load(file)
             require_fit(certificate, identity)
             loaded[certificate.id] = (certificate, f"file {file.name}")
-            report_files[certificate.id] = report_data_path(file)
+            report_files[certificate.id] = (report_data_path(file), old_report_data_path(file))
         with self._lock, self._database.reading() as session:
             self._files = loaded
             self._reports.files = report_files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -18,12 +18,12 @@ class StoredReports:
     """Report data by the id of its certificate. It never changes, so it is read once.
 
     Attributes:
-        files: path of each certificate's report data, whether or not it exists. A file is preferred
+        files: paths that a certificate's report data may have; none need exist. A file is preferred
             to the database: it may also cover test problems, which the service never sees.
     """
 
     def __init__(self) -> None:
-        self.files: Mapping[str, Path] = {}
+        self.files: Mapping[str, Sequence[Path]] = {}
         self._read: dict[str, ReportData] = {}
 
     def find(self, session: Session, certificate: Certificate) -> ReportData:
@@ -50,9 +50,9 @@ class StoredReports:
         self._read.pop(certificate.id, None)
 
     def _text(self, session: Session, id_: str) -> str | bytes:
-        file = self.files.get(id_)
-        if file is not None and file.exists():
-            return file.read_bytes()
+        for file in self.files.get(id_, ()):
+            if file.exists():
+                return file.read_bytes()
         row = session.get(StoredReport, id_)
         if row is None:
             raise CertificateError("it was neither fitted nor recomputed from traces here")
@@ -63,5 +63,5 @@ def _none(certificate: Certificate, why: str) -> NoReport:
     return NoReport(
         f"certificate {certificate.id} has no report data: {why}. POST the certificate to "
         "/certificates together with its traces, or write report data beside its file with "
-        "`rlcm exhibit`"
+        "`rlcm report-data`"
     )

@@ -12,7 +12,7 @@ from rlcm_serve.core import Question, Sample, Solution
 from rlcm_serve.telemetry.request_metrics import SECONDS
 
 SHARES = EXIT_EDGES[1:]
-"""The bins of confidences are those in which exhibits have what calibration gave."""
+"""The bins of confidences are those in which report data has what calibration gave."""
 CANCELLED = "cancelled"
 NO_CERTIFICATE = ""
 """Label of what was served without a guarantee."""

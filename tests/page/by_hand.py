@@ -55,7 +55,7 @@ def tell_shipped(visitor: Visitor, *names: str) -> list[str]:
         shown = ReportBody.of(
             kept, ReportData.load(report_data_path(file)), kept.certificate.fingerprint
         )
-        tell(visitor, f"certificates/{body['id']}/exhibit", shown.model_dump(mode="json"))
+        tell(visitor, f"certificates/{body['id']}/report", shown.model_dump(mode="json"))
         bodies.append(body)
     tell(visitor, "certificates", {"certificates": bodies})
     return [str(body["id"]) for body in bodies]

@@ -212,13 +212,13 @@ def test_four_are_compared_and_no_more(known: Visitor) -> None:
     def hold(route: Route) -> None:
         held.append(route)
 
-    page.route(f"{known.url}/certificates/{ids[1]}/exhibit", hold)
+    page.route(f"{known.url}/certificates/{ids[1]}/report", hold)
     page.locator(f".chip input[data-id='{ids[1]}']").check()
     expect(page.locator(".trust .loading")).to_be_visible()
     expect(page.locator("article.certificate")).to_have_count(0)
     held.pop().fallback()
     expect(page.locator("article.certificate")).to_have_count(2)
-    page.unroute(f"{known.url}/certificates/{ids[1]}/exhibit", hold)
+    page.unroute(f"{known.url}/certificates/{ids[1]}/report", hold)
 
     for count, other in enumerate(ids[2:4], start=3):
         page.locator(f".chip input[data-id='{other}']").check()

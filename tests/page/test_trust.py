@@ -18,7 +18,7 @@ pytestmark = pytest.mark.page
 def reports(served: Served) -> dict[tuple[str, int], dict[str, Any]]:
     """By risk and samples."""
     certificates = served.client.get("/certificates").json()["certificates"]
-    found = [served.client.get(f"/certificates/{one['id']}/exhibit").json() for one in certificates]
+    found = [served.client.get(f"/certificates/{one['id']}/report").json() for one in certificates]
     return {(one["risk"], one["n"]): one for one in found}
 
 

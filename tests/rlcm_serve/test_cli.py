@@ -27,7 +27,7 @@ def test_help_names_every_command_in_a_folder_that_has_its_own_training(tmp_path
     done = installed(tmp_path, "--help")
     assert done.returncode == 0, done.stderr
     commands = ("serve", "config", "solve", "collect", "fit", "verify", "replay", "plan", "report")
-    for command in (*commands, "exhibit", "keys", "train", "examples"):
+    for command in (*commands, "report-data", "keys", "train", "examples"):
         assert f" {command} " in done.stdout
 
 

@@ -89,21 +89,27 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
 
 
 @router.get(
-    "/certificates/{id}/exhibit",
+    "/certificates/{id}/report",
     response_model=ReportBody,
     responses=documented(401, 403, 404, 422, 500),
+    dependencies=[Security(require_solve)],
+)
+@router.get(  # its name up to release 0.1
+    "/certificates/{id}/exhibit",
+    include_in_schema=False,
+    deprecated=True,
     dependencies=[Security(require_solve)],
 )
 async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
     """What was seen of a certificate: realised risk and tokens, p-values, reliability."""
     identity = _identity(context)
-    exhibit = await asyncio.to_thread(context.certificates.report, id_)
+    report = await asyncio.to_thread(context.certificates.report, id_)
     kept = await asyncio.to_thread(context.certificates.kept, id_, identity)
     fitted = kept.certificate.fingerprint
     served = None
     if identity is not None and fitted is not None:
         served = fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
-    body = ReportBody.of(kept, exhibit, served)
+    body = ReportBody.of(kept, report, served)
     # As it stands: FastAPI would validate these thousands of numbers once more.
     return Response(body.model_dump_json(), media_type="application/json")
 
@@ -121,16 +127,16 @@ async def upload_certificate(
     """Keeps a certificate of this engine, without serving under it yet.
 
     Its digest, version and fingerprint are checked; with the traces it was fitted on, every figure
-    is recomputed from them, any difference refuses it, and its exhibit is made.
+    is recomputed from them, any difference refuses it, and its report data is computed.
     """
     identity = context.service.guarantees.identity
-    exhibit = None
+    report = None
     async with uploaded_certificate(request) as (certificate, traces):
         require_fit(certificate, identity)
         if traces is not None:
-            exhibit = await require_verified(certificate, traces)
+            report = await require_verified(certificate, traces)
     origin = "upload" if traces is None else "upload, recomputed from its traces"
-    await asyncio.to_thread(context.certificates.add, certificate, origin, exhibit)
+    await asyncio.to_thread(context.certificates.add, certificate, origin, report)
     response.headers["Location"] = f"/certificates/{certificate.id}"
     return await _body(context, certificate.id)
 

@@ -131,7 +131,7 @@ class ConfidenceNow(Wire):
         tuple[int, ...] | None,
         Field(
             description="Of these, the samples of questions that were served under a certificate "
-            "with an exhibit; null while there are none.",
+            "with report data; null while there are none.",
             examples=[[2, 1, 0]],
         ),
     ]
@@ -170,7 +170,11 @@ class CertificateNow(Wire):
     vote: Vote
     max_tokens: ThinkingBudget
     has_exhibit: Annotated[
-        bool, Field(description="Whether /certificates/{id}/exhibit has one.", examples=[True])
+        bool,
+        Field(
+            description="Whether report data exists at `/certificates/{id}/report`.",
+            examples=[True],
+        ),
     ]
     levels: Annotated[
         list[LevelNow], Field(description="By rising alpha.", examples=[[_LEVEL_EXAMPLE]])

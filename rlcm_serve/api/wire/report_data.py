@@ -346,12 +346,12 @@ class ReportBody(Wire):
     ]
 
     @classmethod
-    def of(cls, kept: KeptCertificate, exhibit: ReportData, engine: Fingerprint | None) -> Self:
-        """The exhibit of a certificate, with what the certificate says.
+    def of(cls, kept: KeptCertificate, found: ReportData, engine: Fingerprint | None) -> Self:
+        """The report data of a certificate, with what the certificate says.
 
         Args:
             kept: the certificate.
-            exhibit: what was seen of it.
+            found: measured on its traces.
             engine: what is served; None while it starts.
         """
         made, fitted = kept.certificate, kept.certificate.fingerprint
@@ -373,16 +373,16 @@ class ReportBody(Wire):
             does_not_cover=list(made.does_not_cover),
             fingerprint=None if fitted is None else fitted.to_json(),
             engine_fingerprint=None if engine is None else engine.to_json(),
-            calibration=ProblemSetBody.model_validate(exhibit.calibration),
-            test=None if exhibit.test is None else ProblemSetBody.model_validate(exhibit.test),
+            calibration=ProblemSetBody.model_validate(found.calibration),
+            test=None if found.test is None else ProblemSetBody.model_validate(found.test),
             levels=[
                 ReportLevelBody.of(level, seen)
-                for level, seen in zip(made.levels, exhibit.levels, strict=True)
+                for level, seen in zip(made.levels, found.levels, strict=True)
             ],
-            maps=tuple(map(MapBody.model_validate, exhibit.maps)),
+            maps=tuple(map(MapBody.model_validate, found.maps)),
             confidence_edges=EXIT_EDGES,
-            reliability=ReliabilitiesBody.model_validate(exhibit.reliability),
-            captions=CaptionsBody.model_validate(exhibit.captions),
+            reliability=ReliabilitiesBody.model_validate(found.reliability),
+            captions=CaptionsBody.model_validate(found.captions),
         )
 
 

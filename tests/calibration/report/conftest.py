@@ -1,4 +1,4 @@
-"""One certificate, its traces, and what is found in them: what reports and exhibits are made of."""
+"""One certificate, its traces, and the findings that reports and their data show."""
 
 from typing import Any
 

@@ -21,7 +21,12 @@ from calibration import (
     certify,
     family_of_chains,
 )
-from calibration.certificate.report_data import EXIT_EDGES, ReportData, report_data_path
+from calibration.certificate.report_data import (
+    EXIT_EDGES,
+    ReportData,
+    old_report_data_path,
+    report_data_path,
+)
 from calibration.policy.exit_rule import INITIAL_STATE, step
 from calibration.report.build_data import build_report_data
 from calibration.report.summary import Findings
@@ -29,34 +34,38 @@ from tests.calibration.report.two_chains import ALPHAS, POLICIES
 
 
 @pytest.fixture(scope="module")
-def exhibit(certificate: Certificate, traces: Traces, test_traces: Traces) -> ReportData:
+def report_data(certificate: Certificate, traces: Traces, test_traces: Traces) -> ReportData:
     return build_report_data(certificate, traces, test_traces)
 
 
-def test_it_is_read_as_it_was_saved(exhibit: ReportData, tmp_path: Path) -> None:
-    path = tmp_path / "exhibits" / "one.json"
-    exhibit.save(path)
-    assert ReportData.load(path) == exhibit
+def test_it_is_read_as_it_was_saved(report_data: ReportData, tmp_path: Path) -> None:
+    path = tmp_path / "reports" / "one.json"
+    report_data.save(path)
+    assert ReportData.load(path) == report_data
     assert [each.name for each in path.parent.iterdir()] == ["one.json"]
 
 
 def test_it_lies_in_a_folder_beside_its_certificate() -> None:
     assert report_data_path(Path("a/certificates/one.json")) == Path(
-        "a/certificates/exhibits/one.json"
+        "a/certificates/reports/one.json"
     )
+    assert old_report_data_path(Path("a/c/one.json")) == Path("a/c/exhibits/one.json")
 
 
-def test_levels_have_the_figures_of_the_report(exhibit: ReportData, findings: Findings) -> None:
-    assert (exhibit.calibration.n_problems, exhibit.test and exhibit.test.n_problems) == (400, 150)
-    assert [level.alpha for level in exhibit.levels] == list(ALPHAS)
-    assert (exhibit.levels[0].calibration, exhibit.levels[0].test) == (None, None)
+def test_levels_have_the_figures_of_the_report(report_data: ReportData, findings: Findings) -> None:
+    assert (
+        report_data.calibration.n_problems,
+        report_data.test and report_data.test.n_problems,
+    ) == (400, 150)
+    assert [level.alpha for level in report_data.levels] == list(ALPHAS)
+    assert (report_data.levels[0].calibration, report_data.levels[0].test) == (None, None)
     for number in (1, 2):
         on_test, on_calibration = (part.levels[number].evaluation for part in findings.measured)
         assert on_test is not None
         assert on_calibration is not None
         for shown, found in (
-            (exhibit.levels[number].test, on_test),
-            (exhibit.levels[number].calibration, on_calibration),
+            (report_data.levels[number].test, on_test),
+            (report_data.levels[number].calibration, on_calibration),
         ):
             assert shown is not None
             assert shown.risk == pytest.approx(found.realised_risk, rel=1e-3)
@@ -82,22 +91,22 @@ def stopped_at(policy: ExitPolicy, traces: Traces) -> list[float]:
 
 
 def test_confidences_are_those_at_which_the_rule_stops(
-    exhibit: ReportData, certificate: Certificate, traces: Traces
+    report_data: ReportData, certificate: Certificate, traces: Traces
 ) -> None:
     for level in certificate.levels[1:]:
         assert isinstance(level, CertifiedLevel)
         stops = stopped_at(level.policy, traces)
-        counts = exhibit.confidence_at(level.alpha)
+        counts = report_data.confidence_at(level.alpha)
         assert counts is not None
         assert sum(counts) == 400
         for low, high, count in zip(EXIT_EDGES, EXIT_EDGES[1:], counts, strict=False):
             assert count == sum(low < stop <= high for stop in stops)
-    assert exhibit.confidence_at(0.01) is None
-    assert exhibit.confidence_at(0.5) is None
+    assert report_data.confidence_at(0.01) is None
+    assert report_data.confidence_at(0.5) is None
 
 
-def test_maps_show_what_passed_where(exhibit: ReportData, findings: Findings) -> None:
-    for shown, found in zip(exhibit.maps, findings.maps, strict=True):
+def test_maps_show_what_passed_where(report_data: ReportData, findings: Findings) -> None:
+    for shown, found in zip(report_data.maps, findings.maps, strict=True):
         assert (shown.alpha, shown.certified) == (found.alpha, found.certified)
         assert (shown.lambda_low[0], shown.lambda_high[-1]) == (None, None)
         p_values = np.array(shown.p_values, dtype=float)  # None becomes NaN
@@ -118,8 +127,8 @@ def test_maps_show_what_passed_where(exhibit: ReportData, findings: Findings) ->
             if one.certified
         }
         assert passed == expected
-    assert exhibit.maps[2].certified_cells, "something passed"
-    assert exhibit.maps[2].held["patience"] == 16
+    assert report_data.maps[2].certified_cells, "something passed"
+    assert report_data.maps[2].held["patience"] == 16
 
 
 def test_without_test_problems_everything_is_of_the_calibration_problems(
@@ -134,7 +143,7 @@ def test_without_test_problems_everything_is_of_the_calibration_problems(
     assert ReportData.from_text(alone.to_text()) == alone
 
 
-def test_figures_are_short(exhibit: ReportData) -> None:
+def test_figures_are_short(report_data: ReportData) -> None:
     def numbers(value: Any) -> list[float]:
         if isinstance(value, dict):
             return [one for each in value.values() for one in numbers(each)]
@@ -144,7 +153,7 @@ def test_figures_are_short(exhibit: ReportData) -> None:
 
     digits = [
         len(f"{number:e}".split("e")[0].rstrip("0")) - 2
-        for number in numbers(exhibit.to_json()["levels"])
+        for number in numbers(report_data.to_json()["levels"])
     ]
     assert len(digits) > 20
     assert max(digits) <= 3, "after the first one"
@@ -170,8 +179,8 @@ def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda _: [], "not an exhibit"),
-        (lambda values: values | {"format": "rlcm-certificate"}, "not an exhibit"),
+        (lambda _: [], "not report data"),
+        (lambda values: values | {"format": "rlcm-certificate"}, "not report data"),
         (lambda values: values | {"version": 2}, "version 2 is unknown"),
         (lambda values: values | {"weather": "fine"}, "unknown fields .'weather'."),
         (lambda values: values | {"maps": None}, "damaged"),
@@ -185,8 +194,8 @@ def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
         (lambda values: {k: v for k, v in values.items() if k != "levels"}, "'levels'"),
     ],
 )
-def test_what_is_none_is_refused(exhibit: ReportData, change: Any, why: str) -> None:
-    values = change(json.loads(exhibit.to_text()))
+def test_what_is_none_is_refused(report_data: ReportData, change: Any, why: str) -> None:
+    values = change(json.loads(report_data.to_text()))
     with pytest.raises(CertificateError, match=why):
         ReportData.from_json(values)
 

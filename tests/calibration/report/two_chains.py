@@ -1,4 +1,4 @@
-"""The levels and policies of the certificate that reports and exhibits are made of."""
+"""The levels and policies of the certificate that reports and their data are made of."""
 
 from calibration import ExitPolicy
 

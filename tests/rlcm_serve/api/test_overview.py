@@ -131,9 +131,9 @@ async def test_beside_them_is_what_calibration_gave_under_the_same_levels(
     tmp_path: Path,
 ) -> None:
     fitted = Fitted(tmp_path)
-    fitted.exhibit()
+    fitted.save_report_data()
     async with serving(SURE, certificates=[fitted.file]) as running:
-        exhibit: ReportData = running.context.certificates.report(fitted.certificate.id)
+        report_data: ReportData = running.context.certificates.report(fitted.certificate.id)
         for alpha in (0.3, 0.4, 0.4, 0.4):
             assert (await running.solve(alpha=alpha)).status_code == 200
         assert (await running.solve(alpha=0.4, seed=1)).status_code == 200
@@ -144,7 +144,7 @@ async def test_beside_them_is_what_calibration_gave_under_the_same_levels(
     assert sum(served.values()) == 4
     expected = [0.0] * 20
     for alpha, questions in served.items():
-        counts = exhibit.confidence_at(alpha)
+        counts = report_data.confidence_at(alpha)
         if questions and counts:
             for place, count in enumerate(counts):
                 expected[place] += questions * count / sum(counts) / 4

@@ -1,4 +1,4 @@
-"""`/certificates/{id}/exhibit` over HTTP, against the whole app."""
+"""`/certificates/{id}/report` over HTTP, against the whole app."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibration import Certificate, ExitReason, certify, read_traces, write_traces
-from calibration.certificate.report_data import EXIT_EDGES, report_data_path
+from calibration.certificate.report_data import EXIT_EDGES, old_report_data_path, report_data_path
 from calibration.report.build_data import build_report_data
 from calibration.traces.table import Reading, Rollout
 from rlcm_serve.settings import Settings
@@ -48,7 +48,7 @@ class Fitted:
         self.certificate = certify(read_traces(self.traces), alphas=(0.01, 0.3, 0.4))
         self.certificate.save(self.file)
 
-    def exhibit(self) -> None:
+    def save_report_data(self) -> None:
         made = build_report_data(self.certificate, read_traces(self.traces), read_traces(self.test))
         made.save(report_data_path(self.file))
 
@@ -59,7 +59,7 @@ def fitted(tmp_path: Path) -> Fitted:
 
 
 async def read(running: Running, certificate: Certificate) -> httpx.Response:
-    return await running.client.get(f"/certificates/{certificate.id}/exhibit")
+    return await running.client.get(f"/certificates/{certificate.id}/report")
 
 
 def missing(response: httpx.Response) -> str:
@@ -67,12 +67,12 @@ def missing(response: httpx.Response) -> str:
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["type"] == "urn:rlcm:problem:no-exhibit"
     detail: str = response.json()["detail"]
-    assert "`rlcm exhibit`" in detail
+    assert "`rlcm report-data`" in detail
     return detail
 
 
 async def test_it_has_what_the_certificate_says_and_what_was_seen(fitted: Fitted) -> None:
-    fitted.exhibit()
+    fitted.save_report_data()
     async with serving(certificates=[fitted.file]) as running:
         response = await read(running, fitted.certificate)
     assert response.status_code == 200, response.text
@@ -120,7 +120,7 @@ async def test_while_the_engine_starts_nothing_is_said_of_it(
     fitted: Fitted, tmp_path: Path
 ) -> None:
     settings = Settings(state=tmp_path)
-    fitted.exhibit()
+    fitted.save_report_data()
     async with starting(certificates=[fitted.file], settings=settings) as running:
         running.context.certificates.add(fitted.certificate, "test")
         assert "it was neither fitted" in missing(await read(running, fitted.certificate))
@@ -159,24 +159,35 @@ async def test_a_file_that_cannot_be_used_is_none(fitted: Fitted, tmp_path: Path
         detail = missing(await read(running, fitted.certificate))
         assert "not JSON" in detail
         assert str(tmp_path) not in detail
-        fitted.exhibit()
+        fitted.save_report_data()
         assert (await read(running, fitted.certificate)).status_code == 200
 
 
 async def test_an_unknown_certificate_has_none(fitted: Fitted) -> None:
     async with serving() as running:
-        response = await running.client.get("/certificates/nobody/exhibit")
+        response = await running.client.get("/certificates/nobody/report")
     assert response.status_code == 404
     assert response.json()["type"] == "urn:rlcm:problem:not-found"
 
 
 async def test_it_takes_a_key_as_questions_do(fitted: Fitted, tmp_path: Path) -> None:
-    fitted.exhibit()
+    fitted.save_report_data()
     settings = Settings(state=tmp_path, auth="on")
     async with serving(certificates=[fitted.file], settings=settings) as running:
         assert (await read(running, fitted.certificate)).status_code == 401
         key, _ = running.context.keys.create("reader", [AccessScope.SOLVE])
         response = await running.client.get(
-            f"/certificates/{fitted.certificate.id}/exhibit", headers={"x-api-key": key}
+            f"/certificates/{fitted.certificate.id}/report", headers={"x-api-key": key}
         )
         assert response.status_code == 200
+
+
+async def test_the_names_of_earlier_releases_still_answer(fitted: Fitted) -> None:
+    fitted.save_report_data()
+    report_data_path(fitted.file).parent.rename(old_report_data_path(fitted.file).parent)
+    async with serving(certificates=[fitted.file]) as running:
+        found = await read(running, fitted.certificate)
+        assert found.status_code == 200, found.text
+        before = await running.client.get(f"/certificates/{fitted.certificate.id}/exhibit")
+        assert (before.status_code, before.json()) == (200, found.json())
+        assert "/certificates/{id}/exhibit" not in running.app.openapi()["paths"]

@@ -515,17 +515,18 @@ def test_the_installed_command(record: Record, tmp_path: Path) -> None:
     assert Certificate.load(tmp_path / "c.json").risk == "time"
 
 
-class TestExhibit:
+class TestReportData:
     def test_lies_beside_its_certificate_unless_told_otherwise(
         self, rlcm: Rlcm, record: Record
     ) -> None:
         path, test = record("t.parquet"), record("test.parquet", 40, seed=2, name="q")
         assert rlcm(FIT)[0] == 0
-        status, out, err = rlcm("exhibit c.json t.parquet")
-        assert (status, out.strip(), err) == (0, "exhibits/c.json", "")
+        status, out, err = rlcm("report-data c.json t.parquet")
+        assert (status, out.strip(), err) == (0, "reports/c.json", "")
         certificate, traces = Certificate.load("c.json"), read_traces(path)
-        assert ReportData.load(Path("exhibits/c.json")) == build_report_data(certificate, traces)
-        status, out, _ = rlcm("exhibit c.json t.parquet --test test.parquet --out e/x.json")
+        assert ReportData.load(Path("reports/c.json")) == build_report_data(certificate, traces)
+        assert rlcm("exhibit c.json t.parquet")[:2] == (0, "reports/c.json\n")
+        status, out, _ = rlcm("report-data c.json t.parquet --test test.parquet --out e/x.json")
         assert (status, out.strip()) == (0, "e/x.json")
         made = ReportData.load(Path("e/x.json"))
         assert made == build_report_data(certificate, traces, read_traces(test))
@@ -535,7 +536,7 @@ class TestExhibit:
         record("t.parquet")
         record("other.parquet", seed=3)
         assert rlcm(FIT)[0] == 0
-        status, out, err = rlcm("exhibit c.json other.parquet")
+        status, out, err = rlcm("report-data c.json other.parquet")
         assert (status, out) == (1, "")
         assert "are not those that certificate" in err
-        assert not Path("exhibits").exists()
+        assert not Path("reports").exists()

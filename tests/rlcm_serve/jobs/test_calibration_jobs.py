@@ -78,9 +78,9 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         assert (kept.origin, kept.active) == (f"job {job.id}", False)
         (level,) = kept.certificate.levels
         assert isinstance(level, CertifiedLevel)
-        exhibit = here.store.report(kept.certificate.id)
-        assert exhibit.certificate == kept.certificate.digest
-        assert exhibit.calibration.n_problems == 40
+        report_data = here.store.report(kept.certificate.id)
+        assert report_data.certificate == kept.certificate.digest
+        assert report_data.calibration.n_problems == 40
         (tmp_path / "t.parquet").write_bytes(await here.jobs.traces(job.id))
         assert verify(kept.certificate, read_traces(tmp_path / "t.parquet")) == []
         assert sorted(here.engine.begun) == list(range(40))
@@ -90,14 +90,14 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
     assert [line.text for line in job.log] == [*expected, "fitting", "alpha 0.2: certified"]
 
 
-async def test_a_certificate_without_an_exhibit_is_one_nonetheless(
+async def test_a_certificate_without_report_data_is_one_nonetheless(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlcm_serve.jobs.fitting._exhibit", lambda _: None)
+    monkeypatch.setattr("rlcm_serve.jobs.fitting._report_data", lambda _: None)
     async with running(database) as here:
         job = await here.run()
         assert job.state is JobState.DONE
-        assert "no exhibit of the certificate" in told(job)
+        assert "no report data for the certificate" in told(job)
         with pytest.raises(NoReport):
             here.store.report(str(job.certificate))
 

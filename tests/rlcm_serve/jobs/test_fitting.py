@@ -73,7 +73,7 @@ def test_traces_stay_where_nothing_can_be_fitted(
     recordings: list[RecordedRollout], tmp_path: Path
 ) -> None:
     result = fitted(recordings[:5])
-    assert (result.certificate, result.exhibit) == (None, None)
+    assert (result.certificate, result.report_data) == (None, None)
     assert "5 problems or groups to test on" in (result.refusal or "")
     (tmp_path / "t.parquet").write_bytes(result.traces)
     assert read_traces(tmp_path / "t.parquet").n_problems == 5
@@ -105,19 +105,19 @@ def test_a_certificate_must_follow_from_its_traces(
     assert str(tmp_path) not in str(refused.value)
 
 
-def test_an_exhibit_is_that_of_the_command_line(
+def test_report_data_is_that_of_the_command_line(
     recordings: list[RecordedRollout], tmp_path: Path
 ) -> None:
     result = fitted(recordings)
     assert result.certificate is not None
     (tmp_path / "t.parquet").write_bytes(result.traces)
     expected = build_report_data(result.certificate, read_traces(tmp_path / "t.parquet"))
-    assert result.exhibit == expected
+    assert result.report_data == expected
     verified = asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
     assert verified == expected
 
 
-def test_a_certificate_stands_where_no_exhibit_can_be_made(
+def test_a_certificate_stands_where_no_report_data_can_be_made(
     recordings: list[RecordedRollout],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -133,8 +133,8 @@ def test_a_certificate_stands_where_no_exhibit_can_be_made(
     monkeypatch.setattr("calibration.report.build_data.build_report_data", refuse)
     files.recompute(tmp_path)
     assert (tmp_path / files.DIFFERENCES).read_text() == "[]"
-    assert not (tmp_path / files.EXHIBIT).exists()
-    said = f"no exhibit of certificate {result.certificate.id}: too dark to see"
+    assert not (tmp_path / files.REPORT_DATA).exists()
+    said = f"no report data for certificate {result.certificate.id}: too dark to see"
     assert said in capsys.readouterr().err
 
 

@@ -25,7 +25,7 @@ from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 MADE = certificate({0.1: ExitPolicy(lambda_high=0.9)})
 
 
-def exhibit_of(made: Certificate, n_problems: int = 500) -> ReportData:
+def report_data_of(made: Certificate, n_problems: int = 500) -> ReportData:
     readings = Readings(100, 0.8, 0.05, 0.1, None, ())
     words = Words("Title", "Text.", "Content.")
     return ReportData(
@@ -51,8 +51,8 @@ def store(database: Database, tmp_path: Path) -> CertificateStore:
 def test_what_is_kept_outlives_the_store(store: CertificateStore, database: Database) -> None:
     with pytest.raises(NoReport, match="it was neither fitted nor recomputed from traces here"):
         store.report(MADE.id)
-    store.add(MADE, "upload", exhibit_of(MADE))
-    assert store.report(MADE.id) == exhibit_of(MADE)
+    store.add(MADE, "upload", report_data_of(MADE))
+    assert store.report(MADE.id) == report_data_of(MADE)
     again = CertificateStore(database)
     with pytest.raises(NotFound, match="there is no certificate"):
         again.report(MADE.id)
@@ -63,23 +63,23 @@ def test_what_is_kept_outlives_the_store(store: CertificateStore, database: Data
 
 def test_one_that_comes_later_takes_the_place(store: CertificateStore) -> None:
     other = replace(MADE, created="2026-01-12")
-    store.add(other, "job a", exhibit_of(other))
+    store.add(other, "job a", report_data_of(other))
     assert store.report(other.id).calibration.n_problems == 500
-    store.add(other, "upload", exhibit_of(other, 600))
+    store.add(other, "upload", report_data_of(other, 600))
     assert store.report(other.id).calibration.n_problems == 600
     store.add(other, "upload")
     assert store.report(other.id).calibration.n_problems == 600
 
 
 def test_a_file_goes_before_the_database(store: CertificateStore, tmp_path: Path) -> None:
-    store.add(MADE, "upload", exhibit_of(MADE))
-    exhibit_of(MADE, 700).save(report_data_path(tmp_path / "one.json"))
+    store.add(MADE, "upload", report_data_of(MADE))
+    report_data_of(MADE, 700).save(report_data_path(tmp_path / "one.json"))
     assert store.report(MADE.id).calibration.n_problems == 700
 
 
-def test_an_exhibit_of_another_certificate_is_none(store: CertificateStore) -> None:
+def test_report_data_of_another_certificate_is_none(store: CertificateStore) -> None:
     other = replace(MADE, created="2026-01-12")
-    store.add(MADE, "upload", exhibit_of(other))
+    store.add(MADE, "upload", report_data_of(other))
     with pytest.raises(NoReport, match="its report data belongs to another certificate"):
         store.report(MADE.id)
 
@@ -94,7 +94,7 @@ def test_a_database_of_before_is_opened_as_it_is(
     try:
         newer = CertificateStore(opened)
         assert newer.get(MADE.id) == MADE
-        newer.add(MADE, "upload", exhibit_of(MADE))
-        assert newer.report(MADE.id) == exhibit_of(MADE)
+        newer.add(MADE, "upload", report_data_of(MADE))
+        assert newer.report(MADE.id) == report_data_of(MADE)
     finally:
         opened.close()

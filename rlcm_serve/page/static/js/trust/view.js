@@ -75,7 +75,7 @@ export function mount(root, app) {
    */
   async function report(id, certificates, signal) {
     try {
-      return { missing: null, ...(await app.api.get(`certificates/${encodeURIComponent(id)}/exhibit`, signal)) };
+      return { missing: null, ...(await app.api.get(`certificates/${encodeURIComponent(id)}/report`, signal)) };
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 404) throw error;
       const own = certificates.find((one) => one.id === id);
