@@ -1,8 +1,8 @@
 """Report data: what it takes to judge a certificate, measured on its traces, small enough to show.
 
 A certificate says what is promised. Its report data says what was measured: realised risk and
-tokens of each level, p-values around each policy, reliability of the confidence. `calibration.report.build_data`
-makes one; reading one needs neither traces nor anything that draws.
+tokens of each level, p-values around each policy, reliability of the confidence.
+`calibration.report.build_data` computes it; reading it needs neither traces nor plotting.
 """
 
 import functools

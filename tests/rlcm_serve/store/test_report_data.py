@@ -8,13 +8,13 @@ from sqlalchemy import text
 
 from calibration import Certificate, ExitPolicy
 from calibration.certificate.report_data import (
-    Captions,
+    FigureText,
+    FigureTexts,
     ProblemSet,
     Readings,
-    Reliabilities,
+    ReliabilityData,
     ReportData,
     ReportLevel,
-    Words,
     report_data_path,
 )
 from rlcm_serve.errors import NoReport, NotFound
@@ -27,15 +27,15 @@ MADE = certificate({0.1: ExitPolicy(lambda_high=0.9)})
 
 def report_data_of(made: Certificate, n_problems: int = 500) -> ReportData:
     readings = Readings(100, 0.8, 0.05, 0.1, None, ())
-    words = Words("Title", "Text.", "Content.")
+    words = FigureText("Title", "Text.", "Content.")
     return ReportData(
         certificate=made.digest,
         calibration=ProblemSet(n_problems, n_problems, 0.8),
         test=None,
         levels=tuple(ReportLevel(level.alpha, None, None) for level in made.levels),
         maps=(),
-        reliability=Reliabilities(False, readings, readings),
-        captions=Captions(words, words, words, words),
+        reliability=ReliabilityData(False, readings, readings),
+        captions=FigureTexts(words, words, words, words),
     )
 
 
