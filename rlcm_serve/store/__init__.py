@@ -1,4 +1,4 @@
-"""What outlives the process: certificates, calibration jobs and keys, in SQLite or PostgreSQL."""
+"""Persistent data: certificates, calibration jobs and API keys, in SQLite or PostgreSQL."""
 
 from rlcm_serve.store.base import Base
 from rlcm_serve.store.database import Database

@@ -1,4 +1,4 @@
-"""Changing which certificates a running service answers under."""
+"""Activates and deactivates certificates of a running service."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rlcm_serve.store.certificates import CertificateStore
 
 
 async def activate(store: CertificateStore, service: Service, id_: str) -> None:
-    """Serves under a certificate from the next question on, and after every start.
+    """Activates a certificate for all later questions, and for every later start.
 
     Raises:
-        NotReady: no engine has started yet, so nothing says whether it fits.
+        NotReady: no engine has started yet, so there is nothing to compare the certificate with.
         NotFound: there is no such certificate.
-        CertificateMismatch: it was fitted on something else than this engine.
+        CertificateMismatch: it was fitted on another engine.
     """
     async with store.changing:
         identity = service.guarantees.identity
@@ -22,12 +22,12 @@ async def activate(store: CertificateStore, service: Service, id_: str) -> None:
 
 
 async def deactivate(store: CertificateStore, service: Service, id_: str) -> None:
-    """Does not serve under a certificate any more.
+    """Deactivates a certificate.
 
     Raises:
         NotReady: no engine has started yet.
         NotFound: there is no such certificate.
-        Conflict: it is not in force.
+        Conflict: it is not active.
         CertificateMismatch: two files would take its place.
     """
     async with store.changing:

@@ -1,4 +1,4 @@
-"""Calibration jobs: what is asked, how far they are, and every recording they made."""
+"""The tables of calibration jobs: requests, states, problems, recordings, logs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from rlcm_serve.store.base import Base
 
-_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by INTEGER alone
+_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTEGER keys only
 
 
 class CalibrationRow(Base):
-    """One job. `number` says who goes first; times are in seconds since 1970, UTC.
+    """One job. Jobs run by rising `number`; times are in seconds since 1970, UTC.
 
-    `asked` is its `CalibrationRequest`, `fingerprint` what its recordings are made with, both as
-    JSON. `traces` are Parquet, once everything is recorded.
+    As JSON, `asked` is the `CalibrationRequest`, and `fingerprint` the engine and grader of the
+    recordings.
     """
 
     __tablename__ = "rlcm_calibrations"
@@ -54,7 +54,7 @@ class ProblemRow(Base):
 
 
 class RecordingRow(Base):
-    """One finished rollout of one problem of a job, as JSON. Its key makes a second one fail."""
+    """One finished rollout of one problem of a job, as JSON; the key allows no second one."""
 
     __tablename__ = "rlcm_calibration_recordings"
     __table_args__ = (ForeignKeyConstraint(["job", "problem"], [ProblemRow.job, ProblemRow.index]),)
@@ -66,7 +66,7 @@ class RecordingRow(Base):
 
 
 class TracesRow(Base):
-    """What a job recorded, as `rlcm fit` reads it."""
+    """The recordings of a job as traces, in the Parquet format that `rlcm fit` reads."""
 
     __tablename__ = "rlcm_calibration_traces"
 
@@ -75,7 +75,7 @@ class TracesRow(Base):
 
 
 class LogRow(Base):
-    """One line of what a job has to tell; a job keeps its last ones."""
+    """One line of a job's log; the oldest lines are deleted."""
 
     __tablename__ = "rlcm_calibration_log"
 

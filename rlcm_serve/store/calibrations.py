@@ -1,4 +1,4 @@
-"""Calibration jobs in the database. A job's state only ever moves on, whoever else moves it."""
+"""Calibration jobs in the database. A job's state only moves forward, also with several writers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from rlcm_serve.store.job import (
 )
 
 LOG_LINES = 200
-"""Lines kept of each job."""
+"""Log lines kept per job."""
 _BATCH = 100
 """Recordings fetched at a time."""
 
 
 class CalibrationStore:
-    """All jobs of a database. May be used from any thread."""
+    """The jobs of one database. May be used from any thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -46,7 +46,7 @@ class CalibrationStore:
     def create(
         self, id_: str, request: CalibrationRequest, problems: Sequence[LabelledProblem]
     ) -> Calibration:
-        """Queues a job with these problems."""
+        """Adds a job with these problems to the queue."""
         with self._database.session() as session:
             row = CalibrationRow(
                 id=id_,
@@ -71,22 +71,19 @@ class CalibrationStore:
         return self.get(id_)
 
     def get(self, id_: str) -> Calibration:
-        """The job of that id, with its log.
+        """The job with this id, including its log.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such job.
         """
         with self._database.reading() as session:
             row = _find(session, id_)
             (done,) = _done(session, [row.number])
-            lines = session.scalars(
-                select(LogRow).where(LogRow.job == row.number).order_by(LogRow.number)
-            )
-            log = tuple(LogLine(line.time, line.text) for line in lines)
+            log = _last_lines(session, row.number, LOG_LINES)
             return _calibration(row, done, _has_traces(session, row.number), log)
 
     def all(self, limit: int = 100) -> list[Calibration]:
-        """The latest jobs, the last one first, without their logs."""
+        """The latest jobs, the newest first, without their logs."""
         with self._database.reading() as session:
             latest = select(CalibrationRow).order_by(CalibrationRow.number.desc()).limit(limit)
             rows = session.scalars(latest).all()
@@ -98,29 +95,20 @@ class CalibrationStore:
             ]
 
     def latest(self, jobs: int, lines: int) -> list[Calibration]:
-        """The latest jobs, the last one first, each with the last lines of its log."""
-        latest, found = self.all(jobs), []
+        """The latest jobs, the newest first, each with the last lines of its log."""
+        latest = self.all(jobs)
         with self._database.reading() as session:
-            for job in latest:
-                last = session.scalars(
-                    select(LogRow)
-                    .where(LogRow.job == job.number)
-                    .order_by(LogRow.number.desc())
-                    .limit(lines)
-                ).all()
-                log = tuple(LogLine(line.time, line.text) for line in reversed(last))
-                found.append(replace(job, log=log))
-        return found
+            return [replace(job, log=_last_lines(session, job.number, lines)) for job in latest]
 
     def count(self) -> dict[JobState, int]:
-        """How many jobs are in each state."""
+        """The number of jobs in each state."""
         with self._database.reading() as session:
             counted = select(CalibrationRow.state, func.count()).group_by(CalibrationRow.state)
             found = {JobState(state): number for state, number in session.execute(counted)}
         return {state: found.get(state, 0) for state in JobState}
 
     def next_unfinished(self) -> Calibration | None:
-        """The job whose turn it is."""
+        """The oldest unfinished job, which runs next."""
         with self._database.reading() as session:
             id_ = session.scalar(
                 select(CalibrationRow.id)
@@ -131,7 +119,7 @@ class CalibrationStore:
         return None if id_ is None else self.get(id_)
 
     def problems(self, job: Calibration) -> list[LabelledProblem]:
-        """Its problems, in the order given; none once it was cancelled."""
+        """The job's problems in their original order; none after it was cancelled."""
         with self._database.reading() as session:
             rows = session.scalars(
                 select(ProblemRow).where(ProblemRow.job == job.number).order_by(ProblemRow.index)
@@ -139,7 +127,7 @@ class CalibrationStore:
             return [LabelledProblem(row.id, row.problem, row.answer, row.group) for row in rows]
 
     def recordings(self, job: Calibration) -> Iterator[RecordedRollout]:
-        """What is recorded, by problem and rollout; not all of it is in memory at a time."""
+        """The job's recordings by problem and rollout, loaded in small batches."""
         with self._database.reading() as session:
             contents = session.scalars(
                 select(RecordingRow.content)
@@ -151,7 +139,7 @@ class CalibrationStore:
                 yield RecordedRollout.from_json(json.loads(content))
 
     def made_with(self, job: Calibration, fingerprint: Fingerprint) -> Fingerprint:
-        """What the job's recordings are made with: this, unless something was noted before."""
+        """The fingerprint of the job's recordings; sets it to `fingerprint` if it has none."""
         with self._database.session() as session:
             row = _find(session, job.id)
             if row.fingerprint is None:
@@ -161,9 +149,12 @@ class CalibrationStore:
     def move(
         self, job: Calibration, before: Collection[JobState], after: JobState, **values: Any
     ) -> bool:
-        """Moves a job on, along with other values; False, and nothing done, if it stood elsewhere.
+        """Moves a job from one of the states `before` to `after`, and sets further columns.
 
-        `started` and `finished` are noted as it passes them.
+        `started` and `finished` are set on the way.
+
+        Returns:
+            False, without any change, if the job was in another state.
         """
         with self._database.session() as session:
             now = time.time()
@@ -180,25 +171,23 @@ class CalibrationStore:
             return found.scalar() is not None
 
     def cancel(self, id_: str) -> None:
-        """Ends a job before its time; its problems and recordings are deleted.
+        """Cancels a job, and deletes its problems and recordings.
 
         Raises:
             NotFound: there is no such job.
-            Conflict: it has ended already.
+            Conflict: it has already ended.
         """
         job = self.get(id_)
         if not self.move(job, UNFINISHED, JobState.CANCELLED):
             state = self.get(id_).state
-            raise Conflict(
-                f"calibration {id_} is {state}: only one that has not ended is cancelled"
-            )
+            raise Conflict(f"calibration {id_} is {state}: only an unfinished job can be cancelled")
         with self._database.session() as session:
             for table in (RecordingRow, ProblemRow):
                 session.execute(delete(table).where(table.job == job.number))
         self.log(job, "cancelled")
 
     def log(self, job: Calibration, text: str) -> None:
-        """Adds a line to its log, and drops the oldest beyond `LOG_LINES`."""
+        """Adds a line to the job's log, and deletes the oldest beyond `LOG_LINES`."""
         with self._database.session() as session:
             last = session.scalar(select(func.max(LogRow.number)).where(LogRow.job == job.number))
             number = (last or 0) + 1
@@ -207,24 +196,24 @@ class CalibrationStore:
             session.execute(delete(LogRow).where(LogRow.job == job.number, too_old))
 
     def keep_traces(self, job: Calibration, parquet: bytes) -> None:
-        """Keeps what was recorded as traces, in the place of any from an earlier attempt."""
+        """Stores the traces of the recordings, replacing those of an earlier attempt."""
         with self._database.session() as session:
             session.merge(TracesRow(job=job.number, parquet=parquet))
 
     def traces(self, id_: str) -> bytes:
-        """What a job recorded, as Parquet.
+        """The recordings of a job as traces, in Parquet.
 
         Raises:
             NotFound: there is no such job.
-            Conflict: it has not recorded everything yet, or never will.
+            Conflict: it has not recorded everything.
         """
         with self._database.reading() as session:
             row = _find(session, id_)
             found = session.get(TracesRow, row.number)
             if found is None:
                 raise Conflict(
-                    f"calibration {id_} is {row.state} and has no traces: they come when "
-                    "everything is recorded"
+                    f"calibration {id_} is {row.state} and has no traces: they exist once every "
+                    "rollout is recorded"
                 )
             return found.parquet
 
@@ -232,11 +221,12 @@ class CalibrationStore:
 def _find(session: Session, id_: str) -> CalibrationRow:
     row = session.scalar(select(CalibrationRow).where(CalibrationRow.id == id_))
     if row is None:
-        raise NotFound(f"there is no calibration {id_!r}: GET /calibrations lists those there are")
+        raise NotFound(f"there is no calibration {id_!r}: GET /calibrations lists all jobs")
     return row
 
 
 def _done(session: Session, jobs: Sequence[int]) -> list[int]:
+    """The number of finished rollouts of each job."""
     counted = (
         select(RecordingRow.job, func.count())
         .where(RecordingRow.job.in_(jobs))
@@ -244,6 +234,13 @@ def _done(session: Session, jobs: Sequence[int]) -> list[int]:
     )
     found = {row[0]: row[1] for row in session.execute(counted)}
     return [found.get(job, 0) for job in jobs]
+
+
+def _last_lines(session: Session, job: int, count: int) -> tuple[LogLine, ...]:
+    """The last lines of a job's log, the oldest of them first."""
+    of_job = select(LogRow).where(LogRow.job == job)
+    last = session.scalars(of_job.order_by(LogRow.number.desc()).limit(count)).all()
+    return tuple(LogLine(line.time, line.text) for line in reversed(last))
 
 
 def _has_traces(session: Session, job: int) -> bool:

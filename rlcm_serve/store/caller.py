@@ -1,4 +1,4 @@
-"""Who a request comes from, and what they may do."""
+"""The caller of a request, with scopes and limits."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rlcm_serve.errors import RequestRefused
 
 
 class Scope(StrEnum):
-    """What a key is for. `admin` includes `solve`."""
+    """What a key allows. `admin` includes `solve`."""
 
     SOLVE = "solve"
     ADMIN = "admin"
 
 
 def scopes_of(names: Collection[str]) -> frozenset[Scope]:
-    """The scopes of these names.
+    """The scopes with these names.
 
     Raises:
-        RequestRefused: one is none.
+        RequestRefused: a name is not a scope.
     """
     for name in names:
         if name not in list(Scope):
@@ -30,14 +30,14 @@ def scopes_of(names: Collection[str]) -> frozenset[Scope]:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one key may ask for; None is as much as the service allows anyone.
+    """The limits of one key; None leaves the limit of the service.
 
     Attributes:
         max_n: samples of one question.
-        max_tokens: thinking budget of one sample, tokens.
-        max_body_bytes: of one request, uploads included.
+        max_tokens: thinking budget of one sample, in tokens.
+        max_body_bytes: size of one request in bytes, including uploads.
         timeout_s: seconds for one question.
-        max_running: questions under way at a time, those that wait included.
+        max_running: questions at the same time, including those that wait.
     """
 
     max_n: int | None = None
@@ -60,18 +60,18 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: `key_id` says with which key, None where none was needed."""
+    """The sender of a request; `key_id` is None if the service needs no key."""
 
     key_id: str | None
     scopes: frozenset[Scope]
     limits: Limits = NO_LIMITS
 
     def may(self, scope: Scope) -> bool:
-        """Whether the caller's key is for this."""
+        """Whether the caller has this scope."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
 ANYONE = Caller(None, frozenset(Scope))
-"""Every caller of a service that asks for no keys."""
+"""Every caller of a service without keys."""
 STRANGER = Caller(None, frozenset())
-"""A caller that showed no key where one is needed; it sees what is open to all."""
+"""A caller without a key at a service that needs one; may see public pages only."""

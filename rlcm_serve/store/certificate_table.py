@@ -8,13 +8,13 @@ from sqlalchemy.orm import Mapped, mapped_column
 from rlcm_serve.store.base import Base
 
 STORED, ACTIVE, WITHDRAWN = "stored", "active", "withdrawn"
-"""Kept only; served under; taken out of service, even where its file lies in the model's folder."""
+"""Stored only; active; or deactivated, even if its file is still in the model's folder."""
 
 
 class StoredCertificate(Base):
-    """One certificate, and what was decided about it.
+    """One certificate and its state.
 
-    `slot` names the engine and the procedure that it is for; of these, one is active at most.
+    `slot` identifies its engine and procedure; at most one certificate per slot is active.
     `added` is in seconds since 1970, UTC.
     """
 

@@ -1,7 +1,7 @@
-"""Which certificates there are, and which of them the service answers under.
+"""All certificates, and which of them are active.
 
-In force are the files that the service was started with, and over them what was activated: an
-activated certificate takes the place of any other of the same engine and procedure.
+The files with which the service was started are active. A certificate that was activated through
+the API replaces any other certificate of the same engine and procedure.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from rlcm_serve.store.report_data import StoredReports
 
 @dataclass(frozen=True, slots=True)
 class KeptCertificate:
-    """A certificate, where it came from, and whether this engine is served under it.
+    """A certificate, its origin, and whether it is active.
 
-    `added` is in seconds since 1970, UTC; None for a file. `misfit` says why it could not be
-    served here, None if it could, or if no engine is known yet.
+    `added` is in seconds since 1970, UTC; None for a file. `misfit` says why the certificate cannot
+    be used with this engine; None if it can, or if the engine is not known yet.
     """
 
     certificate: Certificate
@@ -45,10 +45,10 @@ class KeptCertificate:
 
 
 class CertificateStore:
-    """The certificates in a database and in the files that the service was started with.
+    """The certificates in a database and in the files with which the service was started.
 
-    May be used from any thread. What changes what is in force holds `changing` until the service
-    uses it, so that the last decision is the one that is served.
+    May be used from any thread. Whoever activates or deactivates holds `changing` until the service
+    uses the result, so that the last change wins.
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,13 +59,14 @@ class CertificateStore:
         self._lock = threading.Lock()
 
     def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
-        """What this engine is served under from its start on.
+        """The guarantees that are active when an engine starts.
+
+        Stored certificates of other engines are ignored.
 
         Raises:
-            CertificateMismatch: a file was fitted on something else, or two files are for one
-                procedure that no activated certificate is for. Stored certificates of other
-                engines are passed over.
-            CertificateError: a file is no certificate, of another version, or was edited.
+            CertificateMismatch: a file was fitted on another engine, or two files are for the same
+                procedure and no activated certificate replaces them.
+            CertificateError: a file is not a certificate, has another version, or was edited.
         """
         loaded, report_files = {}, {}
         for file in files:
@@ -79,10 +80,10 @@ class CertificateStore:
             return Guarantees(identity, self._active(session, identity))
 
     def all(self, identity: EngineIdentity | None) -> list[KeptCertificate]:
-        """All there are, those in force first.
+        """All certificates, the active ones first.
 
         Args:
-            identity: of the engine that is served; None while it starts, and nothing is in force.
+            identity: identity of the engine; None while it starts, when no certificate is active.
         """
         with self._lock, self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
@@ -103,19 +104,19 @@ class CertificateStore:
         return sorted(kept, key=lambda one: (not one.active, one.certificate.risk, one.added or 0))
 
     def get(self, id_: str) -> Certificate:
-        """The certificate of that id.
+        """The certificate with this id.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such certificate.
         """
         with self._lock, self._database.reading() as session:
             return self._find(session, id_)[0]
 
     def kept(self, id_: str, identity: EngineIdentity | None) -> KeptCertificate:
-        """The certificate of that id, with what `all` says about it.
+        """The certificate with this id, as in `all`.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such certificate.
         """
         for kept in self.all(identity):
             if kept.certificate.id == id_:
@@ -123,26 +124,26 @@ class CertificateStore:
         raise _unknown(id_)
 
     def report(self, id_: str) -> ReportData:
-        """What was seen of a certificate: kept here, or in a file beside its own.
+        """The report data of a certificate, from the database or the file beside the certificate.
 
         Raises:
             NotFound: there is no such certificate.
-            NoReport: nothing was made of it; the message says how to have one.
+            NoReport: it has no report data; the message says how to create it.
         """
         with self._lock, self._database.reading() as session:
             certificate, _ = self._find(session, id_)
             return self._reports.find(session, certificate)
 
     def add(self, certificate: Certificate, origin: str, report: ReportData | None = None) -> None:
-        """Keeps a certificate without serving under it; one that is there already stays as it is.
+        """Stores a certificate without activating it; a stored certificate is not changed.
 
         Args:
-            certificate: to keep.
-            origin: where it comes from, in words.
-            report: what was seen of it; takes the place of any that is kept.
+            certificate: the certificate to store.
+            origin: where it comes from, for people to read.
+            report: its report data; replaces stored report data.
 
         Raises:
-            CertificateMismatch: it carries no fingerprint, so no engine can ever be held to it.
+            CertificateMismatch: it has no fingerprint, so it can never match an engine.
         """
         slot = _slot(certificate)
         with self._lock, self._database.session() as session:
@@ -153,14 +154,14 @@ class CertificateStore:
                 self._reports.keep(session, certificate, report)
 
     def activate(self, id_: str, identity: EngineIdentity) -> Guarantees:
-        """Puts a certificate in force, in the place of any other of its procedure.
+        """Activates a certificate, which replaces any other one of its procedure.
 
         Returns:
-            What is in force from now on.
+            The new active guarantees.
 
         Raises:
             NotFound: there is no such certificate.
-            CertificateMismatch: it was fitted on something else than this engine; nothing changes.
+            CertificateMismatch: it was fitted on another engine; nothing changes.
         """
         with self._lock, self._database.session() as session:
             certificate, _ = self._find(session, id_)
@@ -171,25 +172,25 @@ class CertificateStore:
             for row in session.scalars(replaced):
                 row.state = STORED
             session.flush()  # before another becomes active
-            self._decide(session, id_, ACTIVE)
+            self._set_state(session, id_, ACTIVE)
             return Guarantees(identity, self._active(session, identity))
 
     def deactivate(self, id_: str, identity: EngineIdentity) -> Guarantees:
-        """Takes a certificate out of force, for good if it is a file's; a file takes over, if any.
+        """Deactivates a certificate, also one from a file; another file may take its place.
 
         Returns:
-            What is in force from now on.
+            The new active guarantees.
 
         Raises:
             NotFound: there is no such certificate.
-            Conflict: it is not in force.
-            CertificateMismatch: two files would take over; nothing changes.
+            Conflict: it is not active.
+            CertificateMismatch: two files would take its place; nothing changes.
         """
         with self._lock, self._database.session() as session:
             self._find(session, id_)
             if id_ not in {one.id for one in self._active(session, identity)}:
-                raise Conflict(f"certificate {id_} is not in force, so there is nothing to end")
-            self._decide(session, id_, WITHDRAWN)
+                raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")
+            self._set_state(session, id_, WITHDRAWN)
             return Guarantees(identity, self._active(session, identity))
 
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
@@ -200,8 +201,8 @@ class CertificateStore:
             return self._files[id_]
         raise _unknown(id_)
 
-    def _decide(self, session: Session, id_: str, state: str) -> None:
-        """Notes a decision; a file's certificate is kept from then on."""
+    def _set_state(self, session: Session, id_: str, state: str) -> None:
+        """Sets the state of a certificate; a certificate from a file is stored from now on."""
         row = session.get(StoredCertificate, id_)
         if row is None:
             certificate, origin = self._files[id_]
@@ -224,7 +225,7 @@ class CertificateStore:
 
 
 def _unknown(id_: str) -> NotFound:
-    return NotFound(f"there is no certificate {id_!r}: GET /certificates lists those there are")
+    return NotFound(f"there is no certificate {id_!r}: GET /certificates lists all certificates")
 
 
 def _parsed(row: StoredCertificate) -> Certificate:
@@ -251,7 +252,7 @@ def _misfit(certificate: Certificate, identity: EngineIdentity) -> str | None:
 
 
 def _slot(certificate: Certificate) -> str:
-    """Engine and procedure as one text: another engine's certificates have slots of their own."""
+    """A digest of engine and procedure: certificates of different engines never share a slot."""
     procedure = ServedProcedure.of_certificate(certificate)  # raises without a fingerprint
     fitted = certificate.fingerprint
     engine = {} if fitted is None else fitted.to_json()

@@ -1,4 +1,4 @@
-"""The database: a connection with the settings this service relies on, and its tables."""
+"""The database connection, with the settings that this service needs, and its tables."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from rlcm_serve.store import calibration_tables, certificate_table, key_table
 from rlcm_serve.store.base import Base
 
 SCHEMA_VERSION = 1
-"""Raised whenever a table changes; another version is refused, never altered.
+"""Increased whenever a table changes; tables of another version are refused, never altered.
 
-A new table changes none: it is made beside the others, and older releases do not look at it.
+A new table does not change the version: it is created beside the others, and older releases
+ignore it.
 """
 BUSY_TIMEOUT = 30.0
-"""Seconds that one writer waits for another."""
+"""Seconds that a writer waits for another."""
 _TABLES = (calibration_tables, certificate_table, key_table)
 """Their import puts every table into `Base.metadata`."""
 _CREATION_LOCK = 0x726C636D
-"""What processes that start at the same time wait for in PostgreSQL ("rlcm")."""
+"""Advisory lock in PostgreSQL for processes that start at the same time ("rlcm")."""
 _PRAGMAS = (
-    "journal_mode = WAL",  # readers do not wait for the writer, and a kill loses no commit
+    "journal_mode = WAL",  # readers do not wait for a writer; a kill loses no commit
     "synchronous = FULL",
     f"busy_timeout = {BUSY_TIMEOUT * 1000:.0f}",
     "foreign_keys = ON",
@@ -43,7 +44,7 @@ _PRAGMAS = (
 
 
 class SchemaVersion(Base):
-    """The one row that says what the tables look like."""
+    """A single row with the version of the tables."""
 
     __tablename__ = "rlcm_schema"
 
@@ -51,13 +52,13 @@ class SchemaVersion(Base):
 
 
 class Database:
-    """The tables at a URL, made if they are not there. Safe to use from several threads.
+    """Opens the database at a URL, and creates missing tables. May be used from any thread.
 
     Args:
-        url: `sqlite:///FILE`, whose folder is made, or `postgresql://...`.
+        url: `sqlite:///FILE`, whose folder is created, or `postgresql://...`.
 
     Raises:
-        DatabaseRefused: the URL is of another kind, cannot be opened, or holds the tables of
+        DatabaseRefused: the URL is of another kind, or cannot be opened, or the tables have
             another version.
     """
 
@@ -84,10 +85,10 @@ class Database:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """One transaction that may write: committed at the end, undone by an exception.
+        """A transaction that may write: committed at the end, rolled back after an exception.
 
-        In SQLite it holds the one right to write from its first statement on, so it is kept short.
-        What it loaded stays readable afterwards.
+        Keep it short: in SQLite it is the only writer from its first statement on. Loaded objects
+        stay readable afterwards.
 
         Raises:
             DatabaseRefused: the database cannot be reached, is full, or was busy for too long.
@@ -97,7 +98,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """One transaction that only reads; it waits for no writer and holds none up."""
+        """A transaction that only reads; it neither waits for writers nor delays them."""
         with self._transaction(self._reading) as session:
             yield session
 
@@ -106,7 +107,7 @@ class Database:
         try:
             with Session(engine, expire_on_commit=False) as session, session.begin():
                 yield session
-        except (OperationalError, InterfaceError) as error:  # not of what was asked
+        except (OperationalError, InterfaceError) as error:  # the database fails, not the statement
             raise self._unusable(error.orig) from error
 
     def close(self) -> None:
@@ -146,7 +147,7 @@ class Database:
         elif stored != [SCHEMA_VERSION]:
             raise DatabaseRefused(
                 f"the database {self} has tables of version {max(stored)}, and this rlcm-serve "
-                f"knows version {SCHEMA_VERSION}: use the rlcm-serve that made it, or another "
+                f"knows version {SCHEMA_VERSION}: use the rlcm-serve that created it, or another "
                 "database"
             )
 
@@ -168,7 +169,7 @@ def _parse(url: str) -> URL:
             f"the database is {backend!r}: give sqlite:///FILE or postgresql://USER@HOST/NAME"
         )
     if parsed.database in (None, "", ":memory:"):
-        raise DatabaseRefused("a database in memory outlives nothing: give sqlite:///FILE")
+        raise DatabaseRefused("a database in memory is lost with the process: give sqlite:///FILE")
     return parsed
 
 
@@ -183,7 +184,7 @@ def _open_sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A transaction that turns from reading to writing halfway may fail without waiting.
+        # A transaction that starts to write after reading may fail instead of waiting.
         reads = connection.get_execution_options().get("rlcm_reads_only", False)
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
@@ -191,5 +192,5 @@ def _open_sqlite(url: URL) -> Engine:
 
 
 def _open_postgres(url: URL) -> Engine:
-    # A connection that the server closed meanwhile is replaced, not handed out.
+    # A connection that the server has closed is replaced before use.
     return create_engine(url, pool_pre_ping=True)

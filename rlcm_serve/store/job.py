@@ -1,4 +1,4 @@
-"""The nouns of calibration jobs: what is asked for, how far it is, what came of it."""
+"""The types of calibration jobs: request, state, result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcm_serve.recording.problems import LabelledProblem
 
 
 class JobState(StrEnum):
-    """Where a job stands; the last three are for good."""
+    """The state of a job; the last three are final."""
 
     QUEUED = "queued"
     RECORDING = "recording"
@@ -39,13 +39,12 @@ UNFINISHED = (JobState.QUEUED, JobState.RECORDING, JobState.FITTING)
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRequest:
-    """What a job records and fits; the meaning of each is that of
-    `calibration.certificate.certify`.
+    """What a job records and fits. Other fields are those of `calibration.certificate.certify`.
 
     Attributes:
-        rollouts: recorded of each problem.
-        samples: of one question (n).
-        activate: serve under the certificate as soon as it is there.
+        rollouts: recorded rollouts per problem.
+        samples: samples per question (n).
+        activate: activate the certificate as soon as it is fitted.
 
     Raises:
         RequestRefused: a value is out of range.
@@ -80,10 +79,10 @@ class CalibrationRequest:
             )
 
     def require_enough(self, problems: Collection[LabelledProblem]) -> None:
-        """Returns if the most lenient level could be certified, were no answer wrong.
+        """Returns if the largest alpha could be certified in the best case, with no wrong answer.
 
         Raises:
-            RequestRefused: it takes more problems.
+            RequestRefused: more problems are needed.
         """
         units = {("group", one.group) if one.group else ("problem", one.id) for one in problems}
         tested = len(units) - round(self._share_learned_from(len(units)) * len(units))
@@ -104,12 +103,12 @@ class CalibrationRequest:
         return RESCALE_SHARE if rescales or self.method is Method.RESCALED_CHAINS else 0.0
 
     def to_json(self) -> str:
-        """As text, for the database and the process that fits."""
+        """The request as JSON, for the database and the fitting process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The request of `to_json`."""
+        """Reads what `to_json` wrote."""
         plain = json.loads(text)
         return cls(
             **plain
@@ -125,7 +124,7 @@ class CalibrationRequest:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """What a job had to tell, and when (seconds since 1970, UTC)."""
+    """One line of a job's log, with its time in seconds since 1970, UTC."""
 
     time: float
     text: str
@@ -133,16 +132,16 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A job as it stands. Times are in seconds since 1970, UTC.
+    """The current state of a job. Times are in seconds since 1970, UTC.
 
     Attributes:
         number: jobs run by rising number.
-        done: rollouts recorded, of all problems together.
-        fingerprint: what they are made with; None until the first one begins.
-        certificate: id of the result; of one without a certified level too.
-        error: why it failed.
-        has_traces: what was recorded can be had as traces.
-        log: the last lines; empty where jobs are listed.
+        done: recorded rollouts of all problems.
+        fingerprint: engine and grader of the recordings; None until the first one begins.
+        certificate: id of the result, which may have no certified level.
+        error: why the job failed.
+        has_traces: whether the traces can be downloaded.
+        log: the last lines of the log; empty in lists of jobs.
     """
 
     id: str
@@ -162,5 +161,5 @@ class Calibration:
 
     @property
     def total(self) -> int:
-        """Rollouts to record."""
+        """Number of rollouts to record."""
         return self.n_problems * self.request.rollouts

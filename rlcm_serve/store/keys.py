@@ -1,7 +1,7 @@
-"""API keys: made, shown once, kept as digests, checked at every request.
+"""API keys: creation, revocation, and the check at every request.
 
-A key is `rlcm_<id>_<secret>`. The id finds the row; the secret has 256 random bits, so its plain
-SHA-256 cannot be searched for, and needs no salt and no slow hash.
+A key is `rlcm_<id>_<secret>`, shown once and stored as a digest. The id finds the row. The secret
+has 256 random bits, so its SHA-256 cannot be reversed, and needs neither a salt nor a slow hash.
 """
 
 from __future__ import annotations
@@ -17,16 +17,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+
 from rlcm_serve.errors import AccessDenied, NotFound, NotReady, RequestRefused
 from rlcm_serve.store.caller import NO_LIMITS, Caller, Limits, Scope
-from rlcm_serve.store.key_table import (
-    KeyRecord,
-    all_keys,
-    find_key,
-    insert_key,
-    mark_used,
-    revoke_key,
-)
+from rlcm_serve.store.key_table import KeyRecord, KeyRow
 
 if TYPE_CHECKING:
     from rlcm_serve.store.database import Database
@@ -34,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "KeyRecord", "Keys", "Limits", "Scope"]
 
 FRESH = 5.0
-"""Seconds for which what was read from the database is believed: how long a revocation may take."""
+"""Seconds for which keys are cached, and so the longest delay of a revocation."""
 PAUSE = 0.2
-"""Seconds between two readings at least, however many unknown keys are tried."""
+"""Shortest time in seconds between two reads of the database, however many unknown keys arrive."""
 LONGEST_NAME = 200
 _KEY = re.compile(r"rlcm_([0-9a-f]{8})_([0-9a-f]{64})")
 _NO_DIGEST = "0" * 64
@@ -46,13 +41,13 @@ _log = logging.getLogger(__name__)
 class Keys:
     """The keys of one database.
 
-    `caller_of` serves requests: it holds all keys in memory for a few seconds, so that a request
-    waits for the database only if it is the first for a while, or shows a key nobody knows. The
-    other methods are for commands; they block.
+    `caller_of` serves requests. It caches all keys for a few seconds, so a request waits for the
+    database only if it is the first one for a while, or if its key is unknown. The other methods
+    are for commands; they block.
 
     Args:
-        database: with the table of keys.
-        clock: monotonic, in seconds.
+        database: holds the table of keys.
+        clock: monotonic time in seconds.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,10 +62,10 @@ class Keys:
     def create(
         self, name: str, scopes: Iterable[Scope], limits: Limits = NO_LIMITS
     ) -> tuple[str, KeyRecord]:
-        """Makes a key: its text, which is nowhere else, and what is kept of it.
+        """Creates a key; returns its text, which is not stored anywhere, and its record.
 
         Raises:
-            RequestRefused: there is no name, or no scope.
+            RequestRefused: the name is empty or too long, or there is no scope.
         """
         if not name.strip() or len(name) > LONGEST_NAME:
             raise RequestRefused(
@@ -83,39 +78,38 @@ class Keys:
         now = datetime.now(UTC)
         record = KeyRecord(key_id, _digest(secret), name.strip(), chosen, limits, now)
         with self._database.session() as session:
-            insert_key(session, record)
+            session.add(KeyRow.of(record))
         return f"rlcm_{key_id}_{secret}", record
 
     def all(self) -> list[KeyRecord]:
-        """Every key there ever was, the oldest first."""
+        """Every key ever created, the oldest first."""
         with self._database.reading() as session:
-            return all_keys(session)
+            rows = session.scalars(select(KeyRow).order_by(KeyRow.created, KeyRow.id))
+            return [row.record() for row in rows]
 
     def revoke(self, key_id: str) -> KeyRecord:
-        """Makes a key good for nothing; a running service notices within `FRESH` seconds.
+        """Revokes a key; a running service notices within `FRESH` seconds.
 
         Raises:
             NotFound: there is no such key.
         """
         with self._database.session() as session:
-            if find_key(session, key_id) is None:
+            row = session.get(KeyRow, key_id)
+            if row is None:
                 raise NotFound(f"no key has the id {key_id!r}: `rlcm keys list` shows them")
-            revoke_key(session, key_id, datetime.now(UTC))
-        with self._database.reading() as session:
-            found = find_key(session, key_id)
-        if found is None:
-            raise NotFound(f"the key {key_id!r} was deleted meanwhile")
-        return found
+            if row.revoked is None:  # else the first time counts
+                row.revoked = datetime.now(UTC).isoformat()
+            return row.record()
 
     def any_active(self) -> bool:
-        """Whether some key could open the service."""
+        """Whether any key is not revoked."""
         return any(key.revoked is None for key in self.all())
 
     async def caller_of(self, text: str) -> Caller:
-        """Whose key this is.
+        """The caller with this key.
 
         Raises:
-            AccessDenied: it is nobody's, or revoked; the two are not told apart.
+            AccessDenied: the key is unknown or revoked; the error does not say which.
             NotReady: the database cannot be read.
         """
         matched = _KEY.fullmatch(text)
@@ -125,20 +119,20 @@ class Keys:
         if record is None or not is_right or record.revoked is not None:
             raise AccessDenied(
                 "the API key is not valid: it may be mistyped or revoked; an operator lists keys "
-                "with `rlcm keys list` and makes one with `rlcm keys new`"
+                "with `rlcm keys list` and creates one with `rlcm keys new`"
             )
         self._note_use(record)
         return Caller(record.id, record.scopes, record.limits)
 
     async def close(self) -> None:
-        """Waits for what is still being written."""
+        """Waits for unfinished writes."""
         await asyncio.gather(*self._writing, return_exceptions=True)
 
     async def _find(self, key_id: str) -> KeyRecord | None:
         arrived = self._clock()
         if key_id not in self._known or arrived - self._read_at > FRESH:
             async with self._reading:
-                if self._read_at < arrived:  # nobody has read since this request came
+                if self._read_at < arrived:  # no read since this request arrived
                     await asyncio.sleep(self._read_at + PAUSE - self._clock())
                     await self._read()
         return self._known.get(key_id)
@@ -154,7 +148,7 @@ class Keys:
         self._read_at = began
 
     def _note_use(self, key: KeyRecord) -> None:
-        """Has the day written down, once, without anyone waiting for it."""
+        """Records the day of use once, in the background."""
         today = datetime.now(UTC).date()
         if today in (self._used.get(key.id), key.last_used):
             return
@@ -165,12 +159,13 @@ class Keys:
 
     def _write_use(self, key_id: str, day: date) -> None:
         with self._database.session() as session:
-            mark_used(session, key_id, day)
+            if row := session.get(KeyRow, key_id):
+                row.last_used = day.isoformat()
 
     def _written(self, writing: asyncio.Task[None]) -> None:
         self._writing.discard(writing)
         if not writing.cancelled() and (error := writing.exception()):
-            _log.error("the use of a key could not be written down", exc_info=error)
+            _log.error("the last use of a key could not be recorded", exc_info=error)
 
 
 def _digest(secret: str) -> str:

@@ -1,4 +1,4 @@
-"""A job's recordings as rows: the log that `rlcm_serve.recording.recorder` writes to."""
+"""A job's recordings as rows: the recording log of `rlcm_serve.recording.recorder`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rlcm_serve.store.job import Calibration, JobState
 
 
 class RecordingRows:
-    """One job's finished recordings, each in a row of its own and in a transaction of its own.
+    """One job's finished recordings; each is one row, written in one transaction.
 
-    Token ids are not kept: traces hold none, and they are nearly all there is to a recording.
+    Token ids are not stored: traces do not contain them, and they are most of a recording's size.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class RecordingRows:
         self._insert = sqlite.insert if database.is_sqlite else postgresql.insert
 
     def keys(self) -> set[Key]:
-        """Which recordings are finished."""
+        """The keys of all finished recordings."""
         with self._database.reading() as session:
             rows = session.execute(
                 select(RecordingRow.problem, RecordingRow.rollout).where(
@@ -42,14 +42,14 @@ class RecordingRows:
             return {(self._ids[problem], rollout) for problem, rollout in rows}
 
     def append(self, recording: RecordedRollout) -> None:
-        """Keeps one recording; if there is one of its key already, that one counts.
+        """Stores a recording, unless its key is already stored.
 
         Raises:
-            Conflict: the job is not being recorded any more.
+            Conflict: the job has stopped recording.
         """
         slim = replace(recording, prompt=(), tokens=())
         with self._database.session() as session:
-            # A lock against whoever cancels the job; SQLite has one writer anyway.
+            # Locks out a cancellation of the job; SQLite has only one writer anyway.
             state = session.scalar(
                 select(CalibrationRow.state)
                 .where(CalibrationRow.number == self._job.number)

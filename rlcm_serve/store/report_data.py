@@ -45,7 +45,7 @@ class StoredReports:
         return self._read[certificate.id]
 
     def keep(self, session: Session, certificate: Certificate, report: ReportData) -> None:
-        """Writes report data into the database, replacing any that is there."""
+        """Stores report data in the database, replacing what is there."""
         session.merge(StoredReport(certificate=certificate.id, content=report.to_text()))
         self._read.pop(certificate.id, None)
 

@@ -99,7 +99,7 @@ async def test_an_upload_is_kept_and_served_once_activated(ready: Running) -> No
     assert (ended.status_code, ended.json()["active"]) == (200, False)
     assert (await ready.solve()).json()["guarantee"]["certificate"] == ONE.id
     again = await ready.client.post(f"/certificates/{BETTER.id}/deactivate")
-    assert "is not in force" in error_of(again, 409, "conflict")
+    assert "is not active" in error_of(again, 409, "conflict")
 
 
 async def test_a_second_upload_changes_nothing(ready: Running) -> None:

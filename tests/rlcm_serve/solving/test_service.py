@@ -214,7 +214,7 @@ async def test_another_model_may_come_back(engine: MortalEngine) -> None:
         kill(engine, time)
         await stages.until("ready")
         assert stages.loaded[-1].model == "another"
-        with pytest.raises(CertificateMismatch, match="another one"):
+        with pytest.raises(CertificateMismatch, match="its identity has changed"):
             service.use(outdated)
 
 

@@ -100,7 +100,7 @@ def test_after_a_deactivation_the_file_is_served_again(database: Database, tmp_p
     store.add(made, "upload")
     store.activate(made.id, IDENTITY)
     assert store.deactivate(made.id, IDENTITY).certificates == (of_one(),)
-    with pytest.raises(Conflict, match="not in force"):
+    with pytest.raises(Conflict, match="is not active"):
         store.deactivate(made.id, IDENTITY)
 
 

@@ -118,8 +118,8 @@ def test_the_folder_of_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("sqlite://", "in memory outlives nothing"),
-        ("sqlite:///:memory:", "in memory outlives nothing"),
+        ("sqlite://", "in memory is lost with the process"),
+        ("sqlite:///:memory:", "in memory is lost with the process"),
         ("mysql://somewhere/x", "'mysql': give sqlite"),
         ("no url", "cannot be read"),
         ("sqlite:////proc/nowhere/x.db", "cannot be used: .*check its address"),

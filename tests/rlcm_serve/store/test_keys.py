@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from rlcm_serve.errors import AccessDenied, NotFound, NotReady, RequestRefused
-from rlcm_serve.store import keys as module
 from rlcm_serve.store.caller import ANYONE, STRANGER, Caller, Limits, Scope, scopes_of
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.key_table import KeyRecord
@@ -127,7 +126,7 @@ async def test_digests_are_compared_in_constant_time(
         compared.append((one, other))
         return one == other
 
-    monkeypatch.setattr(module.hmac, "compare_digest", compare)
+    monkeypatch.setattr("hmac.compare_digest", compare)
     text, record = keys.create("team", [Scope.SOLVE])
     await keys.caller_of(text)
     assert compared == [(record.digest, record.digest)]
@@ -220,8 +219,8 @@ async def test_the_day_of_use_is_written_once(
 ) -> None:
     text, record = keys.create("team", [Scope.SOLVE])
     written: list[object] = []
-    mark = module.mark_used
-    monkeypatch.setattr(module, "mark_used", lambda *what: (written.append(what[1:]), mark(*what)))
+    write = Keys._write_use
+    monkeypatch.setattr(Keys, "_write_use", lambda *what: (written.append(what[1:]), write(*what)))
     today = datetime.now(UTC).date()
     for _ in range(5):
         await keys.caller_of(text)
@@ -239,11 +238,11 @@ async def test_a_use_that_cannot_be_written_stops_nobody(
     def fail(*what: object) -> None:
         raise OSError("read-only")
 
-    monkeypatch.setattr(module, "mark_used", fail)
+    monkeypatch.setattr(Keys, "_write_use", fail)
     text, _ = keys.create("team", [Scope.SOLVE])
     assert (await keys.caller_of(text)).scopes == SOLVE
     await keys.close()
-    assert "could not be written down" in caplog.text
+    assert "could not be recorded" in caplog.text
     assert text not in caplog.text
 
 

@@ -20,7 +20,7 @@ from rlcm_serve.engine.worker.hooks import (
 )
 from rlcm_serve.errors import UnsupportedVllm
 
-ENGINE = Path(hooks.__file__).parent
+ENGINE = Path(hooks.__file__).parent.parent
 LISTED = (*FRONT_END, *V1_RUNNER, *V2_RUNNER)
 
 OBJECTS = {
@@ -53,7 +53,7 @@ VARIABLE = re.compile(r"\"(VLLM_[A-Z0-9_]+)\"")
 
 
 def modules() -> list[tuple[str, ast.Module]]:
-    files = sorted(ENGINE.glob("*.py"))
+    files = sorted(ENGINE.rglob("*.py"))
     assert len(files) > 10
     return [(file.name, ast.parse(file.read_text())) for file in files]
 
@@ -104,7 +104,7 @@ def test_whatever_is_used_of_its_objects_is_listed() -> None:
 
 def test_whatever_is_set_in_its_environment_is_listed() -> None:
     listed = {name for hook in LISTED if hook.where == "vllm:envs" for name in hook.has}
-    used = {name for file in ENGINE.glob("*.py") for name in VARIABLE.findall(file.read_text())}
+    used = {name for file in ENGINE.rglob("*.py") for name in VARIABLE.findall(file.read_text())}
     assert len(used) > 4
     assert used == listed
 
