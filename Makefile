@@ -53,46 +53,47 @@ test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; A
 	@$(PYTEST) $(PARALLEL) $(ARGS)
 
 # The seed of the sample is the commit: another commit runs other tests, the same commit the same ones.
-test-ci: $(INSTALLED) page-modules  ## run what CI runs: fast tests, page, docs, and a sample of all others (20 minutes; SAMPLE, SEED)
+test-ci: $(INSTALLED) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
 	@$(PYTEST) $(PARALLEL) -m 'fast or docs or page' $(ARGS)
+	@echo 'A sample of $(SAMPLE) of all other tests, with SEED=$(SEED)'
 	@$(PYTEST) $(PARALLEL) -m '$(SAMPLED)' --sample $(SAMPLE) --seed $(SEED) $(ARGS)
 
-test-all: $(INSTALLED) page-modules  ## run every test there is, but those that need a GPU are skipped without one (two hours)
+test-all: $(INSTALLED) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
 	@$(PYTEST) $(PARALLEL) -m 'fast or slow' $(ARGS)
 
-test-docs: $(INSTALLED)  ## type everything that the documentation shows, and grade the whole study again (ten minutes)
+test-docs: $(INSTALLED)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 	@$(BIN)/pytest -m gpu $(ARGS)
 
-test-load: $(INSTALLED)  ## let 64 clients at a time ask for a minute, and look for lost answers and leaks (three minutes)
+test-load: $(INSTALLED)  ## send questions from 64 clients for a minute; look for lost answers and leaks (three minutes)
 	@$(BIN)/pytest -m load tests/service $(ARGS)
 
 # Chromium is the system's. The types and axe, which every state is held against, are npm's.
 # PAGE_PICTURES names the folder for a picture of every state.
-test-page: $(INSTALLED) page-modules  ## look at every state of the page in Chromium, around the real engine (eight minutes)
+test-page: $(INSTALLED) page-modules  ## test every state of the page in Chromium, with the real engine (eight minutes)
 	@$(BIN)/pytest -m page tests/page $(ARGS)
 
 page-modules:
 	@command -v npm >/dev/null || { echo "npm not found: install Node.js with it, for the page's types, its modules and axe"; exit 1; }
 	@cd page && npm ci --no-audit --no-fund --silent && npm run --silent check && NODE_OPTIONS=--test-reporter=dot npm test --silent
 
-test-statistical: $(INSTALLED)  ## hold every promise against thousands of synthetic calibrations (half an hour)
+test-statistical: $(INSTALLED)  ## test every guarantee on thousands of synthetic calibrations (half an hour)
 	@$(BIN)/pytest tests/statistical $(ARGS)
 
 test-studies: $(INSTALLED)  ## run every command behind a published figure on a tiny input (five minutes)
 	@$(BIN)/pytest -m studies tests/studies $(ARGS)
 
-test-training: $(INSTALLED)  ## train for real: weights that follow, resume after kill -9, two ranks (five minutes)
+test-training: $(INSTALLED)  ## train small models: weight updates, resume after kill -9, two ranks (five minutes)
 	@$(BIN)/pytest -m training tests/training $(ARGS)
 
-check: $(INSTALLED)  ## lint, formatting, types
+check: $(INSTALLED)  ## lint, check formatting, check types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: $(INSTALLED)  ## rewrite the code as `check` wants it
+format: $(INSTALLED)  ## fix what `check` can fix by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
@@ -117,4 +118,4 @@ distclean: clean  ## remove the environment as well
 	@rm -rf $(VENV) .venv-docs
 
 help:  ## list the targets
-	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ async def overview(running: Running) -> dict[str, Any]:
 
 async def test_before_the_first_question_everything_is_there(running: Running) -> None:
     found = await overview(running)
-    assert (found["model"], found["version"]) == ("scripted", "0.1.0")
+    assert (found["model"], found["version"]) == ("scripted", version("rlcm-serve"))
     assert found["engine"] == {
         "state": "ready",
         "detail": "ready",

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
@@ -151,7 +152,7 @@ async def test_about_says_what_the_page_must_know(running: Running) -> None:
     response = await fetch(running, "/page/about")
     assert response.json() == {
         "model": "scripted",
-        "version": "0.1.0",
+        "version": version("rlcm-serve"),
         "keys": True,
         "examples": False,
     }

@@ -1,5 +1,6 @@
 import logging
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_a_page_is_whole_before_anything_happened() -> None:
     assert set(page.labelled("rlcm_tokens", "kind")) == set(TOKEN_KINDS)
     reasons = {"high", "low", "natural", "budget", "cancelled"}
     assert set(page.labelled("rlcm_exits", "reason")) == reasons
-    assert page("rlcm_build_info", version="0.1.0") == 1
+    assert page("rlcm_build_info", version=version("rlcm-serve")) == 1
     assert page("process_resident_memory_bytes") > 1e6
     assert not [name for name in page.families if name.endswith("_created")]
 
