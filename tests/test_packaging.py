@@ -1,9 +1,12 @@
 """What --no-deps leaves unchecked: the locks satisfy the project, `rlcm` finds its own packages."""
 
+import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -91,3 +94,56 @@ def test_rlcm_ignores_packages_of_the_same_name_in_the_working_directory(
         [rlcm, *command], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, built into a temporary folder."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--disable-pip-version-check", "-w", folder, ROOT], check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    packages = {"calibration", "rlcm_serve", "training"}
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == packages
+    tracked = subprocess.run(
+        ["git", "ls-files", *packages], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    missing = {name for name in tracked if (ROOT / name).exists()} - {*names}
+    assert not missing
+    for data in (
+        "calibration/report/page.css",
+        "rlcm_serve/models/embedded/model.safetensors",
+        "rlcm_serve/models/embedded/chat_template.jinja",
+        "rlcm_serve/models/embedded/certificates/selective-1.json",
+        "rlcm_serve/models/embedded-sft/probe/probe.safetensors",
+        "rlcm_serve/page/static/index.html",
+        "training/py.typed",
+    ):
+        assert data in names
+
+
+@pytest.mark.slow
+def test_the_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    base_python = Path(sys.executable).resolve()  # outside the virtual environment
+    # A folder on PYTHONPATH has no .pth files, so the editable installation is not seen.
+    path = f"{installed}{os.pathsep}{sysconfig.get_path('purelib')}"
+    script = "import training; print(training.__file__); from rlcm_serve.cli import main; main()"
+    for command in (["--help"], ["train", "--help"], ["report", "--help"], ["examples"]):
+        done = subprocess.run(
+            [base_python, "-c", script, *command],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(str(installed))
