@@ -17,7 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from calibration.metrics import auroc, expected_calibration_error
 from rlcm_serve.engine.worker.probe import Probe
-from rlcm_serve.recording.recorder import RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedRollout
 from training.errors import TrainingRefused
 
 Report = Callable[[str], None]

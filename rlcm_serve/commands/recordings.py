@@ -38,7 +38,7 @@ def collect(
     from rlcm_serve.answers.grader import AnswerGrader
     from rlcm_serve.core import VoteRule
     from rlcm_serve.recording.offline import record_problems
-    from rlcm_serve.recording.recorder import to_rollouts
+    from rlcm_serve.recording.rollouts import to_rollouts
     from rlcm_serve.solving.fingerprints import fingerprint_of
 
     settings = engine_settings(

@@ -37,15 +37,16 @@ from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasu
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.report import write_report
+from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.run_folder import (
     BenchmarkFolder,
-    EvaluationJournal,
     RunFolder,
     flat,
     plain_manifest,
     write_table,
 )
 from rlcm_serve.evaluation.sources import ABOUT, Source
+from rlcm_serve.recording.journal import RecordingJournal
 from rlcm_serve.recording.offline import running_engine
 from rlcm_serve.recording.recorder import record_missing
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -143,7 +144,9 @@ async def _record(
     made_with = {"grader": benchmark.grader.name}
     folder.begin(benchmark.problems)
     wanted = {(problem.id, number) for problem in benchmark.problems for number in range(rollouts)}
-    with EvaluationJournal(folder.journal, made_with, folder.finished()) as journal:
+    with RecordingJournal(
+        EvaluationRollout, folder.journal, made_with, folder.finished()
+    ) as journal:
         if wanted - journal.keys():
             with progress_bar(console) as progress:
                 bar = progress.add_task(benchmark.title, total=None)
@@ -154,7 +157,7 @@ async def _record(
                     journal,
                     lambda done, total: progress.update(bar, completed=done, total=total),
                 )
-        made = list(journal.records())
+        made = list(journal.recordings())
     if made:
         folder.write([*folder.read(), *made])
     folder.journal.unlink()

@@ -45,7 +45,7 @@ def answers_given(records: Iterable[EvaluationRollout]) -> Iterable[tuple[str, s
     """Every answer that a stop at some reading would give, with its problem's id."""
     for record in records:
         for at in range(len(record.readings)):
-            answer, _ = record.given(at)
+            answer, _ = record.answer_at(at)
             if answer is not None:
                 yield record.problem_id, answer
 
@@ -75,7 +75,7 @@ def graded_table(
     answer_tokens: list[int] = []
     for record in ordered:
         for at in range(len(record.readings)):
-            answer_tokens.append(record.given(at)[1])
+            answer_tokens.append(record.answer_at(at)[1])
             for one in Source:
                 read[one].append(_read(one, record, at, equal))
         rollouts.append(_rollout(record, groups[record.problem_id], equal, source))
@@ -121,7 +121,7 @@ class _Equal:
             if not right[id_, answer]:
                 wrong.setdefault(id_, []).append(answer)
         readings = {
-            (record.given(at)[0], *record.readings[at].answers): None
+            (record.answer_at(at)[0], *record.readings[at].answers): None
             for record in records
             for at in range(len(record.readings))
         }
@@ -148,7 +148,7 @@ class _Equal:
 
     def to_given(self, record: EvaluationRollout, at: int) -> tuple[bool, ...]:
         """Which of the answers forced at a reading equal the one that a stop there gives."""
-        return self.same[record.given(at)[0], *record.readings[at].answers]
+        return self.same[record.answer_at(at)[0], *record.readings[at].answers]
 
 
 def _rollout(
@@ -156,7 +156,7 @@ def _rollout(
 ) -> Rollout:
     readings = []
     for at, reading in enumerate(record.readings):
-        answer, tokens = record.given(at)
+        answer, tokens = record.answer_at(at)
         says = _read(source, record, at, equal)
         is_final = at == len(record.readings) - 1
         readings.append(
@@ -187,8 +187,8 @@ def _read(source: Source, record: EvaluationRollout, at: int, equal: _Equal) -> 
     if source is Source.ENTROPY:
         return Read(None if reading.entropy is None else math.exp(-reading.entropy), tokens=1)
     is_final = at == len(record.readings) - 1
-    if source is Source.VERBALISED and is_final and record.own_verbalised is not None:
-        return Read(record.own_verbalised)
+    if source is Source.VERBALIZED and is_final and record.own_verbalized is not None:
+        return Read(record.own_verbalized)
     tokens = _generated(source, record, reading, is_final)
     return Read(_said(source, record, at, equal, is_final), tokens)
 
@@ -201,12 +201,12 @@ def _said(
     if source is Source.AGREEMENT:
         # Where the answer given is the first of those forced, the others agree with it, or do not.
         others = same if is_final and record.own_answer is not None else same[1:]
-        return sum(others) / len(others) if others and record.given(at)[0] is not None else None
+        return sum(others) / len(others) if others and record.answer_at(at)[0] is not None else None
     if not same[0]:
         return None
     if source is Source.ANSWER_PROBABILITY:
         return reading.answer_probability
-    return reading.verbalised
+    return reading.verbalized
 
 
 def _generated(
@@ -217,6 +217,6 @@ def _generated(
     tokens = 0 if is_final and record.own_answer is None else first
     if source is Source.AGREEMENT:
         tokens += sum(others)
-    if source is Source.VERBALISED:
-        tokens += reading.verbalised_tokens
+    if source is Source.VERBALIZED:
+        tokens += reading.verbalized_tokens
     return tokens

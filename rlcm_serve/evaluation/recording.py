@@ -1,4 +1,4 @@
-"""Rollouts for evaluation: at full budget, with all that any source of confidence is made of."""
+"""Records rollouts for evaluation: at full budget, with what every source of confidence needs."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 from rlcm_serve.evaluation.sources import Source
-from rlcm_serve.evaluation.verbalized import verbalised
+from rlcm_serve.evaluation.verbalized import verbalized
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import check_fits, generate_fully, prompt_of
+from rlcm_serve.recording.recorder import FullBudgetRecorder
 
 ANSWERS = 4
 """Answers forced at every reading: K of RLCM App. B."""
-_SAID_TOKENS = 8
-"""The most that stating a confidence may take."""
+_VERBALIZED_TOKENS = 8
+"""Maximum length of a stated confidence, in tokens."""
 
 
-class EvaluationRecorder:
-    """Runs one benchmark's problems through an engine that records its signals.
+class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
+    """Records one benchmark's problems; the answers are graded later.
 
     Args:
         engine: has started, with `record_signals`.
-        grader: says where an answer stands, and how one is forced.
+        grader: finds answers in texts and opens forced answers.
         answers: K, forced at every reading.
-        sources: of confidence; what no other needs is not generated.
+        sources: of confidence; what only other sources need is not generated.
     """
 
     def __init__(
@@ -48,46 +48,34 @@ class EvaluationRecorder:
         answers: int = ANSWERS,
         sources: Collection[Source] = tuple(Source),
     ) -> None:
-        self.engine, self.grader, self.answers, self.sources = engine, grader, answers, sources
         budget = engine.identity.budget
         answer = max(budget.answer, grader.answer_tokens or 0)
-        self.generation = GenerationSettings(
-            replace(budget, answer=answer), engine.identity.sampling
-        )
+        generation = GenerationSettings(replace(budget, answer=answer), engine.identity.sampling)
+        super().__init__(engine, generation)
+        self.grader, self.answers, self.sources = grader, answers, sources
 
-    def check(self, problem: LabelledProblem) -> None:
-        """Returns if the engine would take it.
-
-        Raises:
-            RequestRefused: it does not fit into the model's context; the message names it.
-        """
-        check_fits(self.engine, problem, self.generation)
-
-    async def record(self, problem: LabelledProblem, rollout: int) -> EvaluationRollout:
-        """One rollout, and what can be read and forced at every checkpoint of it."""
-        prompt = prompt_of(self.engine, problem)
-        generated = await generate_fully(self.engine, prompt, self.generation)
+    async def _recording(
+        self, problem: LabelledProblem, number: int, prompt: TokenIds, rollout: Rollout
+    ) -> EvaluationRollout:
         readings = await asyncio.gather(
-            *(self._reading(prompt, generated, at) for at in generated.readings)
+            *(self._reading(prompt, rollout, at) for at in rollout.readings)
         )
-        own = generated.answer_text
+        own = rollout.answer_text
         return EvaluationRollout(
             problem_id=problem.id,
-            rollout=rollout,
-            text=generated.text,
-            tokens=len(generated.tokens),
-            natural=generated.exit is ExitReason.NATURAL,
+            rollout=number,
+            text=rollout.text,
+            tokens=len(rollout.tokens),
+            natural=rollout.exit is ExitReason.NATURAL,
             own_text=own,
             own_answer=self.grader.find(own) if own else None,
-            own_tokens=generated.answer_tokens,
-            own_verbalised=verbalised(own) if own else None,
+            own_tokens=rollout.answer_tokens,
+            own_verbalized=verbalized(own) if own else None,
             readings=tuple(readings),
         )
 
-    async def _reading(
-        self, prompt: TokenIds, generated: Rollout, at: Reading
-    ) -> EvaluationReading:
-        thinking = generated.tokens[: at.tokens]
+    async def _reading(self, prompt: TokenIds, rollout: Rollout, at: Reading) -> EvaluationReading:
+        thinking = rollout.tokens[: at.tokens]
         forced, entropy = await asyncio.gather(
             self.engine.continue_after(
                 prompt, thinking, self.grader.opening, self.generation, self.answers, logprobs=True
@@ -95,7 +83,7 @@ class EvaluationRecorder:
             self._entropy(prompt, thinking),
         )
         answers = tuple(self.grader.close(completion.text) for completion in forced)
-        said, said_tokens = await self._say(prompt, thinking, answers[0])
+        confidence, confidence_tokens = await self._verbalize(prompt, thinking, answers[0])
         return EvaluationReading(
             tokens=at.tokens,
             signals=dict(at.signals or {}),
@@ -103,8 +91,8 @@ class EvaluationRecorder:
             answer_tokens=tuple(completion.tokens for completion in forced),
             answer_probability=_probability(forced[0], answers[0]),
             entropy=entropy,
-            verbalised=said,
-            verbalised_tokens=said_tokens,
+            verbalized=confidence,
+            verbalized_tokens=confidence_tokens,
         )
 
     async def _entropy(self, prompt: TokenIds, thinking: TokenIds) -> float | None:
@@ -112,23 +100,23 @@ class EvaluationRecorder:
             return None
         return await self.engine.entropy_after(prompt, thinking, self.generation)
 
-    async def _say(
+    async def _verbalize(
         self, prompt: TokenIds, thinking: TokenIds, answer: str | None
     ) -> tuple[float | None, int]:
-        """How sure the model says it is of an answer, in RLCR's format, and the tokens of that."""
-        if answer is None or Source.VERBALISED not in self.sources:
+        """The confidence that the model states for an answer (RLCR's format), and its tokens."""
+        if answer is None or Source.VERBALIZED not in self.sources:
             return None, 0
-        asked = f"<answer>\\boxed{{{answer}}}</answer><confidence>"
-        budget = Budget(self.generation.budget.thinking, _SAID_TOKENS)
+        opening = f"<answer>\\boxed{{{answer}}}</answer><confidence>"
+        budget = Budget(self.generation.budget.thinking, _VERBALIZED_TOKENS)
         generation = replace(self.generation, budget=budget)
-        (said,) = await self.engine.continue_after(
-            prompt, thinking, asked, generation, logprobs=True
+        (stated,) = await self.engine.continue_after(
+            prompt, thinking, opening, generation, logprobs=True
         )
-        return verbalised(f"<confidence>{said.text}"), _tokens_before(said, "<")
+        return verbalized(f"<confidence>{stated.text}"), _tokens_before(stated, "<")
 
 
 def _probability(completion: Completion, answer: str | None) -> float | None:
-    """Of the tokens up to where the answer ends."""
+    """The probability of the tokens up to the end of the answer."""
     if answer is None or completion.pieces is None:
         return None
     end = completion.text.find(answer) + len(answer)

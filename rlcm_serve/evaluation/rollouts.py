@@ -1,26 +1,24 @@
-"""What is kept of a rollout: enough to give any source of confidence, any vote, any curve."""
+"""Rollouts recorded for evaluation: enough for every source of confidence, vote and curve."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+import msgspec
 
-from rlcm_serve.recording.recorder import Key
+from rlcm_serve.recording.rollouts import FullBudgetRollout
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationReading:
-    """The state after `tokens` reasoning tokens: what it says of itself, what it would answer.
+class EvaluationReading(msgspec.Struct, frozen=True):
+    """One reading: its signals, and the answers that a stop there could give.
 
     Attributes:
-        tokens: of reasoning, so far.
-        signals: the online sources, by name; those that the engine cannot read are left out.
-        answers: forced here, K of them; None where none can be read.
-        answer_tokens: generated for each of them.
-        answer_probability: of the first one's own tokens; None without an answer.
-        entropy: of the next token once the thinking is closed, nats; None where it never is.
-        verbalised: what the model says when it is asked how sure it is of the first answer.
-        verbalised_tokens: generated to say it.
+        tokens: reasoning tokens before the reading.
+        signals: online sources of confidence by name; absent where the engine cannot read them.
+        answers: K forced answers; None where no answer can be read.
+        answer_tokens: generated for each answer.
+        answer_probability: probability of the first answer's tokens; None without an answer.
+        entropy: of the next token after the thinking is closed, in nats; None if not recorded.
+        verbalized: confidence in [0, 1] that the model states for the first answer, or None.
+        verbalized_tokens: generated to state it.
     """
 
     tokens: int
@@ -29,66 +27,43 @@ class EvaluationReading:
     answer_tokens: tuple[int, ...]
     answer_probability: float | None
     entropy: float | None
-    verbalised: float | None
-    verbalised_tokens: int
+    verbalized: float | None = msgspec.field(name="verbalised")
+    verbalized_tokens: int = msgspec.field(name="verbalised_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationRollout:
-    """One rollout at full budget; its last reading is the final one.
+class EvaluationRollout(FullBudgetRollout, frozen=True):
+    """One rollout at full budget, not graded yet; its last reading is the final one.
+
+    Stored files keep the names `verbalised`, `verbalised_tokens` and `own_verbalised`.
 
     Attributes:
         text: the reasoning.
-        tokens: of it.
-        natural: it ended by itself, not by the budget.
-        own_text: what the model wrote after it; None if it wrote nothing.
-        own_answer: found in it.
-        own_tokens: of it.
-        own_verbalised: the confidence it stated there by itself.
+        tokens: reasoning tokens.
+        natural: the model ended its reasoning before the budget did.
+        own_text: what the model wrote after its reasoning; None if it wrote nothing.
+        own_answer: the answer in `own_text`.
+        own_tokens: generated for `own_text`.
+        own_verbalized: the confidence stated in `own_text`.
     """
 
-    problem_id: str
-    rollout: int
     text: str
     tokens: int
     natural: bool
     own_text: str | None
     own_answer: str | None
     own_tokens: int
-    own_verbalised: float | None
     readings: tuple[EvaluationReading, ...]
+    own_verbalized: float | None = msgspec.field(name="own_verbalised")
 
-    @property
-    def key(self) -> Key:
-        return self.problem_id, self.rollout
+    def answer_at(self, at: int) -> tuple[str | None, int]:
+        """The answer if the rollout stops at reading `at`, and the tokens generated for it.
 
-    def given(self, at: int) -> tuple[str | None, int]:
-        """The answer given if it stops at reading `at`, and the tokens generated for it.
-
-        The model's own at the end, if it wrote one; else the first forced one (RLCM App. A).
+        At the final reading this is the model's own answer if it wrote one. Otherwise it is the
+        first forced answer (RLCM App. A).
         """
         reading = self.readings[at]
-        if at == len(self.readings) - 1:
-            if self.own_answer is not None:
-                return self.own_answer, self.own_tokens
-            return reading.answers[0], self.own_tokens + reading.answer_tokens[0]
-        return reading.answers[0], reading.answer_tokens[0]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, plain: dict[str, Any]) -> Self:
-        """The record of `to_json`."""
-        readings = tuple(
-            EvaluationReading(
-                **reading
-                | {
-                    "answers": tuple(reading["answers"]),
-                    "answer_tokens": tuple(reading["answer_tokens"]),
-                }
-            )
-            for reading in plain["readings"]
-        )
-        return cls(**plain | {"readings": readings})
+        if at < len(self.readings) - 1:
+            return reading.answers[0], reading.answer_tokens[0]
+        if self.own_answer is not None:
+            return self.own_answer, self.own_tokens
+        return reading.answers[0], self.own_tokens + reading.answer_tokens[0]

@@ -12,60 +12,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from calibration.files import write_text
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
-from rlcm_serve.recording.journal import Journal
 from rlcm_serve.recording.problems import LabelledProblem, read_problems
-from rlcm_serve.recording.recorder import Key
+from rlcm_serve.recording.rollouts import Key
 
-_READING = [field.name for field in fields(EvaluationReading)]
-_ROLLOUT = [field.name for field in fields(EvaluationRollout) if field.name != "readings"]
-_KINDS = {
-    "problem_id": pa.string(),
-    "rollout": pa.int64(),
-    "text": pa.large_string(),
-    "tokens": pa.int64(),
-    "natural": pa.bool_(),
-    "own_text": pa.large_string(),
-    "own_answer": pa.string(),
-    "own_tokens": pa.int64(),
-    "own_verbalised": pa.float64(),
-    "signals": pa.map_(pa.string(), pa.float64()),
-    "answers": pa.list_(pa.string()),
-    "answer_tokens": pa.list_(pa.int64()),
-    "answer_probability": pa.float64(),
-    "entropy": pa.float64(),
-    "verbalised": pa.float64(),
-    "verbalised_tokens": pa.int64(),
-}
-
-
-class EvaluationJournal(Journal):
-    """A journal of rollouts, beside those of an earlier run that are whole already."""
-
-    def __init__(self, path: Path, settings: dict[str, Any], finished: Iterable[Key]) -> None:
-        super().__init__(path, settings)
-        self._finished = set(finished)
-
-    def keys(self) -> set[Key]:
-        """Which rollouts are there."""
-        return self._finished | {record.key for record in self.records()}
-
-    def records(self) -> Iterator[EvaluationRollout]:
-        """Those in the journal."""
-        return map(EvaluationRollout.from_json, self.rows())
-
-    def append(self, recording: EvaluationRollout, /) -> None:
-        """Adds one."""
-        self.add(recording.to_json())
+_ROLLOUTS = pa.schema(
+    {
+        "problem_id": pa.string(),
+        "rollout": pa.int64(),
+        "text": pa.large_string(),
+        "tokens": pa.int64(),
+        "natural": pa.bool_(),
+        "own_text": pa.large_string(),
+        "own_answer": pa.string(),
+        "own_tokens": pa.int64(),
+        "own_verbalised": pa.float64(),
+    }
+)
+_READINGS = pa.schema(
+    {
+        "problem_id": pa.string(),
+        "rollout": pa.int64(),
+        "tokens": pa.int64(),
+        "signals": pa.map_(pa.string(), pa.float64()),
+        "answers": pa.list_(pa.string()),
+        "answer_tokens": pa.list_(pa.int64()),
+        "answer_probability": pa.float64(),
+        "entropy": pa.float64(),
+        "verbalised": pa.float64(),
+        "verbalised_tokens": pa.int64(),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +121,11 @@ class BenchmarkFolder:
             return
         readings: dict[Key, list[EvaluationReading]] = {}
         for row in _rows(self.readings):
-            key = row.pop("problem_id"), row.pop("rollout")
-            row["signals"] = dict(row["signals"])
-            row["answers"], row["answer_tokens"] = (
-                tuple(row["answers"]),
-                tuple(row["answer_tokens"]),
-            )
-            readings.setdefault(key, []).append(EvaluationReading(**row))
+            key = row["problem_id"], row["rollout"]
+            readings.setdefault(key, []).append(msgspec.convert(row, EvaluationReading))
         for row in _rows(self.rollouts):
-            own = tuple(readings[row["problem_id"], row["rollout"]])
-            yield EvaluationRollout(**row, readings=own)
+            row["readings"] = readings[row["problem_id"], row["rollout"]]
+            yield EvaluationRollout.from_json(row)
 
     def texts(self) -> dict[Key, str]:
         """The reasoning of each rollout."""
@@ -156,20 +138,16 @@ class BenchmarkFolder:
 
         One that comes twice, for a kill came between the tables and the journal, is there once.
         """
-        ordered = sorted({record.key: record for record in records}.values(), key=_key)
-        rollouts = _table(
-            [[getattr(record, name) for record in ordered] for name in _ROLLOUT], _ROLLOUT
-        )
-        rows = [(record, reading) for record in ordered for reading in record.readings]
-        columns: list[list[Any]] = [
-            [record.problem_id for record, _ in rows],
-            [record.rollout for record, _ in rows],
-            *([_plain(getattr(reading, name)) for _, reading in rows] for name in _READING),
-        ]
-        readings = _table(columns, ["problem_id", "rollout", *_READING])
-        # The readings first: a table of rollouts says that they are whole.
-        write_table(self.readings, readings)
-        write_table(self.rollouts, rollouts)
+        by_key = {record.key: record for record in records}
+        rollouts, readings = [], []
+        for key in sorted(by_key):
+            rollout = by_key[key].to_json()
+            same = {name: rollout[name] for name in ("problem_id", "rollout")}
+            readings += [same | reading for reading in rollout.pop("readings")]
+            rollouts.append(rollout)
+        # The readings first: a table of rollouts says that its readings are complete.
+        write_table(self.readings, pa.Table.from_pylist(readings, schema=_READINGS))
+        write_table(self.rollouts, pa.Table.from_pylist(rollouts, schema=_ROLLOUTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,24 +228,10 @@ def write_table(path: Path, table: pa.Table) -> None:
     partial.replace(path)
 
 
-def _key(record: EvaluationRollout) -> Key:
-    return record.key
-
-
-def _table(columns: list[list[Any]], names: list[str]) -> pa.Table:
-    kinds = pa.schema([(name, _KINDS[name]) for name in names])
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, kinds, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=kinds)
-
-
-def _plain(value: Any) -> Any:
-    return list(value.items()) if isinstance(value, dict) else value
-
-
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches():
-            yield from batch.to_pylist()
+            yield from batch.to_pylist(maps_as_pydicts="strict")
 
 
 def plain_manifest(**values: Any) -> dict[str, Any]:

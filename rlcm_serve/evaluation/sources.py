@@ -16,7 +16,7 @@ class Source(StrEnum):
     ANSWER_PROBABILITY = "answer-probability"
     AGREEMENT = "agreement"
     ENTROPY = "entropy"
-    VERBALISED = "verbalised"
+    VERBALIZED = "verbalised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ ABOUT: dict[Source, About] = {
         is_probability=False,
         online=False,
     ),
-    Source.VERBALISED: About(
+    Source.VERBALIZED: About(
         "verbalised",
         "What the model says in <confidence> (RLCR, arXiv 2507.16806); 0 where it says nothing.",
         is_probability=True,

@@ -18,7 +18,7 @@ _SURE = re.compile(rf"{_NUMBER}\s+(?:confiden(?:t|ce)|sure|certain)\b", re.IGNOR
 _ANY = re.compile(_NUMBER, re.IGNORECASE)
 
 
-def verbalised(text: str) -> float | None:
+def verbalized(text: str) -> float | None:
     """The confidence stated last, in [0, 1]; None if none is, or none that can be read.
 
     What is between `<confidence>` and `</confidence>` counts before all else, and has to be one

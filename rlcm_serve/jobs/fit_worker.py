@@ -21,7 +21,7 @@ from calibration import Certificate, Traces, certify, read_traces, verify, write
 from calibration.errors import CalibrationError
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.recording.recorder import RecordedRollout, to_rollouts
+from rlcm_serve.recording.rollouts import RecordedRollout, to_rollouts
 from rlcm_serve.store.job import CalibrationRequest
 
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"

@@ -18,7 +18,7 @@ from calibration.errors import CalibrationError
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.jobs import fit_worker as files
-from rlcm_serve.recording.recorder import RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.store.job import CalibrationRequest
 
 _PREFIX = "rlcm-fit-"

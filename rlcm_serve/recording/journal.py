@@ -1,35 +1,31 @@
-"""What a run has finished, in a file, so that an interrupted run goes on where it stopped."""
+"""A file of finished work, so that an interrupted run continues where it stopped."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self
+
+from filelock import lock_descriptor
 
 from rlcm_serve.errors import Conflict, RequestRefused
-from rlcm_serve.recording.file_lock import lock
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import (
-    Key,
-    OnProgress,
-    RecordedRollout,
-    Recorder,
-    record_missing,
-    tell_nobody,
-)
+from rlcm_serve.recording.recorder import FullBudgetRecorder, Recording, record_missing
+from rlcm_serve.recording.rollouts import Key
 
 
 class Journal:
-    """An append-only file of finished rows, plain JSON values, for one run's settings.
+    """An append-only file of JSON rows; its first line holds the settings of the run.
 
-    A row that a kill has cut off is passed over, and will be made again. Until it is closed, the
-    file is this run's alone.
+    A row that a kill cut off is removed when the journal is opened, and its work is done again.
+    The file is locked until the journal is closed or the process dies.
 
     Raises:
-        RequestRefused: the file was written under other settings.
-        Conflict: another run is writing it.
+        RequestRefused: the file was written with other settings.
+        Conflict: another run is writing the file.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
@@ -41,37 +37,34 @@ class Journal:
             if stored != header:
                 raise RequestRefused(
                     "out",
-                    f"{path} was written under other settings: {stored}, not {header}; delete it "
-                    "to begin anew, or use the settings it was begun with",
+                    f"{path} was written with other settings: {stored}, not {header}; delete it "
+                    "to start again, or use the settings it was written with",
                 )
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{path.name}.partial")
             partial.write_text(header + "\n")
-            partial.replace(path)  # a kill leaves no journal, or one with its header
+            partial.replace(path)  # a kill leaves either no journal or one with its header
         self._file = path.open("a")
-        held = f"another run is writing {path}: wait for it, or stop it and begin again"
-        try:
-            lock(self._file, Conflict(held))
-        except Conflict:
+        if not lock_descriptor(self._file.fileno(), blocking=False):
             self.close()
-            raise
-        self._cut_unfinished_row()
+            raise Conflict(f"another run is writing {path}: wait until it ends, or stop it")
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """What is finished."""
+        """The finished rows."""
         with self.path.open() as file:
             next(file)
             for line in file:
                 yield json.loads(line)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Adds one row, on a line of its own."""
+        """Adds one row on its own line."""
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
 
     def close(self) -> None:
-        """Lets other runs have the file."""
+        """Releases the lock."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -80,40 +73,52 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _cut_unfinished_row(self) -> None:
-        os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
 
+class RecordingJournal(Journal, Generic[Recording]):
+    """A journal of recorded rollouts.
 
-class RecordingJournal(Journal):
-    """A journal of recordings."""
+    Args:
+        kind: class of the rollouts.
+        stored: keys of rollouts that are already kept elsewhere.
+    """
 
-    def recordings(self) -> Iterator[RecordedRollout]:
-        """What is finished."""
-        return map(RecordedRollout.from_json, self.rows())
+    def __init__(
+        self,
+        kind: type[Recording],
+        path: Path,
+        settings: dict[str, Any],
+        stored: Collection[Key] = (),
+    ) -> None:
+        super().__init__(path, settings)
+        self._kind, self._stored = kind, stored
+
+    def recordings(self) -> Iterator[Recording]:
+        """The rollouts in the journal."""
+        return map(self._kind.from_json, self.rows())
 
     def keys(self) -> set[Key]:
-        """Which recordings are finished."""
-        return {recording.key for recording in self.recordings()}
+        """The keys of the rollouts in the journal and of those kept elsewhere."""
+        return {*self._stored, *(recording.key for recording in self.recordings())}
 
-    def append(self, recording: RecordedRollout) -> None:
-        """Adds one recording."""
+    def append(self, recording: Recording, /) -> None:
+        """Adds one rollout."""
         self.add(recording.to_json())
 
 
 async def record_all(
-    recorder: Recorder,
+    recorder: FullBudgetRecorder[Recording],
     problems: Sequence[LabelledProblem],
     rollouts: int,
-    journal: RecordingJournal,
-    progress: OnProgress = tell_nobody,
-) -> list[RecordedRollout]:
-    """Records `rollouts` rollouts of every problem that the journal does not hold yet.
+    journal: RecordingJournal[Recording],
+    progress: OnProgress = ignore_progress,
+) -> list[Recording]:
+    """Records `rollouts` rollouts of every problem, except those that the journal already holds.
 
     Returns:
         All recordings, in the order of problems and rollouts.
 
     Raises:
-        EngineDead: the engine died; what was finished is in the journal.
+        EngineDead: the engine died; the journal holds what was finished.
         RequestRefused: a problem does not fit into the model's context.
     """
     await record_missing(recorder, problems, rollouts, journal, progress)

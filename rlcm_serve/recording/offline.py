@@ -15,7 +15,8 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import digest_problems, read_problems
-from rlcm_serve.recording.recorder import RecordedRollout, Recorder
+from rlcm_serve.recording.recorder import Recorder
+from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.terminal import StageClock, progress_bar
 
 
@@ -59,7 +60,7 @@ async def record_problems(
         made_by = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
         how = {"identity": asdict(made_by), "answers": answers, "data": digest_problems(problems)}
         with (
-            RecordingJournal(journal, how) as kept,
+            RecordingJournal(RecordedRollout, journal, how) as kept,
             AnswerGrader() as grader,
             progress_bar(console) as progress,
         ):

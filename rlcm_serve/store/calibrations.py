@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.errors import Conflict, NotFound
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
     LogRow,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from rlcm_serve.errors import Conflict
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import Key, RecordedRollout
+from rlcm_serve.recording.rollouts import Key, RecordedRollout
 from rlcm_serve.store.calibration_tables import CalibrationRow, RecordingRow
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, JobState

@@ -16,7 +16,7 @@ from typing import Any
 
 from rlcm_serve.evaluation.datasets.loading import load
 from rlcm_serve.evaluation.grading import Grader, Pair, grader_named
-from rlcm_serve.evaluation.verbalized import verbalised
+from rlcm_serve.evaluation.verbalized import verbalized
 from studies.evaluation.grading_rewrites import BASE, NEAR_MISSES, REWRITES, core, right_hand_side
 from studies.smoke import study_parser
 
@@ -105,7 +105,7 @@ def recorded(grader: Grader, most: int | None) -> dict[str, Any]:
         if ours != bool(row["recorded_correct"]):
             kind = kind_of_difference(answer, row["answer"], ours)
             differences.setdefault(kind, []).append([answer, row["answer"]])
-    stated = [(verbalised(row["output"]), row["verbal_confidence"]) for row in rows]
+    stated = [(verbalized(row["output"]), row["verbal_confidence"]) for row in rows]
     return {
         "outputs": len(rows),
         "answers read": len(read),

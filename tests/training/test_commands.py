@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.worker.probe import Probe, ProbeConfig
-from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from training.commands import app
 

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import AutoModel
 
 from rlcm_serve.engine.worker.probe import Probe
-from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from training.errors import TrainingRefused
 from training.probe import (
     ProbeData,

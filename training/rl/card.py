@@ -73,7 +73,7 @@ Curves of every step are in `training.json`, with these settings:
 
 
 def _confidence(method: Method, has_probe: bool) -> str:
-    if method.confidence is Source.VERBALISED:
+    if method.confidence is Source.VERBALIZED:
         return "Its confidence is what it says when it is asked (`rlcm eval`)."
     if method.confidence is Source.SEQUENCE_PROBABILITY:
         return (

@@ -10,7 +10,7 @@ from typing import Self
 from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.grader import close_boxed, own_answer
 from rlcm_serve.engine.prompts import FORCED_ANSWER
-from rlcm_serve.recording.recorder import OnProgress, tell_nobody
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 Pair = tuple[str, str]
 """An answer, and the reference it is held against."""
@@ -52,7 +52,7 @@ class Grader(ABC):
         """
 
     @abstractmethod
-    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = tell_nobody) -> list[bool]:
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
         """Whether each answer is right. What cannot be decided in time is wrong.
 
         Args:
@@ -68,7 +68,7 @@ class Grader(ABC):
         """
 
     def classes_of_all(
-        self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = tell_nobody
+        self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = ignore_progress
     ) -> list[list[int]]:
         """As `classes`, for one list of answers after another."""
         found = []

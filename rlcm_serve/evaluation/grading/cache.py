@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from rlcm_serve.evaluation.grading.base import Grader, Pair
-from rlcm_serve.recording.recorder import OnProgress, tell_nobody
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 CHUNK = 64
 """Pairs that are graded before they are written: what a kill can lose."""
@@ -47,7 +47,7 @@ class Grades:
 
 
 def grade_missing(
-    grader: Grader, pairs: Sequence[Pair], cache: Grades, on_progress: OnProgress = tell_nobody
+    grader: Grader, pairs: Sequence[Pair], cache: Grades, on_progress: OnProgress = ignore_progress
 ) -> dict[Pair, bool]:
     """The verdict on every pair; those that the cache does not know are graded and kept.
 

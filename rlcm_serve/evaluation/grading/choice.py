@@ -13,7 +13,7 @@ from typing import Self
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
 from rlcm_serve.evaluation.grading.exact import folded
-from rlcm_serve.recording.recorder import OnProgress, tell_nobody
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 _WRAPPED = re.compile(r"\\(?:boxed|text|textbf|textit|textrm|mathrm|mathbf|bf|rm)\s*\{([^{}]*)\}")
 _LETTER = r"(?:\(\s*(?P<a>[A-Z])\s*\)|\[\s*(?P<b>[A-Z])\s*\]|(?P<c>[A-Z]))"
@@ -108,7 +108,7 @@ class ChoiceGrader(Grader):
         """As `Options.read`."""
         Options.read(reference)
 
-    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = tell_nobody) -> list[bool]:
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
         """As `Grader.grade`."""
         on_progress(len(pairs), len(pairs))
         return [_is_right(answer, reference) for answer, reference in pairs]

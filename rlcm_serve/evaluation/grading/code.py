@@ -11,7 +11,7 @@ from contextlib import closing
 from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
 from rlcm_serve.evaluation.grading.code_tests import CodeTests
 from rlcm_serve.evaluation.grading.sandbox import Limits, Sandbox
-from rlcm_serve.recording.recorder import OnProgress, tell_nobody
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 WORKERS = 2
 FENCE = "```"
@@ -56,7 +56,7 @@ class CodeGrader(Grader):
         """As `CodeTests.read`."""
         CodeTests.read(reference)
 
-    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = tell_nobody) -> list[bool]:
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
         """As `Grader.grade`; pairs that repeat are run once.
 
         Raises:

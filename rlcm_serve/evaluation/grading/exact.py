@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
-from rlcm_serve.recording.recorder import OnProgress, tell_nobody
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 
 class ExactGrader(Grader):
@@ -24,7 +24,7 @@ class ExactGrader(Grader):
         if not reference.strip():
             raise RequestRefused("data", f"the reference answer {reference!r} is empty")
 
-    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = tell_nobody) -> list[bool]:
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
         """As `Grader.grade`."""
         on_progress(len(pairs), len(pairs))
         return [folded(answer) == folded(reference) for answer, reference in pairs]

@@ -11,7 +11,7 @@ from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.answers.plain import equal_if_plain
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair
-from rlcm_serve.recording.recorder import OnProgress, tell_nobody
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 _GROUPING_LIMIT = 3600.0
 """Seconds for the classes of one problem: long, for they must not depend on what else runs."""
@@ -55,7 +55,7 @@ class MathGrader(Grader):
                 f"the reference answer {reference!r} does not parse: its braces are not balanced",
             )
 
-    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = tell_nobody) -> list[bool]:
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
         """As `Grader.grade`; pairs that repeat are compared once."""
         verdict = {pair: equal_if_plain(*pair) for pair in pairs}
         open_ = [pair for pair, seen in verdict.items() if seen is None]
@@ -74,7 +74,7 @@ class MathGrader(Grader):
         return classes
 
     def classes_of_all(
-        self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = tell_nobody
+        self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = ignore_progress
     ) -> list[list[int]]:
         """As `classes`, several problems at once."""
         present = [[answer for answer in answers if answer is not None] for answers in problems]

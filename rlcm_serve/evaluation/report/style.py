@@ -53,7 +53,7 @@ LOOKS: dict[str, Look] = {
     Source.ANSWER_PROBABILITY: Look(TEAL, "D", DASHES),
     Source.AGREEMENT: Look(ROSE, "P", DASH_DOT),
     Source.ENTROPY: Look(GOLD, "X", DOTS),
-    Source.VERBALISED: Look(BROWN, "*"),
+    Source.VERBALIZED: Look(BROWN, "*"),
 }
 
 RUNS = tuple(LOOKS.values())

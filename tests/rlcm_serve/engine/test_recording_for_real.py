@@ -1,4 +1,4 @@
-"""RecordedRollout with the real engine, and what the shipped certificate says of it."""
+"""Recording with the real engine, and what the shipped certificate says of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import Recorder, to_rollouts
+from rlcm_serve.recording.recorder import Recorder
+from rlcm_serve.recording.rollouts import RecordedRollout, to_rollouts
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from training.tasks.problems import Split, sample_problems
@@ -25,7 +26,10 @@ async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Pat
         LabelledProblem(p.id, p.question, p.answer)
         for p in sample_problems(Split.VALIDATION, 8, seed=11, levels=(1, 2))
     ]
-    with RecordingJournal(tmp_path / "journal.jsonl", {}) as journal, AnswerGrader() as grader:
+    with (
+        RecordingJournal(RecordedRollout, tmp_path / "journal.jsonl", {}) as journal,
+        AnswerGrader() as grader,
+    ):
         recorder = Recorder(engine, grader)
         first = await record_all(recorder, problems[:5], 1, journal)
         everything = await record_all(recorder, problems, 2, journal)

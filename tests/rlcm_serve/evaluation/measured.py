@@ -50,7 +50,7 @@ SHARPNESS = {
     Source.ANSWER_PROBABILITY: (2.2, 1.1),
     Source.AGREEMENT: (2.6, 0.4),
     Source.ENTROPY: (1.8, 0.8),
-    Source.VERBALISED: (1.0, 2.2),
+    Source.VERBALIZED: (1.0, 2.2),
 }
 """How well each source tells right from wrong, and how far it is too sure."""
 
@@ -116,8 +116,8 @@ def draw(
             + 0.3 * rng.standard_normal(right_RC.shape)
         )
         confidence_RC[source] = 1 / (1 + np.exp(-logit_RC))
-    if Source.VERBALISED in confidence_RC:
-        confidence_RC[Source.VERBALISED] = np.round(confidence_RC[Source.VERBALISED] * 10) / 10
+    if Source.VERBALIZED in confidence_RC:
+        confidence_RC[Source.VERBALIZED] = np.round(confidence_RC[Source.VERBALIZED] * 10) / 10
     if Source.AGREEMENT in confidence_RC:
         confidence_RC[Source.AGREEMENT] = np.round(confidence_RC[Source.AGREEMENT] * 4) / 4
     class_R = np.where(right_R, 0, rng.integers(1, 5, len(problem_R)))
@@ -226,7 +226,7 @@ def _source(world: World, source: Source) -> SourceMeasures:
     return SourceMeasures(
         source=source,
         reading_tokens=0.0 if ABOUT[source].online else 37.0 * float((world.final_R + 1).mean()),
-        missing=0.04 if source is Source.VERBALISED else 0.0,
+        missing=0.04 if source is Source.VERBALIZED else 0.0,
         metrics={
             name: Estimate(None) if value is None else world.estimate(value, 0.2)
             for name, value in values.items()

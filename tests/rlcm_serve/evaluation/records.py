@@ -1,6 +1,6 @@
 """Rollouts made by hand."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 
@@ -11,8 +11,8 @@ CHECKPOINT = EvaluationReading(
     answer_tokens=(3, 4, 5, 6),
     answer_probability=0.6,
     entropy=0.5,
-    verbalised=0.4,
-    verbalised_tokens=2,
+    verbalized=0.4,
+    verbalized_tokens=2,
 )
 FINAL = replace(CHECKPOINT, tokens=20, signals={"probe": 0.9, "sequence-probability": 0.7})
 NATURAL = EvaluationRollout(
@@ -24,7 +24,7 @@ NATURAL = EvaluationRollout(
     own_text=r"It is \boxed{8}.",
     own_answer="8",
     own_tokens=9,
-    own_verbalised=None,
+    own_verbalized=None,
     readings=(CHECKPOINT, FINAL),
 )
 CUT_OFF = replace(

@@ -141,10 +141,10 @@ def test_a_few_problems_are_measured_too(problems: int, tmp_path: Path) -> None:
 
 
 def test_a_runs_own_source_may_say_nothing(tmp_path: Path) -> None:
-    run(replace(asked(tmp_path), source=Source.VERBALISED), ScriptedEngine(*scripts()))
+    run(replace(asked(tmp_path), source=Source.VERBALIZED), ScriptedEngine(*scripts()))
     path = tmp_path / "dials" / "traces.parquet"
-    recorded = Recorded.read(path, Source.VERBALISED)
-    assert recorded.missing(Source.VERBALISED) == 1.0
+    recorded = Recorded.read(path, Source.VERBALIZED)
+    assert recorded.missing(Source.VERBALIZED) == 1.0
     assert not read_traces(path).servable
 
 

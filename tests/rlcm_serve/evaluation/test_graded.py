@@ -1,10 +1,10 @@
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from calibration import FULL_BUDGET, ExitPolicy
 from calibration.simulation.replay import replay
@@ -53,7 +53,7 @@ CONFIDENCE: Mapping[Source, list[float | None]] = {
     # Of the answers 7, 8, 7 and none: one other is 7, one of all is the 8 given by itself.
     Source.AGREEMENT: [1 / 3, 1 / 4, 1 / 3, 1 / 3],
     Source.ENTROPY: [math.exp(-0.5)] * 4,
-    Source.VERBALISED: [0.4, None, 0.4, 0.4],
+    Source.VERBALIZED: [0.4, None, 0.4, 0.4],
 }
 TOKENS: Mapping[Source, list[int]] = {
     Source.PROBE: [0, 0, 0, 0],
@@ -62,7 +62,7 @@ TOKENS: Mapping[Source, list[int]] = {
     Source.ANSWER_PROBABILITY: [3, 3, 3, 0],
     Source.AGREEMENT: [18, 18, 18, 15],
     Source.ENTROPY: [1, 1, 1, 1],
-    Source.VERBALISED: [5, 5, 5, 2],
+    Source.VERBALIZED: [5, 5, 5, 2],
 }
 
 
@@ -91,7 +91,7 @@ def test_one_answer_alone_agrees_with_nothing() -> None:
 
 
 def test_what_the_model_said_by_itself_costs_nothing() -> None:
-    table = table_of(replace(NATURAL, own_verbalised=0.95))
+    table = table_of(replace(NATURAL, own_verbalized=0.95))
     assert column(table, "confidence:verbalised") == [0.4, 0.95]
     assert column(table, "tokens:verbalised") == [5, 0]
 
@@ -118,14 +118,14 @@ def test_a_stop_costs_the_thought_the_answer_and_every_reading_until_then(tmp_pa
     # The reading has brought the answer.
     assert spent[Source.ANSWER_PROBABILITY] == [16 + 3, 20 + 9 + 6]
     assert spent[Source.AGREEMENT] == [16 + 18, 20 + 9 + 36]
-    assert spent[Source.VERBALISED] == [16 + 5, 20 + 9 + 10]
+    assert spent[Source.VERBALIZED] == [16 + 5, 20 + 9 + 10]
     assert replay(read.traces(Source.AGREEMENT), [FULL_BUDGET], ERROR).full_tokens == 20 + 9
 
 
 def test_what_is_left_unsaid_counts_as_0_and_is_told(tmp_path: Path) -> None:
-    silent = replace(CHECKPOINT, verbalised=None), replace(FINAL, verbalised=None)
+    silent = replace(CHECKPOINT, verbalized=None), replace(FINAL, verbalized=None)
     read = recorded(tmp_path, NATURAL, replace(CUT_OFF, readings=silent))
-    assert read.missing(Source.VERBALISED) == 1.0  # the other gave another answer by itself
+    assert read.missing(Source.VERBALIZED) == 1.0  # the other gave another answer by itself
     assert read.missing(Source.ENTROPY) == 0.0
-    assert read.scored(Source.VERBALISED).confidence_R.tolist() == [0.0, 0.0]
-    assert read.reading_tokens(Source.VERBALISED) == (10 + 7) / 2
+    assert read.scored(Source.VERBALIZED).confidence_R.tolist() == [0.0, 0.0]
+    assert read.reading_tokens(Source.VERBALIZED) == (10 + 7) / 2

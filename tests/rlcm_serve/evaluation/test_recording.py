@@ -1,4 +1,5 @@
 import asyncio
+import json
 import math
 from collections.abc import Collection
 
@@ -31,7 +32,7 @@ def record(
     script: Script, answers: int = 2, sources: Collection[Source] = tuple(Source)
 ) -> EvaluationRollout:
     recorder = EvaluationRecorder(ScriptedEngine(script), ExactGrader(), answers, sources)
-    return asyncio.run(recorder.record(PROBLEM, rollout=3))
+    return asyncio.run(recorder.record(PROBLEM, number=3))
 
 
 def test_every_reading_has_its_signals_answers_entropy_and_what_is_said_of_the_first_answer() -> (
@@ -46,19 +47,19 @@ def test_every_reading_has_its_signals_answers_entropy_and_what_is_said_of_the_f
     assert first.answers == ("7", "8")
     assert first.answer_tokens == (3, 3)
     assert first.entropy == 0.5
-    assert first.verbalised == 0.35
+    assert first.verbalized == 0.35
 
 
 @pytest.mark.parametrize(
-    ("source", "entropy", "verbalised"),
-    [(Source.PROBE, None, None), (Source.ENTROPY, 0.5, None), (Source.VERBALISED, None, 0.35)],
+    ("source", "entropy", "verbalized"),
+    [(Source.PROBE, None, None), (Source.ENTROPY, 0.5, None), (Source.VERBALIZED, None, 0.35)],
 )
 def test_what_a_source_that_nobody_asked_for_needs_is_not_generated(
-    source: Source, entropy: float | None, verbalised: float | None
+    source: Source, entropy: float | None, verbalized: float | None
 ) -> None:
     reading = record(NATURAL, sources=[source]).readings[0]
-    assert (reading.entropy, reading.verbalised) == (entropy, verbalised)
-    assert (reading.verbalised_tokens > 0) == (verbalised is not None)
+    assert (reading.entropy, reading.verbalized) == (entropy, verbalized)
+    assert (reading.verbalized_tokens > 0) == (verbalized is not None)
     assert reading.signals["tail"] == SIGNALS["tail"], "what costs nothing is always there"
     assert reading.answers == ("7", "8")
 
@@ -66,16 +67,16 @@ def test_what_a_source_that_nobody_asked_for_needs_is_not_generated(
 def test_the_models_own_answer_and_confidence_are_what_counts_at_its_end() -> None:
     record_ = record(NATURAL)
     assert record_.natural
-    assert (record_.own_answer, record_.own_verbalised) == ("8", 0.9)
-    assert record_.given(0) == ("7", 3)
-    assert record_.given(2) == ("8", record_.own_tokens)
+    assert (record_.own_answer, record_.own_verbalized) == ("8", 0.9)
+    assert record_.answer_at(0) == ("7", 3)
+    assert record_.answer_at(2) == ("8", record_.own_tokens)
 
 
 def test_without_an_answer_of_its_own_the_forced_one_counts_and_costs() -> None:
     record_ = record(Script(confidences=(0.3,), ends_at=None, own=None, signals=SIGNALS))
     assert not record_.natural
     last = len(record_.readings) - 1
-    assert record_.given(last) == ("7", record_.own_tokens + 3)
+    assert record_.answer_at(last) == ("7", record_.own_tokens + 3)
 
 
 def test_the_probability_is_of_the_answers_own_tokens() -> None:
@@ -90,12 +91,26 @@ def test_where_no_answer_can_be_read_nothing_is_said_of_it() -> None:
     reading = record(Script(forced="no end", signals=SIGNALS)).readings[0]
     assert reading.answers == (None, None)
     assert reading.answer_probability is None
-    assert (reading.verbalised, reading.verbalised_tokens) == (None, 0)
+    assert (reading.verbalized, reading.verbalized_tokens) == (None, 0)
 
 
 def test_a_record_survives_the_journal() -> None:
     record_ = record(NATURAL)
     assert EvaluationRollout.from_json(record_.to_json()) == record_
+
+
+def test_rows_of_earlier_versions_are_read() -> None:
+    row = """{"problem_id": "p1", "rollout": 0, "text": "Hm.", "tokens": 3, "natural": false,
+        "own_text": null, "own_answer": null, "own_tokens": 0, "own_verbalised": 0.5,
+        "readings": [{"tokens": 3, "signals": {"probe": 0.25}, "answers": ["8", null],
+        "answer_tokens": [2, 3], "answer_probability": null, "entropy": 1.5, "verbalised": 0.75,
+        "verbalised_tokens": 4}]}"""
+    record_ = EvaluationRollout.from_json(json.loads(row))
+    (reading,) = record_.readings
+    assert (record_.own_verbalized, reading.verbalized, reading.verbalized_tokens) == (0.5, 0.75, 4)
+    assert (reading.signals, reading.answers) == ({"probe": 0.25}, ("8", None))
+    written = json.loads(json.dumps(record_.to_json()))
+    assert written == json.loads(row)
 
 
 def test_a_problem_that_does_not_fit_is_named() -> None:

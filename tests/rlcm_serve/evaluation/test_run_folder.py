@@ -3,9 +3,17 @@ from pathlib import Path
 import pytest
 
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.run_folder import BenchmarkFolder, EvaluationJournal, RunFolder
+from rlcm_serve.evaluation.rollouts import EvaluationRollout
+from rlcm_serve.evaluation.run_folder import BenchmarkFolder, RunFolder
+from rlcm_serve.recording.journal import RecordingJournal
 from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.evaluation.records import CUT_OFF, NATURAL
+
+
+def journal_of(folder: BenchmarkFolder) -> RecordingJournal[EvaluationRollout]:
+    return RecordingJournal(
+        EvaluationRollout, folder.journal, {"grader": "exact 1"}, folder.finished()
+    )
 
 
 def test_rollouts_come_back_from_the_tables_as_they_were(tmp_path: Path) -> None:
@@ -28,14 +36,14 @@ def test_a_rollout_that_is_in_the_tables_and_still_in_the_journal_is_there_once(
 def test_a_journal_counts_what_is_in_the_tables_and_what_a_kill_has_left(tmp_path: Path) -> None:
     folder = BenchmarkFolder(tmp_path)
     folder.write([NATURAL])
-    journal = EvaluationJournal(folder.journal, {"grader": "exact 1"}, folder.finished())
+    journal = journal_of(folder)
     journal.append(CUT_OFF)
     journal.close()
     with folder.journal.open("a") as file:
         file.write('{"problem_id": "p1", "rollout": 2, "te')
-    with EvaluationJournal(folder.journal, {"grader": "exact 1"}, folder.finished()) as again:
+    with journal_of(folder) as again:
         assert again.keys() == {NATURAL.key, CUT_OFF.key}
-        assert list(again.records()) == [CUT_OFF]
+        assert list(again.recordings()) == [CUT_OFF]
 
 
 def test_a_run_of_other_settings_is_refused_and_the_difference_named(tmp_path: Path) -> None:

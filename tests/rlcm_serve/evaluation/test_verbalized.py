@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcm_serve.evaluation.verbalized import verbalised
+from rlcm_serve.evaluation.verbalized import verbalized
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -40,16 +40,16 @@ DATA = Path(__file__).parents[2] / "data"
     ],
 )
 def test_the_confidence_stated_last_is_read(text: str, confidence: float | None) -> None:
-    assert verbalised(text) == confidence
+    assert verbalized(text) == confidence
 
 
 def test_all_that_a_real_model_stated_are_read_as_recorded_but_one() -> None:
     with gzip.open(DATA / "rlcr-math500.jsonl.gz", "rt") as file:
         rows = [json.loads(line) for line in file]
     others = [
-        (verbalised(row["output"]), row["verbal_confidence"])
+        (verbalized(row["output"]), row["verbal_confidence"])
         for row in rows
-        if verbalised(row["output"]) != row["verbal_confidence"]
+        if verbalized(row["output"]) != row["verbal_confidence"]
     ]
     assert len(rows) == 500
     assert others == [(0.01, 0.0)]  # a tag inside another, which was recorded as 0

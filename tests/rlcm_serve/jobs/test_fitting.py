@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from calibration import CertifiedLevel, read_traces, verify
 from calibration.errors import CalibrationError
@@ -12,7 +13,8 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.jobs import fit_worker as files
 from rlcm_serve.jobs.fitting import Fitted, WorkerFailed, fit, require_verified
-from rlcm_serve.recording.recorder import RecordedRollout, Recorder
+from rlcm_serve.recording.recorder import Recorder
+from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.job import CalibrationRequest
 from tests.rlcm_serve.jobs.problem_engine import ProblemEngine, problems
@@ -81,7 +83,9 @@ def test_traces_stay_where_nothing_can_be_fitted(
 
 def test_recordings_that_cannot_be_replayed_are_refused(recordings: list[RecordedRollout]) -> None:
     readings = recordings[0].readings
-    unread = replace(recordings[0], readings=(replace(readings[0], confidence=float("nan")),))
+    unread = structs.replace(
+        recordings[0], readings=(structs.replace(readings[0], confidence=float("nan")),)
+    )
     with pytest.raises(CalibrationError, match="confidence is nan") as refused:
         fitted([unread, *recordings[1:]])
     assert "/tmp" not in str(refused.value)

@@ -12,7 +12,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording import offline as session
-from rlcm_serve.recording.recorder import RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
 PROBLEM = '{"id": "p1", "problem": "A dial shows 3. A up 4.", "answer": "7"}\n'
@@ -80,7 +80,7 @@ def test_recordings_of_other_data_are_not_taken_for_these(
     machine: Machine, tmp_path: Path, before: str, after: str
 ) -> None:
     record(tmp_path)
-    with pytest.raises(RequestRefused, match="written under other settings"):
+    with pytest.raises(RequestRefused, match="written with other settings"):
         record(tmp_path, PROBLEM.replace(before, after))
 
 
@@ -89,7 +89,7 @@ def test_readings_of_another_probe_are_not_taken_for_these(
 ) -> None:
     record(tmp_path)
     machine.identity = replace(IDENTITY, probe="p1")
-    with pytest.raises(RequestRefused, match="written under other settings"):
+    with pytest.raises(RequestRefused, match="written with other settings"):
         record(tmp_path)
 
 

@@ -15,7 +15,8 @@ from rlcm_serve.core import Completion, GenerationSettings, Message, Role, Token
 from rlcm_serve.errors import Conflict, EngineDead, RequestRefused
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
-from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout, Recorder, to_rollouts
+from rlcm_serve.recording.recorder import Recorder
+from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout, to_rollouts
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.scripted_engine import (
     BUDGET,
@@ -41,7 +42,7 @@ def grader() -> Iterator[AnswerGrader]:
 
 
 def record(engine: ScriptedEngine, grader: AnswerGrader, answers: int = 1) -> RecordedRollout:
-    return asyncio.run(Recorder(engine, grader, answers).record(PROBLEM, rollout=2))
+    return asyncio.run(Recorder(engine, grader, answers).record(PROBLEM, number=2))
 
 
 class Counting(ScriptedEngine):
@@ -137,46 +138,58 @@ def a_recording(problem: str = "p1", rollout: int = 0, confidence: float = 0.5) 
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[RecordingJournal]:
-    with RecordingJournal(tmp_path / "new" / "j.jsonl", SETTINGS) as journal:
+def journal(tmp_path: Path) -> Iterator[RecordingJournal[RecordedRollout]]:
+    with RecordingJournal(RecordedRollout, tmp_path / "new" / "j.jsonl", SETTINGS) as journal:
         yield journal
 
 
-def test_a_recording_survives_the_journal(journal: RecordingJournal) -> None:
+def test_a_recording_survives_the_journal(journal: RecordingJournal[RecordedRollout]) -> None:
     recordings = [a_recording(), a_recording("p2"), a_recording("p1", 1)]
     for recording in recordings:
         journal.append(recording)
     journal.close()
-    with RecordingJournal(journal.path, SETTINGS) as again:
+    with RecordingJournal(RecordedRollout, journal.path, SETTINGS) as again:
         assert list(again.recordings()) == recordings
 
 
-def test_readings_without_a_probe_survive_too(journal: RecordingJournal) -> None:
+def test_readings_without_a_probe_survive_too(journal: RecordingJournal[RecordedRollout]) -> None:
     journal.append(a_recording(confidence=math.nan))
     (recording,) = journal.recordings()
     assert all(math.isnan(reading.confidence) for reading in recording.readings)
 
 
-def test_a_journal_of_other_settings_is_refused(journal: RecordingJournal) -> None:
+def test_rows_of_earlier_versions_are_read() -> None:
+    row = """{"problem_id": "p1", "rollout": 0, "group": "g1", "prompt": [1, 2], "tokens": [3],
+        "natural": true, "readings": [{"tokens": 1, "confidence": NaN, "answers": ["8", null],
+        "correct": [true, false], "answer_tokens": 5}]}"""
+    recording = RecordedRollout.from_json(json.loads(row))
+    assert (recording.prompt, recording.tokens) == ((1, 2), (3,))
+    (reading,) = recording.readings
+    assert math.isnan(reading.confidence)
+    assert (reading.answers, reading.correct) == (("8", None), (True, False))
+    assert recording.to_json().keys() == json.loads(row).keys()
+
+
+def test_a_journal_of_other_settings_is_refused(journal: RecordingJournal[RecordedRollout]) -> None:
     journal.append(a_recording())
     before = journal.path.read_bytes()
     with pytest.raises(RequestRefused, match=r'"answers": 1.*not.*"answers": 4.*delete it'):
-        RecordingJournal(journal.path, SETTINGS | {"answers": 4})
+        RecordingJournal(RecordedRollout, journal.path, SETTINGS | {"answers": 4})
     assert journal.path.read_bytes() == before
 
 
-def test_a_journal_is_one_runs_at_a_time(journal: RecordingJournal) -> None:
-    with pytest.raises(Conflict, match=r"another run is writing .*j.jsonl: wait for it"):
-        RecordingJournal(journal.path, SETTINGS)
+def test_a_journal_is_one_runs_at_a_time(journal: RecordingJournal[RecordedRollout]) -> None:
+    with pytest.raises(Conflict, match=r"another run is writing .*j.jsonl: wait until it ends"):
+        RecordingJournal(RecordedRollout, journal.path, SETTINGS)
     journal.append(a_recording())
     journal.close()
-    with RecordingJournal(journal.path, SETTINGS) as next_run:
+    with RecordingJournal(RecordedRollout, journal.path, SETTINGS) as next_run:
         assert next_run.keys() == {a_recording().key}
 
 
 @pytest.mark.parametrize("lost", [1, 30, 200])
 def test_a_line_that_was_cut_off_is_recorded_again(
-    grader: AnswerGrader, journal: RecordingJournal, lost: int
+    grader: AnswerGrader, journal: RecordingJournal[RecordedRollout], lost: int
 ) -> None:
     problems = [replace(PROBLEM, id=f"p{number}") for number in range(3)]
     recorder = Recorder(ScriptedEngine(NATURAL), grader)
@@ -184,7 +197,7 @@ def test_a_line_that_was_cut_off_is_recorded_again(
     journal.close()
     content = journal.path.read_bytes()
     journal.path.write_bytes(content[:-lost])
-    with RecordingJournal(journal.path, SETTINGS) as journal:
+    with RecordingJournal(RecordedRollout, journal.path, SETTINGS) as journal:
         assert len(list(journal.recordings())) == 2
         engine = ScriptedEngine(NATURAL)
         again = asyncio.run(record_all(Recorder(engine, grader), problems, 1, journal))
@@ -194,7 +207,7 @@ def test_a_line_that_was_cut_off_is_recorded_again(
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(
-    grader: AnswerGrader, journal: RecordingJournal
+    grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
 ) -> None:
     problems = [replace(PROBLEM, id=f"p{number}") for number in range(100)]
     with pytest.raises(EngineDead, match="restart"):  # itself, not a group of them
@@ -219,7 +232,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
 
 
 def test_more_rollouts_are_added_to_a_journal_and_fewer_are_taken_from_it(
-    grader: AnswerGrader, journal: RecordingJournal
+    grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
 ) -> None:
     engine = ScriptedEngine(NATURAL)
     seen: list[tuple[int, int]] = []
@@ -239,7 +252,7 @@ def test_more_rollouts_are_added_to_a_journal_and_fewer_are_taken_from_it(
 
 
 def test_a_problem_that_does_not_fit_is_named(
-    grader: AnswerGrader, journal: RecordingJournal
+    grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
 ) -> None:
     problems = [PROBLEM, LabelledProblem("long", "up " * 200, "1")]
     with pytest.raises(RequestRefused, match="problem 'long': the prompt has over 100 tokens"):

@@ -1,12 +1,13 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from calibration import Method, Promise
 from rlcm_serve.core import RiskName, VoteRule
 from rlcm_serve.errors import Conflict, NotFound
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import RecordedReading, RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
@@ -37,7 +38,7 @@ def a_recording(problem: str, rollout: int, answer: str = "1") -> RecordedRollou
 
 
 def slim(recording: RecordedRollout) -> RecordedRollout:
-    return replace(recording, prompt=(), tokens=())
+    return structs.replace(recording, prompt=(), tokens=())
 
 
 def recording_job(jobs: CalibrationStore, id_: str = "cal_1") -> Calibration:

@@ -75,7 +75,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path)
-    sources = {"rlcr": Source.VERBALISED, "c2gspg": Source.SEQUENCE_PROBABILITY}
+    sources = {"rlcr": Source.VERBALIZED, "c2gspg": Source.SEQUENCE_PROBABILITY}
 
     def evaluated(folder: str) -> object:
         name = Path(folder).parent.name

@@ -57,7 +57,7 @@ class Method:
     @property
     def asks_confidence(self) -> bool:
         """Whether the prompt asks the model to say how confident it is."""
-        return self.confidence is Source.VERBALISED
+        return self.confidence is Source.VERBALIZED
 
     def reward(self, rollout: GradedRollout, strength: float) -> float:
         """R(y), before it is normalised within its group."""
@@ -94,7 +94,7 @@ METHODS = {
                 Term("stated_brier", rewards.stated_brier, is_weighted=True),
             ),
             strength=1.0,
-            confidence=Source.VERBALISED,
+            confidence=Source.VERBALIZED,
         ),
         Method(
             "c2gspg",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlcm_serve.evaluation.grading import Grader
-from rlcm_serve.evaluation.verbalized import verbalised
+from rlcm_serve.evaluation.verbalized import verbalized
 from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.forced_answers import shares_right
 from training.rl.trainer.recipe import Recipe
@@ -64,7 +64,7 @@ class Judge:
             GradedRollout(
                 is_right=is_right,
                 is_formatted=RLCR_FORMAT.fullmatch(text) is not None,
-                stated=verbalised(text),
+                stated=verbalized(text),
                 target_B=target_B,
                 confidence_B=tuple(readings[:-1]),
                 final_confidence=readings[-1] if readings else None,

@@ -10,7 +10,7 @@ import pytest
 from rlcm_serve.evaluation.grading.base import Pair
 from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
 from rlcm_serve.evaluation.grading.exact import ExactGrader
-from rlcm_serve.recording.recorder import OnProgress, tell_nobody
+from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 
 class CountingGrader(ExactGrader):
@@ -20,7 +20,7 @@ class CountingGrader(ExactGrader):
         self.asked: list[Pair] = []
         self.most = most
 
-    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = tell_nobody) -> list[bool]:
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
         self.asked += pairs
         if len(self.asked) > self.most:
             os.kill(os.getpid(), signal.SIGKILL)
