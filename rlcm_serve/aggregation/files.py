@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
+from filelock import lock_descriptor
 
 from rlcm_serve.aggregation.aggregation import MEMORY, Aggregation
 from rlcm_serve.aggregation.formats.decoding import RolloutDecoder
@@ -18,7 +19,6 @@ from rlcm_serve.aggregation.results import Summary, to_json_lines
 from rlcm_serve.aggregation.rollouts import LINES, ROWS
 from rlcm_serve.aggregation.rules import VoteOptions
 from rlcm_serve.errors import Conflict, RequestRefused
-from rlcm_serve.recording.file_lock import lock
 
 PIPE = Path("-")
 """Standard input or output, in JSON lines."""
@@ -82,8 +82,10 @@ def written_whole(out: Path) -> Iterator[BinaryIO]:
         return
     partial = out.with_name(f".{out.name}.partial")
     with partial.open("ab") as file:
-        held = f"another run is writing {out}: wait for it, or write to another file"
-        lock(file, Conflict(held))
+        if not lock_descriptor(file.fileno(), blocking=False):
+            raise Conflict(
+                f"another run is writing {out}: wait until it ends, or write to another file"
+            )
         try:
             file.truncate(0)
             yield file

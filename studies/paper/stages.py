@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from filelock import lock_descriptor
+
 from calibration.files import write_text
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
@@ -29,7 +31,6 @@ from rlcm_serve.evaluation.grading import grader_named
 from rlcm_serve.evaluation.measuring.measures import RunMeasures
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.sources import Source
-from rlcm_serve.recording.file_lock import lock
 from studies.paper.result import CURVES, Result, Rollouts, Stage
 from studies.paper.runs import BASE, PaperRun
 from training.errors import TrainingRefused
@@ -113,9 +114,10 @@ class Running:
     def _alone(self) -> Iterator[None]:
         """Holds a lock, and lets every stage hold it too: one may outlive this process."""
         self.study.out.mkdir(parents=True, exist_ok=True)
-        held = f"{self.run.name} is under way in another process: wait for it, or stop it"
+        held = f"{self.run.name} is under way in another process: wait until it ends, or stop it"
         with self._lock.open("w") as file:
-            lock(file, TrainingRefused(held))
+            if not lock_descriptor(file.fileno(), blocking=False):
+                raise TrainingRefused(held)
             os.set_inheritable(file.fileno(), True)
             yield
 
