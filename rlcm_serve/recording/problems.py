@@ -1,4 +1,4 @@
-"""Problems with their reference answers, as they come in JSONL."""
+"""Problems with reference answers, read from JSON Lines."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.recording.json_lines import parse_rows
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledProblem:
-    """A problem and its reference answer; `group` names a template or source it shares."""
+    """A problem and its reference answer; problems of one template or source share a `group`."""
 
     id: str
     problem: str
@@ -23,12 +23,12 @@ class LabelledProblem:
 
     @classmethod
     def from_json(cls, row: Any) -> Self:
-        """The problem of one line; without an id, its text makes one.
+        """The problem of one line. Without an id, the id is a digest of the text.
 
-        So the same problem has the same id in every file, and `rlcm fit` sees whether two share it.
+        So the same problem has the same id in every file, and `rlcm fit` finds shared problems.
 
         Raises:
-            ValueError: there is no text for `problem` or `answer`, or a text is no Unicode.
+            ValueError: `problem` or `answer` is empty, or a text is not valid Unicode.
         """
         if not isinstance(row, dict):
             raise ValueError("not a JSON object")
@@ -37,7 +37,7 @@ class LabelledProblem:
             raise ValueError(f"no {' and no '.join(missing)}")
         id_, group = row.get("id"), row.get("group")
         problem = cls(
-            id=_digest(text["problem"]) if id_ is None else str(id_),
+            id=digest_text(text["problem"]) if id_ is None else str(id_),
             group=None if group is None else str(group),
             **text,
         )
@@ -47,7 +47,7 @@ class LabelledProblem:
 
 
 def read_problems(path: Path) -> list[LabelledProblem]:
-    """Reads JSONL with `problem`, `answer` and, optionally, `id` and `group` in each line.
+    """Reads JSON Lines with `problem`, `answer` and, optionally, `id` and `group` in each line.
 
     Raises:
         RequestRefused: a line is malformed or an id comes twice; the message names the line.
@@ -57,49 +57,26 @@ def read_problems(path: Path) -> list[LabelledProblem]:
 
 
 def parse_problems(lines: Iterable[bytes], source: str) -> list[LabelledProblem]:
-    """The problems of these lines, blank ones passed over.
-
-    Args:
-        lines: bytes, for a text's U+2028 ends no line.
-        source: what to call them in a message.
+    """The problems of these lines; `source` names them in messages.
 
     Raises:
         RequestRefused: as `read_problems`.
     """
-    problems: dict[str, LabelledProblem] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            problem = LabelledProblem.from_json(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raise RequestRefused(
-                "data",
-                f"{source}, line {number}: {error}; each line is a JSON object with 'problem' "
-                "and 'answer'",
-            ) from error
-        if problem.id in problems:
-            raise RequestRefused(
-                "data",
-                f"{source}, line {number}: {problem.id!r} comes twice; each id, and without ids "
-                "each problem, may come once",
-            )
-        problems[problem.id] = problem
-    if not problems:
-        raise RequestRefused("data", f"{source} holds no problem")
-    return list(problems.values())
+    remedy = "each line is a JSON object with 'problem' and 'answer'"
+    return parse_rows(lines, source, "data", LabelledProblem.from_json, remedy)
 
 
 def digest_problems(problems: Iterable[LabelledProblem]) -> str:
     """SHA-256 of problems and answers, shortened to 16 hexadecimal digits."""
-    return _digest(json.dumps([astuple(problem) for problem in problems]))
+    return digest_text(json.dumps([astuple(problem) for problem in problems]))
 
 
 def _check_text(text: str) -> None:
     if "\x00" in text:
-        raise ValueError("a text holds the character U+0000, which no database keeps")
-    text.encode()  # half a surrogate pair cannot be written anywhere
+        raise ValueError("a text holds the character U+0000, which databases refuse: remove it")
+    text.encode()  # fails for half a surrogate pair, which no file can hold
 
 
-def _digest(text: str) -> str:
+def digest_text(text: str) -> str:
+    """SHA-256, shortened to 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, Row, Web
+from rlcm_serve.recording.json_lines import parse_lines
 
 FORMATS = ".jsonl, .json, .csv (each also as .gz) or .parquet"
 _LONGEST_FIELD = 2**30  # characters of one CSV field; the module's own limit is 128 Ki
@@ -80,12 +82,9 @@ def _parse(path: Path, kind: str) -> list[Row]:
         table: list[Row] = pq.read_table(path).to_pylist()
         return table
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    if kind == ".jsonl":  # bytes: a text's U+2028 ends no line
-        return [
-            _json_line(number, line)
-            for number, line in enumerate(content.split(b"\n"), 1)
-            if line.strip()
-        ]
+    if kind == ".jsonl":
+        rows: list[Row] = [row for _, row in parse_lines(content.split(b"\n"), _unchanged)]
+        return rows
     if kind == ".json":
         rows = json.loads(content)
         if not isinstance(rows, list):
@@ -97,11 +96,7 @@ def _parse(path: Path, kind: str) -> list[Row]:
     raise ValueError(f"its name has to end in {FORMATS}")
 
 
-def _json_line(number: int, line: bytes) -> Row:
-    try:
-        row: Row = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"line {number}: {error}") from error
+def _unchanged(row: Any) -> Any:
     return row
 
 

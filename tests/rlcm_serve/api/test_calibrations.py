@@ -134,7 +134,7 @@ async def test_a_question_is_answered_while_a_job_records(ready: Running) -> Non
     [
         (b"", "the body holds no problem"),
         (lines(3) + b'{"problem": "x?"}\n', "the body, line 4: no answer"),
-        (lines(3) + lines(1), "the body, line 4: 'p0' comes twice"),
+        (lines(3) + lines(1), "the body, line 4: the id 'p0' comes twice"),
         (lines(3) + b"\n{", "the body, line 5"),
         (lines(3) + b"\xff\n", "the body, line 4"),
         (lines(1, problem="a\x00b"), "the body, line 1: a text holds the character U+0000"),

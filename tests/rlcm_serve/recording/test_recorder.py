@@ -331,7 +331,7 @@ def test_without_an_id_a_problem_is_known_by_its_text(tmp_path: Path) -> None:
     calibration = read_problems(write_jsonl(tmp_path / "calibration.jsonl", y))
     assert len({problem.id for problem in order}) == 2
     assert calibration[0].id == order[1].id
-    with pytest.raises(RequestRefused, match=r"line 2: .*comes twice; .* without ids each"):
+    with pytest.raises(RequestRefused, match=r"line 2: .*comes twice; .* problem without an id"):
         read_problems(write_jsonl(tmp_path / "twice.jsonl", x, x | {"answer": "2"}))
 
 

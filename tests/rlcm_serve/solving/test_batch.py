@@ -11,13 +11,13 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.recording.journal import Journal
-from rlcm_serve.solving.batch import Asked, read_questions, solve_all, summary
+from rlcm_serve.solving.batch import FileQuestion, read_questions, solve_all, summary
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine, certificate
 
 SETTINGS = Question("any", alpha=0.1)
-ASKED = [Asked(f"q{number}", f"What is {number}?", "7.0") for number in range(100)]
+ASKED = [FileQuestion(f"q{number}", f"What is {number}?", "7.0") for number in range(100)]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def describe(solution: Solution) -> dict[str, Any]:
 
 def test_each_question_gets_a_row_in_its_place(grader: AnswerGrader, tmp_path: Path) -> None:
     engine = ScriptedEngine(Script(), Script(own=r"\boxed{8}"), Script(confidences=(0.0,)))
-    asked = [*ASKED[:3], Asked("q3", "What is 3?")]
+    asked = [*ASKED[:3], FileQuestion("q3", "What is 3?")]
     with Journal(tmp_path / "j", {}) as journal:
         rows = asyncio.run(solve_all(solver(engine, grader), asked, SETTINGS, journal, describe))
     assert [row["id"] for row in rows] == ["q0", "q1", "q2", "q3"]
@@ -88,7 +88,7 @@ def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
     rows = [{"problem": "What is 1?", "id": 5}, {"problem": "What is\u20282?", "answer": 2}]
     file.write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n")
     first, second = read_questions(file)
-    assert first == Asked("5", "What is 1?")
+    assert first == FileQuestion("5", "What is 1?")
     assert (second.problem, second.answer, len(second.id)) == ("What is\u20282?", "2", 16)
 
 
