@@ -1,4 +1,4 @@
-"""Calibration in the background: labelled problems in, a certificate out, on the live engine."""
+"""Background calibration on the live engine: from labelled problems to a certificate."""
 
 from rlcm_serve.jobs.calibration_jobs import CalibrationJobs
 

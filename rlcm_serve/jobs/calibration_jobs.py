@@ -1,4 +1,4 @@
-"""All calibration jobs of a service: posted at any time, run one after another."""
+"""The calibration jobs of a service: posted at any time, run one after another."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 
 RETRY = 5.0
-"""Seconds until a database out of reach is tried again."""
+"""Seconds until an unreachable database is tried again."""
 WATCH_INTERVAL = 0.5
-"""Seconds between two looks at a job that is watched."""
+"""Seconds between two reads of a watched job."""
 
 _log = logging.getLogger(__name__)
 
 
 class CalibrationJobs:
-    """Queues jobs and, while `running`, works them off; what is unfinished is taken up again.
+    """Queues jobs and, while `running`, runs them; an unfinished job is resumed after a restart.
 
     Args:
-        database: where jobs are kept.
-        service: whose engine records, with whatever it has left beside questions.
-        certificates: where results go.
+        database: keeps the jobs.
+        service: its engine records with the capacity that questions leave.
+        certificates: receives the results.
         concurrency: rollouts in flight.
     """
 
@@ -50,7 +50,7 @@ class CalibrationJobs:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Runs jobs meanwhile, as soon as the service is ready; at the end leaves them in place."""
+        """Runs jobs as soon as the service is ready. At the end, unfinished jobs stay queued."""
         loop = asyncio.create_task(self._run_jobs())
         try:
             yield
@@ -63,7 +63,7 @@ class CalibrationJobs:
     ) -> Calibration:
         """Queues a job.
 
-        While the engine starts, problems are only checked once the job's turn has come.
+        While the engine starts, problems are only checked when the job starts.
 
         Raises:
             RequestRefused: too few problems, or one that does not fit into the model's context.
@@ -79,26 +79,26 @@ class CalibrationJobs:
         return job
 
     async def get(self, id_: str) -> Calibration:
-        """The job of that id, with its log.
+        """The job with this id, with its log.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such job.
         """
         return await asyncio.to_thread(self._jobs.get, id_)
 
     async def all(self) -> list[Calibration]:
-        """The latest jobs, the last one first, without their logs."""
+        """The latest jobs, newest first, without their logs."""
         return await asyncio.to_thread(self._jobs.all)
 
     async def latest(self, jobs: int, lines: int) -> list[Calibration]:
-        """The latest jobs, the last one first, each with the last lines of its log."""
+        """The latest jobs, newest first, each with the last lines of its log."""
         return await asyncio.to_thread(self._jobs.latest, jobs, lines)
 
     async def watch(self, id_: str) -> AsyncIterator[Calibration]:
-        """The job now, and whenever it has got on, until it has ended.
+        """The job now and after every change, until it has ended.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such job.
         """
         last = None
         while True:
@@ -111,16 +111,16 @@ class CalibrationJobs:
             await asyncio.sleep(WATCH_INTERVAL)
 
     async def traces(self, id_: str) -> bytes:
-        """What a job recorded, as Parquet.
+        """The traces that a job recorded, as Parquet.
 
         Raises:
             NotFound: there is no such job.
-            Conflict: it has not recorded everything yet, or never will.
+            Conflict: its recordings are not complete.
         """
         return await asyncio.to_thread(self._jobs.traces, id_)
 
     async def cancel(self, id_: str) -> Calibration:
-        """Ends a job before its time; its recordings are deleted.
+        """Cancels a job and deletes its recordings.
 
         Raises:
             NotFound: there is no such job.
@@ -135,13 +135,13 @@ class CalibrationJobs:
         return await self.get(id_)
 
     def seconds_left(self, job: Calibration) -> float | None:
-        """Until everything is recorded, at the rate of the last minutes; None if nobody knows."""
+        """Estimated time until everything is recorded; None if it is unknown."""
         if job.state is not JobState.RECORDING or not self._is_running(job.id):
             return None
         return self._runner.pace.seconds_left
 
     def count(self) -> dict[JobState, int]:
-        """How many jobs are in each state."""
+        """The number of jobs in each state."""
         return self._jobs.count()
 
     def _is_running(self, id_: str) -> bool:
@@ -157,14 +157,14 @@ class CalibrationJobs:
                 else:
                     await self._run(job)
             except DatabaseRefused:
-                _log.exception("calibration jobs wait for the database")
+                _log.exception("calibration jobs wait until the database can be reached")
                 await asyncio.sleep(RETRY)
 
     async def _run(self, job: Calibration) -> None:
-        """Runs a job in a task of its own, which `cancel` may end.
+        """Runs a job in its own task, so that `cancel` can end it.
 
         Raises:
-            DatabaseRefused: the database is out of reach.
+            DatabaseRefused: the database cannot be reached.
         """
         task = asyncio.create_task(self._runner.run(job))
         self._running = (job.id, task)
@@ -172,17 +172,17 @@ class CalibrationJobs:
             await asyncio.wait({task})
         finally:
             self._running = None
-            task.cancel()  # if it is this loop that ends
+            task.cancel()  # if this loop itself was cancelled
             await asyncio.gather(task, return_exceptions=True)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, DatabaseRefused):
             raise error
         if error is not None:
-            _log.error("calibration %s ended by a fault", job.id, exc_info=error)
+            _log.error("calibration %s failed with an unexpected error", job.id, exc_info=error)
             await asyncio.to_thread(
                 self._jobs.move,
                 job,
                 (JobState.QUEUED, JobState.RECORDING, JobState.FITTING),
                 JobState.FAILED,
-                error="the service made a mistake; its log says more",
+                error="an unexpected error in the service; see its log",
             )

@@ -1,9 +1,9 @@
-"""The process in which certificates are fitted and recomputed, so that serving keeps its pace.
+"""Fits and verifies certificates in a process of its own, so that serving does not slow down.
 
-Runs as `python -m rlcm_serve.jobs.fit_worker {fit,verify} FOLDER`, with all that goes in and out as
-files of that folder, whose names are below. It begins once `GO` comes in, and ends with `REFUSED`
-if the numbers do not support what is asked, the reason in `ERROR`. When its standard input ends,
-and so its parent, it removes the folder and ends too.
+Runs as `python -m rlcm_serve.jobs.fit_worker {fit,verify} FOLDER`. Input and output are files in
+that folder, named below. It starts when it reads `GO` from standard input. If the request cannot
+be fulfilled, it exits with status `REFUSED` and writes the reason to `ERROR`. When standard input
+closes, its parent is dead; it then removes the folder and exits.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from rlcm_serve.store.job import CalibrationRequest
 
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
-DIFFERENCES, REPORT_DATA, ERROR = "differences.json", "report_data.json", "error.txt"
+DIFFERENCES, REPORT_DATA, ERROR = "differences.json", "report-data.json", "error.txt"
 REFUSED = 3
 GO = b"\n"
 
 _NICE = 10
-"""Behind everything that serves."""
+"""Serving has precedence."""
 
 
 def fit(folder: Path) -> None:
-    """Recordings to traces, these to a certificate, both to its report data.
+    """Writes traces, certificate and report data.
 
-    The traces stay if there can be no certificate.
+    The traces stay if no certificate can be fitted.
     """
     recordings = (folder / RECORDINGS).read_text("utf-8").splitlines()
-    asked = json.loads((folder / REQUEST).read_text("utf-8"))
-    request = CalibrationRequest.from_json(asked["request"])
+    job = json.loads((folder / REQUEST).read_text("utf-8"))
+    request = CalibrationRequest.from_json(job["request"])
     with AnswerGrader() as grader:
         rollouts = to_rollouts(
             (RecordedRollout.from_json(json.loads(one)) for one in recordings), grader
@@ -58,37 +58,36 @@ def fit(folder: Path) -> None:
         samples=request.samples,
         vote=request.vote,
         method=request.method,
-        created=asked["created"],
+        created=job["created"],
     )
     certificate.save(folder / CERTIFICATE)
-    report_data(folder, certificate, traces)
+    write_report_data(folder, certificate, traces)
 
 
 def recompute(folder: Path) -> None:
-    """Lists how a certificate differs from its traces; if it does not, writes its report data."""
+    """Writes what in a certificate does not follow from its traces, else its report data."""
     certificate, traces = Certificate.load(folder / CERTIFICATE), read_traces(folder / TRACES)
     differences = verify(certificate, traces)
     (folder / DIFFERENCES).write_text(json.dumps(differences), "utf-8")
     if not differences:
-        report_data(folder, certificate, traces)
+        write_report_data(folder, certificate, traces)
 
 
-def report_data(folder: Path, certificate: Certificate, traces: Traces) -> None:
-    """Writes a certificate's report data. If that fails, the certificate is still valid."""
-    from calibration.report.build_data import build_report_data  # with all that reports need
+def write_report_data(folder: Path, certificate: Certificate, traces: Traces) -> None:
+    """Writes what reports show of a certificate. If that fails, the certificate is still valid."""
+    from calibration.report.build_data import build_report_data  # imports plotting libraries
 
-    none = f"no report data for certificate {certificate.id}"
     try:
-        made = build_report_data(certificate, traces)
-        made.save(folder / REPORT_DATA)
+        build_report_data(certificate, traces).save(folder / REPORT_DATA)
     except CalibrationError as error:
-        sys.stderr.write(f"{none}: {error}\n")
-    except Exception:  # noqa: BLE001  # whatever else fails here, the certificate stands
-        sys.stderr.write(f"{none}:\n{traceback.format_exc()}")
+        sys.stderr.write(f"no report data for certificate {certificate.id}: {error}\n")
+    except Exception:  # noqa: BLE001  # no failure here makes the certificate invalid
+        trace = traceback.format_exc()
+        sys.stderr.write(f"no report data for certificate {certificate.id}:\n{trace}")
 
 
 def main() -> int:
-    """Does what `argv` says.
+    """Runs the command in `argv`.
 
     Returns:
         The exit status.
@@ -96,25 +95,25 @@ def main() -> int:
     command, folder = sys.argv[1], Path(sys.argv[2])
     os.nice(_NICE)
     if os.read(0, len(GO)) != GO:
-        _give_up(folder)
+        _clean_up_and_exit(folder)
     threading.Thread(target=_end_with_parent, args=[folder], daemon=True).start()
     try:
         {"fit": fit, "verify": recompute}[command](folder)
     except CalibrationError as error:
-        # The folder's name means nothing to anyone.
+        # The name of a temporary folder means nothing to users.
         (folder / ERROR).write_text(str(error).replace(f"{folder}/", ""), "utf-8")
         return REFUSED
     return 0
 
 
 def _end_with_parent(folder: Path) -> None:
-    while os.read(0, 1024):  # not sys.stdin, which an exit would wait for
+    while os.read(0, 1024):  # not sys.stdin: exiting would wait for it
         pass
-    _give_up(folder)
+    _clean_up_and_exit(folder)
 
 
-def _give_up(folder: Path) -> NoReturn:
-    shutil.rmtree(folder, ignore_errors=True)  # nobody else will
+def _clean_up_and_exit(folder: Path) -> NoReturn:
+    shutil.rmtree(folder, ignore_errors=True)  # its owner is dead
     os._exit(1)
 
 

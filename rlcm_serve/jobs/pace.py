@@ -1,4 +1,4 @@
-"""How fast a job gets on, and so how long it will still take."""
+"""Estimates how long a job will still take."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable
 
 WINDOW = 300.0
-"""Seconds of the past that speak of the future."""
+"""The rate is measured over the last so many seconds."""
 
 
 class Pace:
-    """Counts what is finished, as it finishes."""
+    """Measures the rate at which items finish."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -19,7 +19,7 @@ class Pace:
         self._total = 0
 
     def note(self, done: int, total: int) -> None:
-        """Now `done` of `total` are finished."""
+        """Notes that `done` of `total` items are finished."""
         now = self._clock()
         self._total = total
         self._seen.append((now, done))
@@ -28,7 +28,7 @@ class Pace:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the rate of the last minutes; None until something has finished."""
+        """Estimate from the rate of the last minutes; None until an item has finished."""
         if not self._seen:
             return None
         (since, before), (_, done) = self._seen[0], self._seen[-1]

@@ -1,4 +1,4 @@
-"""One calibration job from where it stands to its end: record, fit, put in force."""
+"""Runs one calibration job to its end: record, fit, activate."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from rlcm_serve.store.job import Calibration, JobState
 from rlcm_serve.store.recording_rows import RecordingRows
 
 PRIORITY = 1
-"""Behind every question: the engine takes up a job's work when no question waits."""
+"""Lower than any question's: the engine works on a job when no question waits."""
 READY_POLL = 0.5
-"""Seconds between two looks whether the engine is back."""
+"""Seconds between two checks whether the engine is ready."""
 MAX_DEATHS = 3
-"""Deaths of the engine without a rollout finished in between, after which a job is to blame."""
+"""A job fails after so many deaths of the engine without a rollout finished in between."""
 _LOG_EVERY = 0.1
 
 
@@ -57,16 +57,16 @@ class JobRunner:
         self.jobs = CalibrationStore(database)
         self.pace = Pace()
         self.ending = asyncio.Lock()
-        """Held while a certificate is put in its place, which no cancellation interrupts."""
-        self._telling = asyncio.Lock()  # so that lines stand in the order they were told
+        """Held while a certificate is stored and activated; no cancellation interrupts that."""
+        self._logging = asyncio.Lock()  # keeps the log in order
         self._database, self._service = database, service
         self._certificates, self._concurrency = certificates, concurrency
 
     async def run(self, job: Calibration) -> None:
-        """Takes a job to its end, failure included.
+        """Runs a job until it is done or has failed.
 
         Raises:
-            DatabaseRefused: the database is out of reach; the job stands where it stood.
+            DatabaseRefused: the database cannot be reached; the job keeps its state.
         """
         self.pace = Pace()
         try:
@@ -76,12 +76,12 @@ class JobRunner:
         except DatabaseRefused:
             raise
         except (RlcmError, CalibrationError, WorkerFailed) as error:
-            await self._fail(job, error)  # which fails nothing that was cancelled
+            await self._fail(job, error)  # leaves a cancelled job as it is
 
     async def _record(self, job: Calibration) -> None:
         begun = job.state is JobState.RECORDING
         await self._move_on(job, job.state, JobState.RECORDING)
-        await self._tell(job, f"taken up again at {job.done} of {job.total}" if begun else "begun")
+        await self._log(job, f"resumed at {job.done} of {job.total}" if begun else "started")
         problems = await asyncio.to_thread(self.jobs.problems, job)
         rows = RecordingRows(self._database, job, problems)
         deaths, finished = 0, job.done
@@ -95,13 +95,13 @@ class JobRunner:
                 deaths, finished = (deaths + 1 if done == finished else 1), done
                 if deaths == MAX_DEATHS:
                     raise EngineDead(
-                        f"the engine died {deaths} times without finishing a rollout, the last "
-                        f"time so: {error}"
+                        f"the engine died {deaths} times without finishing a rollout; the last "
+                        f"error: {error}"
                     ) from error
-                await self._tell(job, f"waiting for the engine, {done} of {job.total}: {error}")
+                await self._log(job, f"waiting for the engine, {done} of {job.total}: {error}")
                 await asyncio.sleep(READY_POLL)
                 await self._until_ready()
-        await self._tell(job, f"{job.total} of {job.total} rollouts recorded")
+        await self._log(job, f"{job.total} of {job.total} rollouts recorded")
         await self._move_on(job, JobState.RECORDING, JobState.FITTING)
 
     async def _record_missing(
@@ -111,21 +111,21 @@ class JobRunner:
         recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
         await check_problems(recorder, problems)
         step = math.ceil(job.total * _LOG_EVERY)
-        telling: set[asyncio.Task[None]] = set()
+        logging: set[asyncio.Task[None]] = set()
 
         def progress(done: int, total: int) -> None:
             self.pace.note(done, total)
             if done % step == 0 and 0 < done < total:
-                task = asyncio.create_task(self._tell(job, f"{done} of {total} rollouts recorded"))
-                telling.add(task)
-                task.add_done_callback(telling.discard)
+                task = asyncio.create_task(self._log(job, f"{done} of {total} rollouts recorded"))
+                logging.add(task)
+                task.add_done_callback(logging.discard)
 
         try:
             await record_missing(
                 recorder, problems, job.request.rollouts, rows, progress, self._concurrency
             )
         finally:
-            await asyncio.gather(*telling, return_exceptions=True)
+            await asyncio.gather(*logging, return_exceptions=True)
 
     async def _until_ready(self) -> None:
         while True:
@@ -135,77 +135,77 @@ class JobRunner:
                 await asyncio.sleep(READY_POLL)
 
     async def _require_same_engine(self, job: Calibration) -> None:
-        """What is recorded so far must be of this very engine and grader, or none of it counts."""
+        """Raises CertificateMismatch if the job's recordings come from another engine or grader."""
         here = fingerprint_of(self._service.engine.identity)
         begun_with = await asyncio.to_thread(self.jobs.made_with, job, here)
         if differences := begun_with.differences(here):
             raise CertificateMismatch(
-                "what is recorded was recorded with another engine (then, now): "
-                f"{'; '.join(differences)}. Serve that one again and post the problems anew, or "
-                "post them anew to this one"
+                "the recordings of this job come from another engine (then, now): "
+                f"{'; '.join(differences)}. Post the problems again, to this engine or to the "
+                "earlier one"
             )
 
     async def _fit(self, job: Calibration) -> None:
-        await self._tell(job, "fitting")
+        await self._log(job, "fitting")
         made_with = (await asyncio.to_thread(self.jobs.get, job.id)).fingerprint
         if made_with is None:
-            raise RuntimeError(f"calibration {job.id} has recordings of nothing")
+            raise RuntimeError(f"calibration {job.id} has no fingerprint, so no recordings")
         created = datetime.fromtimestamp(job.created, UTC).date().isoformat()
         fitted = await fit(self.jobs.recordings(job), made_with, job.request, created)
         await asyncio.to_thread(self.jobs.keep_traces, job, fitted.traces)
         if fitted.certificate is None:
-            raise RequestRefused("data", f"nothing could be fitted: {fitted.refusal}")
-        if fitted.report_data is None:
-            await self._tell(job, "no report data for the certificate; the service's log says why")
+            raise RequestRefused("data", f"no certificate could be fitted: {fitted.refusal}")
+        if fitted.report is None:
+            await self._log(job, "the certificate has no report data; see the service's log")
         if job.request.activate:
             await self._until_ready()
         async with self.ending:
-            await self._finish(job, fitted.certificate, fitted.report_data)
+            await self._finish(job, fitted.certificate, fitted.report)
 
     async def _finish(
-        self, job: Calibration, certificate: Certificate, report_data: ReportData | None
+        self, job: Calibration, certificate: Certificate, report: ReportData | None
     ) -> None:
-        """What is done twice here, after a kill in between, is done once."""
-        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}", report_data)
+        """Stores and activates the certificate. Repeating it after a kill changes nothing."""
+        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}", report)
         for line in _verdicts(certificate):
-            await self._tell(job, line)
+            await self._log(job, line)
         if job.request.activate:
             await self._activate(job, certificate)
         await self._move_on(job, JobState.FITTING, JobState.DONE, certificate=certificate.id)
 
     async def _activate(self, job: Calibration, certificate: Certificate) -> None:
         if not any(level.certified for level in certificate.levels):
-            await self._tell(job, "not activated: no level is certified")
+            await self._log(job, "not activated: no level is certified")
             return
         try:
             await activate(self._certificates, self._service, certificate.id)
         except (CertificateMismatch, NotReady, EngineDead) as error:
-            await self._tell(job, f"not activated: {error}")
+            await self._log(job, f"not activated: {error}")
         else:
-            await self._tell(job, f"certificate {certificate.id} is in force")
+            await self._log(job, f"certificate {certificate.id} is active")
 
     async def _move_on(
         self, job: Calibration, before: JobState, after: JobState, **values: str
     ) -> None:
         if not await asyncio.to_thread(self.jobs.move, job, (before,), after, **values):
-            raise Conflict(f"calibration {job.id} is not {before} any more")
+            raise Conflict(f"calibration {job.id} is no longer {before}")
 
     async def _fail(self, job: Calibration, error: Exception) -> None:
         under_way = (JobState.RECORDING, JobState.FITTING)
         reason = str(error)
         if await asyncio.to_thread(self.jobs.move, job, under_way, JobState.FAILED, error=reason):
-            await self._tell(job, f"failed: {reason}")
+            await self._log(job, f"failed: {reason}")
 
-    async def _tell(self, job: Calibration, text: str) -> None:
-        async with self._telling:
+    async def _log(self, job: Calibration, text: str) -> None:
+        async with self._logging:
             await asyncio.to_thread(self.jobs.log, job, text)
 
 
 async def check_problems(recorder: Recorder, problems: list[LabelledProblem]) -> None:
-    """Returns if the engine would take each; other tasks get their turn in between.
+    """Returns if the engine accepts every problem; other tasks run in between.
 
     Raises:
-        RequestRefused: one does not fit into the model's context; the message names it.
+        RequestRefused: a problem does not fit into the model's context; the message names it.
     """
     for problem in problems:
         recorder.check(problem)

@@ -77,7 +77,7 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
     assert (job["state"], job["done"], job["error"]) == ("done", 40, None)
     (verdict,) = job["verdicts"]
     assert (verdict["alpha"], verdict["certified"]) == (0.2, True)
-    assert job["log"][-1]["text"] == f"certificate {job['certificate']} is in force"
+    assert job["log"][-1]["text"] == f"certificate {job['certificate']} is active"
     listed = (await ready.client.get("/calibrations")).json()["calibrations"]
     assert [one["id"] for one in listed] == [job["id"]]
 

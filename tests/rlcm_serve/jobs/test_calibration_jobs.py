@@ -78,26 +78,26 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         assert (kept.origin, kept.active) == (f"job {job.id}", False)
         (level,) = kept.certificate.levels
         assert isinstance(level, CertifiedLevel)
-        report_data = here.store.report(kept.certificate.id)
-        assert report_data.certificate == kept.certificate.digest
-        assert report_data.calibration.n_problems == 40
+        report = here.store.report(kept.certificate.id)
+        assert report.certificate == kept.certificate.digest
+        assert report.calibration.n_problems == 40
         (tmp_path / "t.parquet").write_bytes(await here.jobs.traces(job.id))
         assert verify(kept.certificate, read_traces(tmp_path / "t.parquet")) == []
         assert sorted(here.engine.begun) == list(range(40))
         assert {generation.priority for generation in here.engine.drawings} == {1}
         assert here.service.guarantees.certificates == (), "nobody asked to activate it"
-    expected = ["begun", *[f"{n} of 40 rollouts recorded" for n in range(4, 41, 4)]]
+    expected = ["started", *[f"{n} of 40 rollouts recorded" for n in range(4, 41, 4)]]
     assert [line.text for line in job.log] == [*expected, "fitting", "alpha 0.2: certified"]
 
 
-async def test_a_certificate_without_report_data_is_one_nonetheless(
+async def test_a_certificate_without_report_data_is_valid(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlcm_serve.jobs.fitting._report_data", lambda _: None)
     async with running(database) as here:
         job = await here.run()
         assert job.state is JobState.DONE
-        assert "no report data for the certificate" in told(job)
+        assert "the certificate has no report data" in told(job)
         with pytest.raises(NoReport):
             here.store.report(str(job.certificate))
 
@@ -124,7 +124,7 @@ async def test_an_activated_result_answers_from_then_on(database: Database) -> N
         after = await here.service.solver.solve(question)
         assert after.guarantee is not None
         assert after.guarantee.certificate == job.certificate
-        assert f"certificate {job.certificate} is in force" in told(job)
+        assert f"certificate {job.certificate} is active" in told(job)
     async with running(database) as again:
         (served,) = again.service.guarantees.certificates
         assert served.id == job.certificate, "after a restart too"
@@ -199,7 +199,7 @@ async def test_a_job_goes_on_where_a_stopped_service_left_it(database: Database)
     async with running(database) as again:
         ended = await again.ended(job)
     assert ended.state is JobState.DONE
-    assert "taken up again at 0 of 40" in told(ended)
+    assert "resumed at 0 of 40" in told(ended)
 
 
 async def test_a_fit_that_was_stopped_is_made_again(database: Database) -> None:

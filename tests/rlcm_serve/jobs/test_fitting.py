@@ -11,7 +11,7 @@ from calibration.errors import CalibrationError
 from calibration.report.build_data import build_report_data
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.jobs import fit_worker as files
+from rlcm_serve.jobs import fit_worker
 from rlcm_serve.jobs.fitting import Fitted, WorkerFailed, fit, require_verified
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.recording.rollouts import RecordedRollout
@@ -75,7 +75,7 @@ def test_traces_stay_where_nothing_can_be_fitted(
     recordings: list[RecordedRollout], tmp_path: Path
 ) -> None:
     result = fitted(recordings[:5])
-    assert (result.certificate, result.report_data) == (None, None)
+    assert (result.certificate, result.report) == (None, None)
     assert "5 problems or groups to test on" in (result.refusal or "")
     (tmp_path / "t.parquet").write_bytes(result.traces)
     assert read_traces(tmp_path / "t.parquet").n_problems == 5
@@ -109,19 +109,19 @@ def test_a_certificate_must_follow_from_its_traces(
     assert str(tmp_path) not in str(refused.value)
 
 
-def test_report_data_is_that_of_the_command_line(
+def test_report_data_are_those_of_the_command_line(
     recordings: list[RecordedRollout], tmp_path: Path
 ) -> None:
     result = fitted(recordings)
     assert result.certificate is not None
     (tmp_path / "t.parquet").write_bytes(result.traces)
     expected = build_report_data(result.certificate, read_traces(tmp_path / "t.parquet"))
-    assert result.report_data == expected
+    assert result.report == expected
     verified = asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
     assert verified == expected
 
 
-def test_a_certificate_stands_where_no_report_data_can_be_made(
+def test_a_certificate_is_valid_without_report_data(
     recordings: list[RecordedRollout],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -132,12 +132,12 @@ def test_a_certificate_stands_where_no_report_data_can_be_made(
 
     result = fitted(recordings)
     assert result.certificate is not None
-    result.certificate.save(tmp_path / files.CERTIFICATE)
-    (tmp_path / files.TRACES).write_bytes(result.traces)
+    result.certificate.save(tmp_path / fit_worker.CERTIFICATE)
+    (tmp_path / fit_worker.TRACES).write_bytes(result.traces)
     monkeypatch.setattr("calibration.report.build_data.build_report_data", refuse)
-    files.recompute(tmp_path)
-    assert (tmp_path / files.DIFFERENCES).read_text() == "[]"
-    assert not (tmp_path / files.REPORT_DATA).exists()
+    fit_worker.recompute(tmp_path)
+    assert (tmp_path / fit_worker.DIFFERENCES).read_text() == "[]"
+    assert not (tmp_path / fit_worker.REPORT_DATA).exists()
     said = f"no report data for certificate {result.certificate.id}: too dark to see"
     assert said in capsys.readouterr().err
 
