@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -122,3 +122,11 @@ def progress_bar(console: Console) -> Progress:
         TimeRemainingColumn(),
         console=console,
     )
+
+
+@contextmanager
+def shown_progress(console: Console, label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for one task; the function takes the number of finished items and of all items."""
+    with progress_bar(console) as progress:
+        bar = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)

@@ -99,7 +99,7 @@ def evaluate(
     verbose: VerboseOption = False,
 ) -> None:
     """Measure a model and its confidence on benchmarks. An interrupted run goes on."""
-    from rlcm_serve.evaluation.evaluate import Asked
+    from rlcm_serve.evaluation.evaluate import EvaluationPlan
     from rlcm_serve.evaluation.evaluate import evaluate as run
     from rlcm_serve.evaluation.sources import Source
 
@@ -113,7 +113,7 @@ def evaluate(
     )
     settings, source = _with_source(settings, confidence)
     also = list(Source) if sources is None else [_source(name) for name in sources]
-    asked = Asked(
+    plan = EvaluationPlan(
         settings=replace(settings, temperature=temperature, top_p=top_p, record_signals=True),
         benchmarks=benchmarks,
         source=source,
@@ -122,7 +122,7 @@ def evaluate(
         answers=answers,
         out=out,
     )
-    report = asyncio.run(run(asked, Console(stderr=True)))
+    report = asyncio.run(run(plan, Console(stderr=True)))
     Console().print(str(report), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -129,7 +129,7 @@ def _solve_file(
 ) -> None:
     from rlcm_serve.recording.journal import Journal
     from rlcm_serve.solving.batch import digest_questions, read_questions, solve_all, summary
-    from rlcm_serve.terminal import progress_bar
+    from rlcm_serve.terminal import shown_progress
 
     asked = read_questions(file)
     kept = out.with_suffix(".journal.jsonl")
@@ -141,15 +141,14 @@ def _solve_file(
         settings["problem"] = settings.pop("text")  # its name in the journals of earlier releases
         how = {"engine": made_by, "certificates": certificates, "question": settings}
         how["file"] = digest_questions(asked)
-        with Journal(kept, how) as journal, progress_bar(console) as progress:
-            bar = progress.add_task("answering", total=None)
+        with Journal(kept, how) as journal, shown_progress(console, "answering") as progress:
             return await solve_all(
                 service.solver,
                 asked,
                 question,
                 journal,
                 _described,
-                lambda done, total: progress.update(bar, completed=done, total=total),
+                progress,
             )
 
     rows = _run(service, work)

@@ -1,12 +1,12 @@
-"""An evaluation, start to finish: load, run, grade, measure, report; each step leaves files.
+"""Runs an evaluation: record, grade, measure, report. Each step writes files.
 
-What an earlier start has finished is not done again: rollouts are kept as they end, verdicts as
-they are given. Measuring and reporting always begin anew, for they take seconds.
+A second run in the same folder reuses finished rollouts and verdicts. It always measures and
+reports again, which takes seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
@@ -29,7 +29,7 @@ from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
-from rlcm_serve.evaluation.graded import answers_given, graded_table
+from rlcm_serve.evaluation.graded import answers_after_stops, graded_table
 from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
 from rlcm_serve.evaluation.measuring.measure import measure_benchmark
@@ -51,22 +51,22 @@ from rlcm_serve.recording.offline import running_engine
 from rlcm_serve.recording.recorder import record_missing
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import find_certificates
-from rlcm_serve.terminal import progress_bar
+from rlcm_serve.terminal import shown_progress
 
 _RISKS = [risk.value for risk in RiskName]
-"""In the order of a report."""
+"""In the order of the report."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is to be evaluated.
+class EvaluationPlan:
+    """What an evaluation runs.
 
     Attributes:
         settings: of the engine.
         benchmarks: loaded.
-        source: the run's own: what votes by budget, tables and shipped certificates go by.
-        sources: to record, `source` among them; those that cost nothing are recorded anyway.
-        rollouts: per problem; None takes each benchmark's own number.
+        source: the run's own source of confidence, for votes by budget, tables and certificates.
+        sources: to record, `source` included; sources without token cost are always recorded.
+        rollouts: per problem; None takes the number of each benchmark.
         answers: K, forced at every reading.
         out: folder of the run.
     """
@@ -80,163 +80,148 @@ class Asked:
     out: Path
 
     def rollouts_of(self, benchmark: LoadedBenchmark) -> int:
-        """Rollouts of each of its problems."""
+        """Rollouts per problem of this benchmark."""
         return self.rollouts or benchmark.rollouts
 
 
-async def evaluate(asked: Asked, console: Console) -> Path:
-    """Runs what is missing, grades, measures and reports; returns the path of the report.
+async def evaluate(plan: EvaluationPlan, console: Console) -> Path:
+    """Records what is missing, grades, measures and reports; returns the path of the report.
 
     Raises:
         RequestRefused: the folder holds another run, or a problem does not fit into the context.
-        ModelRefused, EngineDead: the engine cannot run the model, or died; what was finished is
-            kept.
+        ModelRefused, EngineDead: the engine cannot run the model, or died; the folder keeps
+            finished rollouts.
     """
-    folder = RunFolder(asked.out)
+    folder = RunFolder(plan.out)
     with ExitStack() as graders:
-        for benchmark in asked.benchmarks:
+        for benchmark in plan.benchmarks:
             graders.enter_context(benchmark.grader)
-        async with running_engine(asked.settings, console) as engine:
-            await record(engine, asked, folder, console)
+        async with running_engine(plan.settings, console) as engine:
+            await record(engine, plan, folder, console)
             identity = engine.identity
-        for benchmark in asked.benchmarks:
-            grade(benchmark, asked, identity, folder, console)
-    return measure(asked, folder, console)
+        for benchmark in plan.benchmarks:
+            grade(benchmark, plan, identity, folder, console)
+    return measure(plan, folder, console)
 
 
 async def record(
-    engine: ReasoningEngine, asked: Asked, folder: RunFolder, console: Console
+    engine: ReasoningEngine, plan: EvaluationPlan, folder: RunFolder, console: Console
 ) -> None:
-    """Runs the rollouts that the folder does not hold yet."""
+    """Records the rollouts that the folder does not hold yet."""
     recorders = [
-        EvaluationRecorder(engine, benchmark.grader, asked.answers, asked.sources)
-        for benchmark in asked.benchmarks
+        EvaluationRecorder(engine, benchmark.grader, plan.answers, plan.sources)
+        for benchmark in plan.benchmarks
     ]
-    for recorder, benchmark in zip(recorders, asked.benchmarks, strict=True):
-        for problem in benchmark.problems:  # all of them, before hours are spent on the first
+    for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
+        for problem in benchmark.problems:  # before hours are spent on the first ones
             recorder.check(problem)
-    folder.begin(_manifest(asked, engine.identity))
-    for recorder, benchmark in zip(recorders, asked.benchmarks, strict=True):
-        await _record(recorder, benchmark, asked, folder.benchmark(benchmark.name), console)
+    folder.begin(_manifest(plan, engine.identity))
+    for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
+        await _record(recorder, benchmark, plan, folder.benchmark(benchmark.name), console)
 
 
-def _manifest(asked: Asked, identity: EngineIdentity) -> dict[str, Any]:
-    """What two runs have to share to be parts of one; rollouts and benchmarks may be added."""
+def _manifest(plan: EvaluationPlan, identity: EngineIdentity) -> dict[str, Any]:
+    """The settings that all rollouts in a folder share; rollouts and benchmarks may be added."""
     return plain_manifest(
         format="rlcm-evaluation",
         version=1,
-        model=asked.settings.model,
+        model=plan.settings.model,
         engine=identity,
-        source=asked.source,
-        sources=sorted(asked.sources),
-        answers=asked.answers,
+        source=plan.source,
+        sources=sorted(plan.sources),
+        answers=plan.answers,
     )
 
 
 async def _record(
     recorder: EvaluationRecorder,
     benchmark: LoadedBenchmark,
-    asked: Asked,
+    plan: EvaluationPlan,
     folder: BenchmarkFolder,
     console: Console,
 ) -> None:
-    rollouts = asked.rollouts_of(benchmark)
-    made_with = {"grader": benchmark.grader.name}
+    rollouts = plan.rollouts_of(benchmark)
+    settings = {"grader": benchmark.grader.name}
     folder.begin(benchmark.problems)
     wanted = {(problem.id, number) for problem in benchmark.problems for number in range(rollouts)}
     with RecordingJournal(
-        EvaluationRollout, folder.journal, made_with, folder.finished()
+        EvaluationRollout, folder.journal, settings, folder.finished()
     ) as journal:
         if wanted - journal.keys():
-            with progress_bar(console) as progress:
-                bar = progress.add_task(benchmark.title, total=None)
-                await record_missing(
-                    recorder,
-                    benchmark.problems,
-                    rollouts,
-                    journal,
-                    lambda done, total: progress.update(bar, completed=done, total=total),
-                )
-        made = list(journal.recordings())
-    if made:
-        folder.write([*folder.read(), *made])
+            with shown_progress(console, benchmark.title) as progress:
+                await record_missing(recorder, benchmark.problems, rollouts, journal, progress)
+        recordings = list(journal.recordings())
+    if recordings:
+        folder.write([*folder.read(), *recordings])
     folder.journal.unlink()
 
 
 def grade(
     benchmark: LoadedBenchmark,
-    asked: Asked,
+    plan: EvaluationPlan,
     identity: EngineIdentity,
     folder: RunFolder,
     console: Console,
 ) -> None:
-    """Grades the rollouts that were asked for, of all that are there; writes their traces."""
+    """Grades the planned rollouts and writes their traces; the folder may hold more rollouts."""
     part, grader = folder.benchmark(benchmark.name), benchmark.grader
     references = {problem.id: problem.answer for problem in benchmark.problems}
-    rollouts = range(asked.rollouts_of(benchmark))
-    records = [
-        record
-        for record in part.read()
-        if record.problem_id in references and record.rollout in rollouts
+    rollouts = range(plan.rollouts_of(benchmark))
+    recordings = [
+        recording
+        for recording in part.read()
+        if recording.problem_id in references and recording.rollout in rollouts
     ]
     pairs = sorted(
-        {(answer, references[problem_id]) for problem_id, answer in answers_given(records)}
+        {(answer, references[problem_id]) for problem_id, answer in answers_after_stops(recordings)}
     )
-    with progress_bar(console) as progress:
-        bar = progress.add_task(f"grading {benchmark.title}", total=len(pairs))
-        verdicts = grade_missing(
-            grader,
-            pairs,
-            Grades(folder.grades_file),
-            lambda done, total: progress.update(bar, completed=done, total=total),
-        )
-        bar = progress.add_task("which answers are the same", total=None)
+    with shown_progress(console, f"grading {benchmark.title}") as progress:
+        verdicts = grade_missing(grader, pairs, Grades(folder.grades_file), progress)
+    with shown_progress(console, "comparing answers") as progress:
         table = graded_table(
-            records,
+            recordings,
             references,
             {problem.id: problem.group for problem in benchmark.problems},
             verdicts,
-            lambda lists: grader.classes_of_all(
-                lists, lambda done, total: progress.update(bar, completed=done, total=total)
-            ),
-            asked.source,
-            _fingerprint(identity, asked.source, grader),
+            lambda lists: grader.classes_of_all(lists, progress),
+            plan.source,
+            _fingerprint(identity, plan.source, grader),
         )
     write_table(part.traces, table)
 
 
 def _fingerprint(identity: EngineIdentity, source: Source, grader: Grader) -> Fingerprint | None:
-    """Of what a certificate fitted on the table would hold for.
+    """The fingerprint for a certificate fitted on these traces.
 
-    None if it could hold for no service: one that exits by this source and grades like this.
+    None if no service could use it: a service exits by online sources and has one grader.
     """
     servable = ABOUT[source].online and grader.name == GRADER
     return fingerprint_of(identity) if servable else None
 
 
-def measure(asked: Asked, folder: RunFolder, console: Console) -> Path:
-    """Measures what is in the folder and writes figures and report."""
-    model = resolve_model(asked.settings.model)
+def measure(plan: EvaluationPlan, folder: RunFolder, console: Console) -> Path:
+    """Measures the graded rollouts and writes figures and report."""
+    model = resolve_model(plan.settings.model)
     loaded = map(Certificate.load, find_certificates(model))
-    certificates = [one for one in loaded if one.risk in _RISKS]  # another loss is its maker's
+    certificates = [one for one in loaded if one.risk in _RISKS]  # not those of custom losses
     certificates.sort(key=lambda one: (_RISKS.index(one.risk), one.procedure.samples))
     measured = []
-    for benchmark in asked.benchmarks:
+    for benchmark in plan.benchmarks:
         with console.status(f"measuring {benchmark.title}"):
-            measured.append(_measure(benchmark, asked.source, certificates, folder, console))
+            measured.append(_measure(benchmark, plan.source, certificates, folder, console))
     run = RunMeasures(
-        name=asked.settings.model,
-        source=asked.source,
+        name=plan.settings.model,
+        source=plan.source,
         made_by={
             name: repr(value) if name.endswith("forced_suffix") else str(value)
             for name, value in flat(folder.manifest()).items()
         },
-        rollouts={one.name: asked.rollouts_of(one) for one in asked.benchmarks},
+        rollouts={one.name: plan.rollouts_of(one) for one in plan.benchmarks},
         created=date.today().isoformat(),
         version=version("rlcm-serve"),
         benchmarks=tuple(measured),
     )
-    with console.status("drawing"):
+    with console.status("plotting"):
         write_text(folder.metrics_file, msgspec.json.format(msgspec.json.encode(run)).decode())
         return write_report(run, folder.path)
 
@@ -260,31 +245,31 @@ def _measure(
         recorded=recorded,
         texts=[texts[key] for key in zip(ids, traces.rollout_R.tolist(), strict=True)],
         parts=benchmark.parts,
-        certificates=list(fitting(certificates, traces, console)),
+        certificates=testable(certificates, traces, console),
     )
 
 
-def fitting(
+def testable(
     certificates: Sequence[Certificate], traces: Traces, console: Console
-) -> Iterator[Certificate]:
-    """Those of what was run, fitted on other problems; of the others the first says why not."""
-    told = False
-    for certificate in certificates:
-        if (why := _unfit(certificate, traces)) is None:
-            yield certificate
-        elif not told:
-            said = f"certificate {certificate.id} is left out, and maybe others: {why}"
-            console.print(said, markup=False, highlight=False, soft_wrap=True)
-            told = True
+) -> list[Certificate]:
+    """The certificates that these traces can test; prints why the first other one cannot be."""
+    reasons = {certificate.id: _mismatch(certificate, traces) for certificate in certificates}
+    left_out = [(id_, reason) for id_, reason in reasons.items() if reason is not None]
+    if left_out:
+        id_, reason = left_out[0]
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        message = f"certificate {id_}{more} not replayed: {reason}"
+        console.print(message, markup=False, highlight=False, soft_wrap=True)
+    return [certificate for certificate in certificates if reasons[certificate.id] is None]
 
 
-def _unfit(certificate: Certificate, traces: Traces) -> str | None:
+def _mismatch(certificate: Certificate, traces: Traces) -> str | None:
     if traces.fingerprint is None:
-        return "no engine exits by this source of confidence and grader"
+        return "no engine exits by this source of confidence with this grader"
     try:
         certificate.require_traces(traces.fingerprint)
     except CertificateError as error:
-        return f"it is of another engine ({error})"
+        return f"it was fitted for another engine ({error})"
     if find_split(traces, certificate.calibration_digest) is not None:
-        return "it was fitted on these very rollouts"
+        return "it was fitted on these rollouts"
     return None

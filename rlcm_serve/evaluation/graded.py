@@ -1,8 +1,7 @@
-"""Graded rollouts as a table: recorded reasoning, with a column for every source of confidence.
+"""Graded rollouts as a table, with columns for every source of confidence.
 
-The table is that of `calibration.traces.table`, so that `rlcm fit` and `rlcm replay` take it as it
-is, and more: `confidence:SOURCE` and `tokens:SOURCE` say what each source read at a reading, and
-how many tokens that took.
+`rlcm fit` and `rlcm replay` read the table, which has all columns of `calibration.traces.table`.
+For each source, `confidence:SOURCE` holds its readings and `tokens:SOURCE` their costs in tokens.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from rlcm_serve.evaluation.sources import ABOUT, Source
 CONFIDENCE, TOKENS = "confidence:", "tokens:"
 """Prefixes of a source's columns."""
 ANSWER_TOKENS = f"{TOKENS}answer"
-"""What the answer of a stop costs where no reading has brought it."""
+"""Tokens of the answer after a stop, if no reading has generated it already."""
 
 Verdicts = Mapping[tuple[str, str], bool]
 """Whether an answer equals a reference."""
 ClassesOfAll = Callable[[Sequence[Sequence[str | None]]], Sequence[Sequence[int]]]
-"""Numbers equal answers, in one list after another."""
+"""The classes of the answers in each list: equal answers get the same number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a source says at a reading: None where it says nothing; and the tokens of that."""
+    """A source's confidence at a reading, None if it has none, and its cost in tokens."""
 
     confidence: float | None
     tokens: int = 0
 
 
-def answers_given(records: Iterable[EvaluationRollout]) -> Iterable[tuple[str, str]]:
-    """Every answer that a stop at some reading would give, with its problem's id."""
+def answers_after_stops(records: Iterable[EvaluationRollout]) -> Iterable[tuple[str, str]]:
+    """The answer after a stop at each reading, with the problem's id."""
     for record in records:
         for at in range(len(record.readings)):
             answer, _ = record.answer_at(at)
@@ -63,10 +62,11 @@ def graded_table(
 
     Args:
         references: by problem id.
-        verdicts: of all `answers_given`.
+        groups: by problem id.
+        verdicts: on all `answers_after_stops`.
         classes_of_all: of a grader.
-        source: whose confidence goes into the column of that name.
-        fingerprint: of what was recorded; None if the source is not what an engine would exit by.
+        source: its confidence becomes the column `confidence`.
+        fingerprint: of the recording; None if no engine can exit by this source.
     """
     ordered = sorted(records, key=lambda record: record.key)
     equal = _Equal.find(ordered, references, verdicts, classes_of_all)
@@ -92,13 +92,13 @@ def graded_table(
 
 @dataclass(frozen=True, slots=True)
 class _Equal:
-    """Which answers are right, and which are the same.
+    """Which answers are right, and which are equal.
 
     Attributes:
-        right: by problem and answer given.
-        class_of: likewise; right answers are one class, for they all equal the reference.
-        same: by the answer given at a reading and all that were forced there, which of them equal
-            it.
+        right: by problem and answer.
+        class_of: by problem and answer; right answers form one class, as all equal the reference.
+        same: by the answer after a stop and the answers forced there: which of the latter equal
+            the former.
     """
 
     right: Mapping[tuple[str, str], bool]
@@ -113,11 +113,11 @@ class _Equal:
         verdicts: Verdicts,
         classes_of_all: ClassesOfAll,
     ) -> Self:
-        """Compares what has to be compared, of all problems at once."""
-        given = sorted(set(answers_given(records)))
-        right = {(id_, answer): verdicts[answer, references[id_]] for id_, answer in given}
+        """Compares the answers of all problems in one call."""
+        answers = sorted(set(answers_after_stops(records)))
+        right = {(id_, answer): verdicts[answer, references[id_]] for id_, answer in answers}
         wrong: dict[str, list[str]] = {}
-        for id_, answer in given:
+        for id_, answer in answers:
             if not right[id_, answer]:
                 wrong.setdefault(id_, []).append(answer)
         readings = {
@@ -128,26 +128,26 @@ class _Equal:
         lists = [*wrong.values(), *readings]
         classes = [list(found) for found in classes_of_all(lists)]
         class_of = dict.fromkeys((key for key, is_right in right.items() if is_right), 0)
-        for (id_, answers), found in zip(wrong.items(), classes, strict=False):
+        for (id_, group), found in zip(wrong.items(), classes, strict=False):
             class_of |= {
-                (id_, answer): 1 + number for answer, number in zip(answers, found, strict=True)
+                (id_, answer): 1 + number for answer, number in zip(group, found, strict=True)
             }
         same = {
-            answers: tuple(number == found[0] >= 0 for number in found[1:])
-            for answers, found in zip(readings, classes[len(wrong) :], strict=True)
+            group: tuple(number == found[0] >= 0 for number in found[1:])
+            for group, found in zip(readings, classes[len(wrong) :], strict=True)
         }
         return cls(right, class_of, same)
 
     def correct(self, problem_id: str, answer: str | None) -> bool:
-        """Whether it is right; no answer is not."""
+        """Whether an answer is right; a missing answer is wrong."""
         return answer is not None and self.right[problem_id, answer]
 
     def number(self, problem_id: str, answer: str | None) -> int:
-        """Its class within the problem."""
+        """The class of an answer within its problem."""
         return NO_ANSWER if answer is None else self.class_of[problem_id, answer]
 
-    def to_given(self, record: EvaluationRollout, at: int) -> tuple[bool, ...]:
-        """Which of the answers forced at a reading equal the one that a stop there gives."""
+    def to_answer_at(self, record: EvaluationRollout, at: int) -> tuple[bool, ...]:
+        """Which answers forced at a reading equal the answer after a stop there."""
         return self.same[record.answer_at(at)[0], *record.readings[at].answers]
 
 
@@ -157,17 +157,17 @@ def _rollout(
     readings = []
     for at, reading in enumerate(record.readings):
         answer, tokens = record.answer_at(at)
-        says = _read(source, record, at, equal)
+        read = _read(source, record, at, equal)
         is_final = at == len(record.readings) - 1
         readings.append(
             TraceReading(
                 tokens=reading.tokens,
-                confidence=says.confidence or 0.0,
+                confidence=read.confidence or 0.0,
                 answer=answer,
                 answer_class=equal.number(record.problem_id, answer),
                 answer_tokens=tokens if is_final or not ABOUT[source].brings_answer else 0,
                 correct=equal.correct(record.problem_id, answer),
-                confidence_tokens=says.tokens,
+                confidence_tokens=read.tokens,
             )
         )
     return Rollout(
@@ -190,16 +190,16 @@ def _read(source: Source, record: EvaluationRollout, at: int, equal: _Equal) -> 
     if source is Source.VERBALIZED and is_final and record.own_verbalized is not None:
         return Read(record.own_verbalized)
     tokens = _generated(source, record, reading, is_final)
-    return Read(_said(source, record, at, equal, is_final), tokens)
+    return Read(_confidence(source, record, at, equal, is_final), tokens)
 
 
-def _said(
+def _confidence(
     source: Source, record: EvaluationRollout, at: int, equal: _Equal, is_final: bool
 ) -> float | None:
-    """What is said of the answer given; None where the answer that it is of is another one."""
-    reading, same = record.readings[at], equal.to_given(record, at)
+    """A source's confidence in the answer after a stop; None if it rates another answer."""
+    reading, same = record.readings[at], equal.to_answer_at(record, at)
     if source is Source.AGREEMENT:
-        # Where the answer given is the first of those forced, the others agree with it, or do not.
+        # The first forced answer is not counted if it is the answer after the stop itself.
         others = same if is_final and record.own_answer is not None else same[1:]
         return sum(others) / len(others) if others and record.answer_at(at)[0] is not None else None
     if not same[0]:
@@ -212,7 +212,7 @@ def _said(
 def _generated(
     source: Source, record: EvaluationRollout, reading: EvaluationReading, is_final: bool
 ) -> int:
-    """Tokens of a reading; of a last answer that had to be forced anyway, only what is on top."""
+    """Tokens that a source costs at a reading, without the final answer if it is forced anyway."""
     first, *others = reading.answer_tokens
     tokens = 0 if is_final and record.own_answer is None else first
     if source is Source.AGREEMENT:

@@ -1,4 +1,4 @@
-"""One benchmark's graded table, read back: traces and scores under any source of confidence."""
+"""Reads a benchmark's graded table: traces and scores with any source of confidence."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rlcm_serve.evaluation.sources import ABOUT, Source
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
-    """Rollouts (R) with readings in columns (C), as `Traces` has them, under every source.
+    """Rollouts (R) with readings in columns (C), as in `Traces`, for every source.
 
     Attributes:
-        own: the traces under the run's own source; the others share all but confidence and costs.
-        own_source: which that is.
-        confidence_RC: by source; NaN where it says nothing, and in the padding.
-        tokens_RC: that taking each reading cost, by source.
-        answer_tokens_RC: that the answer of a stop costs where no reading has brought it.
+        own: the traces with the run's own source; other sources differ in confidence and costs.
+        own_source: the run's own source.
+        confidence_RC: by source; NaN where the source has no confidence, and in the padding.
+        tokens_RC: cost of each reading, by source.
+        answer_tokens_RC: of the answer after a stop, if no reading has generated it already.
     """
 
     own: Traces
@@ -38,7 +38,7 @@ class Recorded:
 
     @classmethod
     def read(cls, path: Path, own_source: Source) -> Recorded:
-        """Reads a table that `graded_table` made."""
+        """Reads a table written by `graded_table`."""
         own = read_traces(path)
         recorded_RC = np.arange(own.tokens_RC.shape[1]) <= own.final_R[:, None]
         table = pq.read_table(path)
@@ -61,12 +61,12 @@ class Recorded:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Those that say anything; the run's own comes first."""
+        """The sources with any confidence; the run's own source comes first."""
         others = [source for source in self.confidence_RC if source is not self.own_source]
         return (self.own_source, *others)
 
     def traces(self, source: Source) -> Traces:
-        """The traces if this source drove the exits; what it leaves unsaid is 0."""
+        """The traces with this source driving the exits; a missing confidence counts as 0."""
         if source is self.own_source:
             return self.own
         brought_RC = (np.arange(self.own.tokens_RC.shape[1]) < self.own.final_R[:, None]) & ABOUT[
@@ -83,14 +83,14 @@ class Recorded:
         )
 
     def scored(self, source: Source) -> ScoredRollouts:
-        """The rollouts' own answers at their end, with what this source says there."""
+        """The final answers of the rollouts, with the confidence of this source."""
         return at_end(self.traces(source))
 
     def missing(self, source: Source) -> float:
-        """Share of the rollouts in which it says nothing at the end."""
+        """Share of rollouts without a final confidence of this source."""
         rows = np.arange(self.own.n_rollouts)
         return float(np.isnan(self.confidence_RC[source][rows, self.own.final_R]).mean())
 
     def reading_tokens(self, source: Source) -> float:
-        """Tokens that its readings cost, per rollout."""
+        """Tokens per rollout that the readings of this source cost."""
         return float(self.tokens_RC[source].sum(axis=1).mean())

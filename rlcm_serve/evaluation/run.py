@@ -1,4 +1,4 @@
-"""A finished run, read back, to be compared with others."""
+"""A finished evaluation run, read back for comparisons."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rlcm_serve.evaluation.sources import Source
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's figures, and the rollouts behind them.
+    """The measures of a run, and its rollouts.
 
     Attributes:
-        name: what it is called in a comparison.
-        source: of the confidence that it is compared by.
-        measures: its figures.
-        manifest: what it was made with.
+        name: in a comparison.
+        source: of confidence, for the comparison.
+        measures: of all its benchmarks.
+        manifest: engine and settings.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Run:
 
     @classmethod
     def load(cls, spec: str) -> Self:
-        """The run of `[NAME=]FOLDER[:SOURCE]`; by default the folder's name and the run's source.
+        """Loads `[NAME=]FOLDER[:SOURCE]`; by default the folder's name and the run's own source.
 
         Raises:
-            RequestRefused: the folder holds no finished run, or there is no such source in it.
+            RequestRefused: the folder holds no finished run, or the run has no such source.
         """
         name, _, place = spec.rpartition("=")
         path, _, source = place.rpartition(":")
@@ -52,7 +52,7 @@ class Run:
         except (OSError, msgspec.DecodeError) as error:
             raise RequestRefused(
                 "run",
-                f"{path} holds no figures ({error}): let `rlcm eval --out {path}` finish first",
+                f"{path} holds no measures ({error}): let `rlcm eval --out {path}` finish first",
             ) from error
         chosen = Source(source or measures.source)
         for benchmark in measures.benchmarks:
@@ -71,7 +71,7 @@ class Run:
         return Recorded.read(self.folder.benchmark(benchmark).traces, own)
 
     def scored(self, benchmark: str, source: str) -> ScoredRollouts:
-        """A benchmark's rollouts as they ended, under a source of confidence."""
+        """The final answers of a benchmark's rollouts, with a source's confidence in them."""
         return self.recorded(benchmark).scored(Source(source))
 
     def problem_ids(self, benchmark: str) -> tuple[str, ...]:

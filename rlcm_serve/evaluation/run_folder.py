@@ -1,10 +1,11 @@
-"""A run on disk: what it was made with, its rollouts, their grades, its figures.
+"""The folder of an evaluation run.
 
-run.json                  what the rollouts were made with
+run.json                  engine and settings
 grades.txt                verdicts, by a digest of grader, answer and reference
-BENCHMARK/journal.jsonl   rollouts while they are made; a kill loses none of it
-BENCHMARK/rollouts.parquet, readings.parquet   the same, once all are there
-BENCHMARK/traces.parquet  graded, for `rlcm fit` and for measuring
+BENCHMARK/problems.jsonl  problems and references
+BENCHMARK/journal.jsonl   rollouts while the benchmark is recorded; a kill loses no finished one
+BENCHMARK/rollouts.parquet, readings.parquet   the same rollouts, once all are recorded
+BENCHMARK/traces.parquet  graded rollouts, for `rlcm fit` and for the measures
 metrics.json, report.html, figures/
 """
 
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -26,6 +27,7 @@ from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 from rlcm_serve.recording.problems import LabelledProblem, read_problems
 from rlcm_serve.recording.rollouts import Key
 
+_KEY = ("problem_id", "rollout")
 _ROLLOUTS = pa.schema(
     {
         "problem_id": pa.string(),
@@ -55,42 +57,27 @@ _READINGS = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class BenchmarkFolder:
-    """One benchmark's part of a run."""
+    """The files of one benchmark in a run.
 
-    path: Path
+    Attributes:
+        traces: the graded table.
+        journal: rollouts that are not in the tables yet.
+    """
 
-    @property
-    def traces(self) -> Path:
-        """The graded table."""
-        return self.path / "traces.parquet"
-
-    @property
-    def noted(self) -> Path:
-        """The problems."""
-        return self.path / "problems.jsonl"
-
-    @property
-    def journal(self) -> Path:
-        """Rollouts that are not yet in the tables."""
-        return self.path / "journal.jsonl"
-
-    @property
-    def rollouts(self) -> Path:
-        """Rollouts with their texts."""
-        return self.path / "rollouts.parquet"
-
-    @property
-    def readings(self) -> Path:
-        """What was read and forced at their checkpoints."""
-        return self.path / "readings.parquet"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.traces = path / "traces.parquet"
+        self.journal = path / "journal.jsonl"
+        self._problems = path / "problems.jsonl"
+        self._rollouts = path / "rollouts.parquet"
+        self._readings = path / "readings.parquet"
 
     def begin(self, problems: Sequence[LabelledProblem]) -> None:
-        """Notes these problems beside those that are noted already.
+        """Adds these problems to the file of problems.
 
         Raises:
-            RequestRefused: one of them was another problem when rollouts of it were made.
+            RequestRefused: the folder has a problem of the same id with another text or reference.
         """
         known = {problem.id: problem for problem in self.problems()}
         for problem in problems:
@@ -102,107 +89,103 @@ class BenchmarkFolder:
                 )
         self.path.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(asdict(problem)) + "\n" for problem in known.values())
-        write_text(self.noted, "".join(lines))
+        write_text(self._problems, "".join(lines))
 
     def problems(self) -> list[LabelledProblem]:
-        """All problems that the part was ever begun with."""
-        return read_problems(self.noted) if self.noted.exists() else []
+        """All problems added so far."""
+        return read_problems(self._problems) if self._problems.exists() else []
 
     def finished(self) -> list[Key]:
-        """The rollouts in the tables."""
-        if not self.rollouts.exists():
+        """The keys of the rollouts in the tables."""
+        if not self._rollouts.exists():
             return []
-        table = pq.read_table(self.rollouts, columns=["problem_id", "rollout"])
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return [(row["problem_id"], row["rollout"]) for row in _rows(self._rollouts, _KEY)]
 
     def read(self) -> Iterator[EvaluationRollout]:
         """The rollouts in the tables, by problem and number."""
-        if not self.rollouts.exists():
+        if not self._rollouts.exists():
             return
         readings: dict[Key, list[EvaluationReading]] = {}
-        for row in _rows(self.readings):
+        for row in _rows(self._readings):
             key = row["problem_id"], row["rollout"]
             readings.setdefault(key, []).append(msgspec.convert(row, EvaluationReading))
-        for row in _rows(self.rollouts):
+        for row in _rows(self._rollouts):
             row["readings"] = readings[row["problem_id"], row["rollout"]]
             yield EvaluationRollout.from_json(row)
 
     def texts(self) -> dict[Key, str]:
         """The reasoning of each rollout."""
-        table = pq.read_table(self.rollouts, columns=["problem_id", "rollout", "text"])
-        ids, numbers, texts = (column.to_pylist() for column in table.columns)
-        return dict(zip(zip(ids, numbers, strict=True), texts, strict=True))
+        rows = _rows(self._rollouts, [*_KEY, "text"])
+        return {(row["problem_id"], row["rollout"]): row["text"] for row in rows}
 
-    def write(self, records: Iterable[EvaluationRollout]) -> None:
-        """Puts these into the tables, in place of what they hold; then the journal may go.
+    def write(self, recordings: Iterable[EvaluationRollout]) -> None:
+        """Replaces the tables; after that the journal may be deleted.
 
-        One that comes twice, for a kill came between the tables and the journal, is there once.
+        A kill between the two leaves a rollout in both. The tables then keep it once.
         """
-        by_key = {record.key: record for record in records}
+        by_key = {recording.key: recording for recording in recordings}
         rollouts, readings = [], []
         for key in sorted(by_key):
             rollout = by_key[key].to_json()
-            same = {name: rollout[name] for name in ("problem_id", "rollout")}
+            same = {name: rollout[name] for name in _KEY}
             readings += [same | reading for reading in rollout.pop("readings")]
             rollouts.append(rollout)
         # The readings first: a table of rollouts says that its readings are complete.
-        write_table(self.readings, pa.Table.from_pylist(readings, schema=_READINGS))
-        write_table(self.rollouts, pa.Table.from_pylist(rollouts, schema=_ROLLOUTS))
+        write_table(self._readings, pa.Table.from_pylist(readings, schema=_READINGS))
+        write_table(self._rollouts, pa.Table.from_pylist(rollouts, schema=_ROLLOUTS))
 
 
-@dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A run's folder, which may not be there yet."""
+    """The files of a run; the folder need not exist yet.
 
-    path: Path
+    Attributes:
+        metrics_file: measures, as JSON.
+        grades_file: verdicts.
+    """
 
-    @property
-    def manifest_file(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        return self.path / "metrics.json"
-
-    @property
-    def grades_file(self) -> Path:
-        return self.path / "grades.txt"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics_file = path / "metrics.json"
+        self.grades_file = path / "grades.txt"
+        self._manifest = path / "run.json"
 
     def benchmark(self, name: str) -> BenchmarkFolder:
-        """The part of one benchmark."""
+        """The files of one benchmark."""
         return BenchmarkFolder(self.path / name)
 
-    def begin(self, manifest: dict[str, Any]) -> Self:
-        """Notes what the run is made with, or sees that it is what the folder was begun with.
+    def begin(self, manifest: dict[str, Any]) -> None:
+        """Writes the manifest, or checks that the folder has the same one.
 
         Raises:
-            RequestRefused: the folder holds a run of other settings; the message names them.
+            RequestRefused: the folder holds a run with other settings; the message names them.
         """
         if self.path.exists() and not self.path.is_dir():
             raise RequestRefused("out", f"{self.path} is a file: give a folder for the run")
-        if self.manifest_file.exists():
-            begun, asked = flat(self.manifest()), flat(manifest)
-            differ = [name for name in {**begun, **asked} if begun.get(name) != asked.get(name)]
-            if differ:
-                was = "; ".join(
-                    f"{name} was {begun.get(name)!r}, is {asked.get(name)!r}" for name in differ
-                )
-                raise RequestRefused(
-                    "out", f"{self.path} holds a run of other settings ({was}): give another folder"
-                )
-            return self
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_text(self.manifest_file, json.dumps(manifest, indent=2) + "\n")
-        return self
+        if not self._manifest.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_text(self._manifest, json.dumps(manifest, indent=2) + "\n")
+            return
+        before, now = flat(self.manifest()), flat(manifest)
+        differences = [
+            f"{name} was {before.get(name)!r}, is {now.get(name)!r}"
+            for name in {**before, **now}
+            if before.get(name) != now.get(name)
+        ]
+        if differences:
+            raise RequestRefused(
+                "out",
+                f"{self.path} holds a run with other settings ({'; '.join(differences)}): give "
+                "another folder",
+            )
 
     def manifest(self) -> dict[str, Any]:
-        """What the run was made with.
+        """Engine and settings of the run.
 
         Raises:
             RequestRefused: the folder holds no run.
         """
         try:
-            manifest: dict[str, Any] = json.loads(self.manifest_file.read_text("utf-8"))
+            manifest: dict[str, Any] = json.loads(self._manifest.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise RequestRefused(
                 "run", f"{self.path} holds no run ({error}): give a folder that `rlcm eval` wrote"
@@ -210,8 +193,14 @@ class RunFolder:
         return manifest
 
 
+def plain_manifest(**values: Any) -> dict[str, Any]:
+    """A manifest of these values, as JSON reads it back."""
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=asdict))
+    return plain
+
+
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level, names joined by blanks."""
+    """Nested settings as one level; names are joined by blanks."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -222,19 +211,13 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Whole or not at all."""
+    """Writes a Parquet file; a kill leaves the old file or the new one."""
     partial = path.with_name(f"{path.name}.partial")
     pq.write_table(table, partial, compression="zstd")
     partial.replace(path)
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches():
+        for batch in file.iter_batches(columns=columns):
             yield from batch.to_pylist(maps_as_pydicts="strict")
-
-
-def plain_manifest(**values: Any) -> dict[str, Any]:
-    """Values as JSON gives them back."""
-    plain: dict[str, Any] = json.loads(json.dumps(values, default=asdict))
-    return plain

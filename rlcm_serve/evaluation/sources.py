@@ -1,4 +1,4 @@
-"""Where a confidence may come from, under one interface: for exits, for votes, for metrics."""
+"""Sources of confidence, for exits, votes and metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Source(StrEnum):
-    """What says how sure a rollout is."""
+    """A source of confidence. The values stand in files and on the command line."""
 
     PROBE = "probe"
     SEQUENCE_PROBABILITY = "sequence-probability"
@@ -21,16 +21,16 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a reader of a report has to know of a source.
+    """Properties of a source, for reports and costs.
 
     Attributes:
-        title: how it is called in tables and figures.
-        definition: one sentence, with its origin.
-        is_probability: it claims to be the probability of being right, so that ECE judges a claim;
-            of any other, ECE only says how far its scale is from one.
-        online: read inside the engine, while the model thinks, at no token's cost; the others need
-            text to be generated at every reading.
-        brings_answer: what is generated for a reading holds the answer that a stop there gives.
+        title: in tables and figures.
+        definition: one sentence, with the paper it comes from.
+        is_probability: it claims to be the probability that the answer is right. For any other
+            source, ECE only measures how far its scale is from a probability.
+        online: read inside the engine during reasoning, without token cost. Other sources generate
+            text at every reading.
+        brings_answer: the text generated for a reading contains the answer after a stop there.
     """
 
     title: str
@@ -69,28 +69,27 @@ ABOUT: dict[Source, About] = {
     ),
     Source.ANSWER_PROBABILITY: About(
         "answer probability",
-        "The probability of the forced answer's own tokens; none if the model then gave another.",
+        "The probability of the forced answer's tokens; missing if the model's own answer differs.",
         is_probability=True,
         online=False,
         brings_answer=True,
     ),
     Source.AGREEMENT: About(
         "agreement",
-        "The share of the other forced answers that are equal to the answer given.",
+        "The share of the other forced answers that equal the answer.",
         is_probability=True,
         online=False,
         brings_answer=True,
     ),
     Source.ENTROPY: About(
         "entropy after </think>",
-        "exp(-H), H the entropy of the next token once the thinking is closed (EAT, arXiv "
-        "2509.26522).",
+        "exp(-H), where H is the entropy of the token after </think> (EAT, arXiv 2509.26522).",
         is_probability=False,
         online=False,
     ),
     Source.VERBALIZED: About(
         "verbalised",
-        "What the model says in <confidence> (RLCR, arXiv 2507.16806); 0 where it says nothing.",
+        "What the model states in <confidence> (RLCR, arXiv 2507.16806); 0 if it states nothing.",
         is_probability=True,
         online=False,
         brings_answer=True,

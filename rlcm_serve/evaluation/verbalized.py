@@ -1,4 +1,4 @@
-"""The confidence that a model states in words (RLCR, arXiv 2507.16806)."""
+"""Reads the confidence that a model states in its text (RLCR, arXiv 2507.16806)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ANY = re.compile(_NUMBER, re.IGNORECASE)
 
 
 def verbalized(text: str) -> float | None:
-    """The confidence stated last, in [0, 1]; None if none is, or none that can be read.
+    """The last stated confidence, in [0, 1]; None if there is none or it cannot be read.
 
-    What is between `<confidence>` and `</confidence>` counts before all else, and has to be one
-    number. Then `Confidence: 80%`, `90 % sure` and the like. A number over 1 without a scale
-    (`80`) is of a hundred.
+    The text between `<confidence>` and `</confidence>` has precedence and must hold one number.
+    Otherwise, phrases such as `Confidence: 80%` or `90 % sure` count. A number above 1 without a
+    scale (`80`) is a percentage.
     """
     if tags := _TAG.findall(text):
         numbers = list(_ANY.finditer(tags[-1]))

@@ -1,4 +1,4 @@
-"""An engine for the length of one command, with its start shown on the terminal."""
+"""Runs an engine for the length of one command, with progress on the terminal."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import digest_problems, read_problems
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.recording.rollouts import RecordedRollout
-from rlcm_serve.terminal import StageClock, progress_bar
+from rlcm_serve.terminal import StageClock, shown_progress
 
 
 @asynccontextmanager
 async def running_engine(settings: EngineSettings, console: Console) -> AsyncIterator[VllmEngine]:
-    """Starts vLLM, with a line per stage on `console`, and stops it at the end.
+    """Starts vLLM, prints a line per stage to `console`, and stops vLLM at the end.
 
     Raises:
-        ModelRefused: the model cannot be controlled.
+        ModelRefused: the model cannot run under exit control.
         EngineDead: vLLM could not start.
     """
     engine = VllmEngine(settings)
@@ -45,31 +45,26 @@ async def record_problems(
     answers: int,
     console: Console,
 ) -> tuple[EngineIdentity, list[RecordedRollout]]:
-    """Records labelled problems with a progress bar; goes on from `journal` if it exists.
+    """Records labelled problems with a progress bar; continues from `journal` if it exists.
 
-    Where no probe is needed none counts: a probe may be trained anew from recordings that are
-    finished.
+    If no probe is needed, the journal does not depend on the probe. So a probe can be trained
+    again from finished recordings.
 
     Raises:
-        RequestRefused: the data are malformed, or the journal is of another run.
+        RequestRefused: the data are malformed, or the journal belongs to another run.
         Conflict: another run is writing the journal.
         ModelRefused, EngineDead: as `running_engine`.
     """
     problems = read_problems(data)
     async with running_engine(settings, console) as engine:
-        made_by = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
-        how = {"identity": asdict(made_by), "answers": answers, "data": digest_problems(problems)}
+        identity = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
+        digest = digest_problems(problems)
+        how = {"identity": asdict(identity), "answers": answers, "data": digest}
         with (
             RecordingJournal(RecordedRollout, journal, how) as kept,
             AnswerGrader() as grader,
-            progress_bar(console) as progress,
+            shown_progress(console, "recording") as progress,
         ):
-            bar = progress.add_task("recording", total=None)
-            recordings = await record_all(
-                Recorder(engine, grader, answers),
-                problems,
-                rollouts,
-                kept,
-                lambda done, total: progress.update(bar, completed=done, total=total),
-            )
+            recorder = Recorder(engine, grader, answers)
+            recordings = await record_all(recorder, problems, rollouts, kept, progress)
         return engine.identity, recordings

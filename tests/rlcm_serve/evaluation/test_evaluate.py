@@ -14,7 +14,7 @@ from calibration.metrics.bootstrap import estimate_metrics
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
-from rlcm_serve.evaluation.evaluate import Asked, fitting, grade, measure, record
+from rlcm_serve.evaluation.evaluate import EvaluationPlan, grade, measure, record, testable
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.measuring.risk_control import fit_sources
@@ -59,8 +59,10 @@ def scripts(count: int = 60, seed: int = 7) -> list[Script]:
     return made
 
 
-def asked(out: Path, benchmark: LoadedBenchmark = BENCHMARK, rollouts: int | None = None) -> Asked:
-    return Asked(
+def plan_of(
+    out: Path, benchmark: LoadedBenchmark = BENCHMARK, rollouts: int | None = None
+) -> EvaluationPlan:
+    return EvaluationPlan(
         EngineSettings(),
         [benchmark],
         Source.PROBE,
@@ -71,7 +73,7 @@ def asked(out: Path, benchmark: LoadedBenchmark = BENCHMARK, rollouts: int | Non
     )
 
 
-def run(to_do: Asked, engine: ScriptedEngine) -> None:
+def run(to_do: EvaluationPlan, engine: ScriptedEngine) -> None:
     """All but the start of an engine, and the figures."""
     console, folder = Console(file=io.StringIO()), RunFolder(to_do.out)
     asyncio.run(record(engine, to_do, folder, console))
@@ -96,9 +98,9 @@ class Finished(NamedTuple):
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A run with its figures and its report."""
     path, engine, printed = tmp_path_factory.mktemp("run") / "one", ScriptedEngine(*scripts()), ""
-    run(asked(path), engine)
+    run(plan_of(path), engine)
     console = Console(file=io.StringIO(), width=400)
-    assert measure(asked(path), RunFolder(path), console).is_file()
+    assert measure(plan_of(path), RunFolder(path), console).is_file()
     printed = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     (measured,) = Run.load(str(path)).measures.benchmarks
     return Finished(path, engine, printed, measured)
@@ -134,14 +136,14 @@ def test_traces_graded_otherwise_than_the_service_does_are_not_servable(finished
 
 @pytest.mark.parametrize("problems", [1, 5, 6])
 def test_a_few_problems_are_measured_too(problems: int, tmp_path: Path) -> None:
-    few = asked(tmp_path, replace(BENCHMARK, problems=PROBLEMS[:problems]), rollouts=2)
+    few = plan_of(tmp_path, replace(BENCHMARK, problems=PROBLEMS[:problems]), rollouts=2)
     run(few, ScriptedEngine(*scripts()))
     recorded = Recorded.read(tmp_path / "dials" / "traces.parquet", Source.PROBE)
     assert bool(list(fit_sources(recorded))) == (problems >= 6)
 
 
 def test_a_runs_own_source_may_say_nothing(tmp_path: Path) -> None:
-    run(replace(asked(tmp_path), source=Source.VERBALIZED), ScriptedEngine(*scripts()))
+    run(replace(plan_of(tmp_path), source=Source.VERBALIZED), ScriptedEngine(*scripts()))
     path = tmp_path / "dials" / "traces.parquet"
     recorded = Recorded.read(path, Source.VERBALIZED)
     assert recorded.missing(Source.VERBALIZED) == 1.0
@@ -151,20 +153,20 @@ def test_a_runs_own_source_may_say_nothing(tmp_path: Path) -> None:
 def test_a_problem_that_does_not_fit_leaves_no_run_behind(tmp_path: Path) -> None:
     long = replace(BENCHMARK, problems=(LabelledProblem("p", "word " * 101, "8"),))
     with pytest.raises(RequestRefused, match=r"problem 'p'.*over 100 tokens"):
-        run(asked(tmp_path, long), ScriptedEngine(*scripts()))
+        run(plan_of(tmp_path, long), ScriptedEngine(*scripts()))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_certificate_of_these_very_rollouts_is_left_out(tmp_path: Path) -> None:
-    run(asked(tmp_path), ScriptedEngine(*scripts()))
+    run(plan_of(tmp_path), ScriptedEngine(*scripts()))
     traces = replace(
         read_traces(tmp_path / "dials" / "traces.parquet"), fingerprint=fingerprint_of(IDENTITY)
     )
     fitted = certify(traces, risk="regret", alphas=(0.5,))
     others = certify(traces.split(0.5)[0], risk="regret", alphas=(0.5,))
     console = Console(file=io.StringIO(), width=400)
-    assert list(fitting([fitted, others], traces, console)) == [others]
-    assert "fitted on these very rollouts" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert list(testable([fitted, others], traces, console)) == [others]
+    assert "fitted on these rollouts" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 class Dying(ScriptedEngine):
@@ -183,11 +185,11 @@ def test_a_run_that_was_interrupted_goes_on_and_repeats_nothing(tmp_path: Path) 
     folder, console = RunFolder(tmp_path), Console(file=io.StringIO())
     dying = Dying(90, scripts())
     with pytest.raises(EngineDead):
-        asyncio.run(record(dying, asked(tmp_path, rollouts=5), folder, console))
+        asyncio.run(record(dying, plan_of(tmp_path, rollouts=5), folder, console))
     kept = folder.benchmark("dials").journal.read_text().splitlines()[1:]
     assert 0 < len(kept) < 100
     second = ScriptedEngine(*scripts())
-    asyncio.run(record(second, asked(tmp_path, rollouts=5), folder, console))
+    asyncio.run(record(second, plan_of(tmp_path, rollouts=5), folder, console))
     assert len(second.policies) == 100 - len(kept)
     assert not folder.benchmark("dials").journal.exists()
     assert len(folder.benchmark("dials").finished()) == 100
@@ -195,25 +197,25 @@ def test_a_run_that_was_interrupted_goes_on_and_repeats_nothing(tmp_path: Path) 
 
 def test_rollouts_and_problems_can_be_added_and_fewer_can_be_asked_for(tmp_path: Path) -> None:
     few = replace(BENCHMARK, problems=PROBLEMS[:12])
-    run(asked(tmp_path, few, rollouts=2), ScriptedEngine(*scripts()))
+    run(plan_of(tmp_path, few, rollouts=2), ScriptedEngine(*scripts()))
     engine = ScriptedEngine(*scripts())
-    run(asked(tmp_path, rollouts=4), engine)
+    run(plan_of(tmp_path, rollouts=4), engine)
     assert counts(tmp_path) == (20, 80)
     assert len(engine.policies) == 80 - 24
     again = ScriptedEngine(*scripts())
-    run(asked(tmp_path, few, rollouts=2), again)
+    run(plan_of(tmp_path, few, rollouts=2), again)
     assert counts(tmp_path) == (12, 24)
     assert again.policies == []
 
 
 def test_another_engine_or_another_number_of_answers_takes_another_folder(tmp_path: Path) -> None:
-    run(asked(tmp_path), ScriptedEngine(*scripts()))
+    run(plan_of(tmp_path), ScriptedEngine(*scripts()))
     with pytest.raises(RequestRefused, match="answers was 3, is 4"):
-        run(replace(asked(tmp_path), answers=4), ScriptedEngine(*scripts()))
+        run(replace(plan_of(tmp_path), answers=4), ScriptedEngine(*scripts()))
     warmer = ScriptedEngine(*scripts())
     warmer.identity = replace(warmer.identity, probe="p1")
     with pytest.raises(RequestRefused, match="engine probe was 'p0', is 'p1'"):
-        run(asked(tmp_path), warmer)
+        run(plan_of(tmp_path), warmer)
 
 
 def test_certificates_that_do_not_fit_are_left_out_and_it_is_said_why(finished: Finished) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from calibration import FULL_BUDGET, ExitPolicy
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import ERROR
-from rlcm_serve.evaluation.graded import answers_given, graded_table
+from rlcm_serve.evaluation.graded import answers_after_stops, graded_table
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.rollouts import EvaluationRollout
@@ -20,7 +20,7 @@ from tests.rlcm_serve.evaluation.records import CHECKPOINT, CUT_OFF, FINAL, NATU
 
 def table_of(*records: EvaluationRollout, source: Source = Source.PROBE) -> pa.Table:
     grader = ExactGrader()
-    pairs = {(answer, "8") for _, answer in answers_given(records)}
+    pairs = {(answer, "8") for _, answer in answers_after_stops(records)}
     verdicts = dict(zip(pairs, grader.grade(list(pairs)), strict=True))
     return graded_table(
         records, {"p1": "8"}, {"p1": None}, verdicts, grader.classes_of_all, source, None
