@@ -1,4 +1,4 @@
-"""Graders by name: what is right, and what is the same, for each kind of answer."""
+"""Graders for each kind of answer, by name."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair
 
 GRADERS = ("math", "choice", "code", "exact")
-"""Names that `grader_named` knows."""
+"""Names that `grader_named` accepts."""
 
 __all__ = ["GRADERS", "Grader", "Pair", "grader_named"]
 
 
 def grader_named(name: str) -> Grader:
-    """The grader of that name; nothing of it is started yet.
+    """The grader with this name, without running workers.
 
     Raises:
-        RequestRefused: there is none.
+        RequestRefused: there is no such grader.
     """
     if name == "math":
         from rlcm_serve.evaluation.grading.math import MathGrader
@@ -33,4 +33,4 @@ def grader_named(name: str) -> Grader:
         from rlcm_serve.evaluation.grading.exact import ExactGrader
 
         return ExactGrader()
-    raise RequestRefused("grader", f"{name!r} is no grader: take one of {', '.join(GRADERS)}")
+    raise RequestRefused("grader", f"{name!r} is not a grader: choose one of {', '.join(GRADERS)}")

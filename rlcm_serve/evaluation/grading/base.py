@@ -1,10 +1,9 @@
-"""What a grader promises: it reads answers, judges them against references, and never hangs."""
+"""The contract of graders: they find answers in texts, grade them and group equal ones."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from calibration.policy.voting import NO_ANSWER
@@ -13,19 +12,19 @@ from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 Pair = tuple[str, str]
-"""An answer, and the reference it is held against."""
+"""An answer and its reference."""
 
 
 class Grader(ABC):
-    r"""Says which answers are right and which are the same; answers are in `\boxed{}` by default.
+    r"""Decides which answers are right and which are equal; answers are in `\boxed{}` by default.
 
-    A context manager: worker processes are started when they are first needed and killed at the
-    end. One thread may use it at a time.
+    A context manager: worker processes start when they are first needed and are killed at the end.
+    One thread at a time may use it.
 
     Attributes:
-        name: with its version; whatever changes a verdict changes it, for verdicts are kept by it.
-        opening: what opens a forced answer once the thinking is closed.
-        answer_tokens: the budget an answer needs, if a few hundred tokens are too few.
+        name: with a version. Verdicts are stored by name, so every change of verdicts changes it.
+        opening: text that opens a forced answer after the thinking is closed.
+        answer_tokens: budget of an answer, if a few hundred tokens are not enough.
     """
 
     name: str
@@ -35,7 +34,7 @@ class Grader(ABC):
     def find(self, text: str) -> str | None:
         """The answer in what the model wrote after its thinking; None if there is none.
 
-        As the service reads it: `answers.own_answer`.
+        By default as the service finds it: `answers.grader.own_answer`.
         """
         return own_answer(text)
 
@@ -45,32 +44,32 @@ class Grader(ABC):
 
     @abstractmethod
     def check_reference(self, reference: str) -> None:
-        """Returns if answers can be held against it.
+        """Returns if answers can be compared with this reference.
 
         Raises:
-            RequestRefused: they cannot, and why.
+            RequestRefused: they cannot; the message says why.
         """
 
     @abstractmethod
     def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
-        """Whether each answer is right. What cannot be decided in time is wrong.
+        """Whether each answer is right. An answer that cannot be decided in time is wrong.
 
         Args:
             pairs: may repeat.
-            on_progress: told how many are decided, of how many; from this thread.
+            on_progress: called in this thread.
         """
 
     @abstractmethod
     def classes(self, answers: Sequence[str | None]) -> list[int]:
-        """The class of each answer to one problem: equal ones share it; NO_ANSWER for None.
+        """The class of each answer to one problem; equal answers share one, None has NO_ANSWER.
 
-        Numbered by first appearance.
+        Classes are numbered by first appearance.
         """
 
     def classes_of_all(
         self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = ignore_progress
     ) -> list[list[int]]:
-        """As `classes`, for one list of answers after another."""
+        """The `classes` of each list of answers."""
         found = []
         for answers in problems:
             found.append(self.classes(answers))
@@ -78,21 +77,35 @@ class Grader(ABC):
         return found
 
     def stop(self) -> None:  # noqa: B027  most graders start nothing
-        """Ends what was started; may be called twice, and the grader may be used again."""
+        """Ends worker processes. May be called twice; the grader can be used again."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
-def classes_by_key(keys: Sequence[str | None]) -> list[int]:
-    """Classes of answers that are the same if their keys are."""
-    number: dict[str, int] = {}
-    return [NO_ANSWER if key is None else number.setdefault(key, len(number)) for key in keys]
+class KeyedGrader(Grader):
+    """A grader that calls answers equal if they have the same key, and grades one by one."""
+
+    @abstractmethod
+    def key(self, answer: str) -> str:
+        """Equal for equal answers."""
+
+    @abstractmethod
+    def is_right(self, answer: str, reference: str) -> bool:
+        """Whether an answer is right."""
+
+    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
+        """As `Grader.grade`."""
+        on_progress(len(pairs), len(pairs))
+        return [self.is_right(answer, reference) for answer, reference in pairs]
+
+    def classes(self, answers: Sequence[str | None]) -> list[int]:
+        """As `Grader.classes`, by `key`."""
+        numbers: dict[str, int] = {}
+        return [
+            NO_ANSWER if answer is None else numbers.setdefault(self.key(answer), len(numbers))
+            for answer in answers
+        ]

@@ -1,4 +1,4 @@
-"""Verdicts on disk, so that an evaluation that was interrupted grades nothing twice."""
+"""Verdicts on disk, so that an interrupted evaluation grades nothing twice."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rlcm_serve.evaluation.grading.base import Grader, Pair
 from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 CHUNK = 64
-"""Pairs that are graded before they are written: what a kill can lose."""
+"""Pairs graded between two writes: the most that a kill can lose."""
 
 
 class Grades:
-    """Verdicts by grader, answer and reference, in a file of one line each that only grows.
+    """Verdicts by grader, answer and reference, in an append-only file with one line for each.
 
-    A kill loses the lines that were not written yet; a line it cut off is dropped at the next
-    start. Lines that are no verdict are passed over, and their pairs graded again.
+    A line that a kill cut off is removed at the next start. Malformed lines are skipped, and their
+    pairs are graded again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,11 +35,11 @@ class Grades:
                 self._verdicts[key] = verdict == "1"
 
     def get(self, grader: str, pair: Pair) -> bool | None:
-        """The verdict, if it is known."""
+        """The verdict, or None if it is unknown."""
         return self._verdicts.get(_key(grader, pair))
 
     def add(self, grader: str, verdicts: Iterable[tuple[Pair, bool]]) -> None:
-        """Keeps verdicts; they are in the file when this returns."""
+        """Writes verdicts to the file."""
         found = {_key(grader, pair): right for pair, right in verdicts}
         with self.path.open("a") as file:
             file.write("".join(f"{key} {right:d}\n" for key, right in found.items()))
@@ -49,10 +49,10 @@ class Grades:
 def grade_missing(
     grader: Grader, pairs: Sequence[Pair], cache: Grades, on_progress: OnProgress = ignore_progress
 ) -> dict[Pair, bool]:
-    """The verdict on every pair; those that the cache does not know are graded and kept.
+    """The verdict on every pair; unknown ones are graded and stored.
 
     Args:
-        on_progress: told how many different pairs are decided, of how many.
+        on_progress: counts different pairs.
     """
     verdicts = {pair: cache.get(grader.name, pair) for pair in pairs}
     missing = [pair for pair, known in verdicts.items() if known is None]

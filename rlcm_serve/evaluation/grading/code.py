@@ -1,4 +1,4 @@
-"""Programs, right if they pass every test of their problem."""
+"""Programs, which are right if they pass every test of their problem."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 
-from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
+from rlcm_serve.evaluation.grading.base import KeyedGrader, Pair
 from rlcm_serve.evaluation.grading.code_tests import CodeTests
 from rlcm_serve.evaluation.grading.sandbox import Limits, Sandbox
 from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
@@ -19,15 +19,15 @@ _BLOCK = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTIL
 _END = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 
-class CodeGrader(Grader):
-    """Runs programs in a `Sandbox` on the tests of LiveCodeBench; one that fails is enough.
+class CodeGrader(KeyedGrader):
+    """Runs programs in a `Sandbox` on the tests of LiveCodeBench, up to the first failed test.
 
-    Programs are the same only if their texts are, but for white space at the ends of lines: two
-    that do the same stay apart, so majority votes among programs are of little use.
+    Two programs are equal only if their texts are, apart from blanks at the ends of lines. So
+    programs that compute the same count as different, and majority votes are of little use.
 
     Args:
         limits: of each test.
-        workers: programs at a time.
+        workers: programs that run at the same time.
     """
 
     opening = f"If I were to give the final answer now, the final answer would be\n{FENCE}python\n"
@@ -48,7 +48,7 @@ class CodeGrader(Grader):
         return blocks[-1].strip("\n") or None if blocks else None
 
     def close(self, continuation: str) -> str | None:
-        """What stands before the fence that closes the block."""
+        """The text before the fence that closes the block."""
         end = _END.search(continuation)
         return continuation[: end.start()].strip("\n") or None if end else None
 
@@ -57,14 +57,14 @@ class CodeGrader(Grader):
         CodeTests.read(reference)
 
     def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
-        """As `Grader.grade`; pairs that repeat are run once.
+        """As `Grader.grade`; repeated pairs are run once.
 
         Raises:
-            RuntimeError: programs cannot be run here, and why.
+            RuntimeError: programs cannot be run here; the message says why.
         """
         verdict: dict[Pair, bool] = {}
         with ThreadPoolExecutor(self._workers, "code") as threads:
-            running = {threads.submit(self._is_right, *pair): pair for pair in {*pairs}}
+            running = {threads.submit(self.is_right, *pair): pair for pair in {*pairs}}
             try:
                 for done, future in enumerate(as_completed(running), start=1):
                     verdict[running[future]] = future.result()
@@ -74,18 +74,15 @@ class CodeGrader(Grader):
                 raise
         return [verdict[pair] for pair in pairs]
 
-    def classes(self, answers: Sequence[str | None]) -> list[int]:
-        """As `Grader.classes`, by text."""
-        return classes_by_key([None if answer is None else _key(answer) for answer in answers])
+    def key(self, answer: str) -> str:
+        """The text without blanks at the ends of lines."""
+        return "\n".join(line.rstrip() for line in answer.strip().splitlines())
 
-    def _is_right(self, program: str, reference: str) -> bool:
+    def is_right(self, answer: str, reference: str) -> bool:
+        """Runs the program until its first failed test."""
         tests = CodeTests.read(reference)
-        with closing(self._sandbox.run(program, tests.inputs, tests.function)) as outcomes:
+        with closing(self._sandbox.run(answer, tests.inputs, tests.function)) as outcomes:
             return all(
                 outcome.ended and tests.is_expected(at, outcome.output)
                 for at, outcome in enumerate(outcomes)
             )
-
-
-def _key(program: str) -> str:
-    return "\n".join(line.rstrip() for line in program.strip().splitlines())

@@ -1,4 +1,4 @@
-"""LiveCodeBench's tests: how they are packed, and when an output is the expected one."""
+"""LiveCodeBench's tests: unpacks them, and compares outputs with the expected ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any, Self
 from rlcm_serve.errors import RequestRefused
 
 LARGEST = 2**28
-"""Bytes that the tests of one problem may unpack to."""
+"""Maximum size of the unpacked tests of one problem, in bytes."""
 
 
 class _OnlyText(pickle.Unpickler):
-    """Unpickles text, and refuses everything that would have to import a name: nothing is run."""
+    """Unpickles text; refuses everything that imports a name, so that no code runs."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"tests hold text, not {module}.{name}")
@@ -27,12 +27,12 @@ class _OnlyText(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True)
 class CodeTests:
-    """What programs are held against.
+    """The tests of a problem.
 
     Attributes:
-        function: that is called, a method of `Solution` if there is one; None where a program reads
-            standard input.
-        inputs, outputs: of each test, the public ones first.
+        function: called by each test, a method of `Solution` if that class exists; None if the
+            program reads standard input.
+        inputs, outputs: of each test, public tests first.
     """
 
     function: str | None
@@ -41,10 +41,10 @@ class CodeTests:
 
     @classmethod
     def read(cls, reference: str) -> Self:
-        """The tests of a reference, as `questions.code_question` writes it.
+        """Reads a reference that `questions.code_question` wrote.
 
         Raises:
-            RequestRefused: they cannot be read, or there are none.
+            RequestRefused: the tests cannot be read, or there are none.
         """
         try:
             plain = json.loads(reference)
@@ -57,17 +57,19 @@ class CodeTests:
                     _ = [json.loads(line) for line in text.split("\n")]
                 _ = [json.loads(text) for text in outputs]
         except (ValueError, KeyError, TypeError, EOFError, zlib.error, pickle.PickleError) as error:
-            raise RequestRefused("data", f"its tests do not parse: {error!r:.200}") from error
+            raise RequestRefused(
+                "data", f"its tests do not parse: {error!r:.200}; correct the row"
+            ) from error
         if not tests:
-            raise RequestRefused("data", "it has no test")
+            raise RequestRefused("data", "it has no test; correct the row")
         return cls(function, inputs, outputs)
 
     def is_expected(self, at: int, output: str) -> bool:
-        """Whether this output passes the test with the number `at`.
+        """Whether this output passes test number `at`.
 
-        As LiveCodeBench has it: a function's result equals the expected value, tuples counting as
-        lists. Of text, each line is the same but for white space around it, or holds the same
-        decimal numbers.
+        The rules are LiveCodeBench's. The result of a function equals the expected value; tuples
+        count as lists. In a text, each line is equal after stripping, or has the same decimal
+        numbers.
         """
         expected = self.outputs[at]
         if self.function is not None:
@@ -80,7 +82,7 @@ class CodeTests:
 
 
 def _unpacked(packed: Any) -> list[dict[str, Any]]:
-    """Tests as they are, as JSON, or as JSON in a pickle, deflated, in base 64."""
+    """Tests given as a list, as JSON, or as pickled JSON that is deflated and in base 64."""
     if isinstance(packed, str):
         try:
             packed = json.loads(packed)

@@ -1,22 +1,20 @@
-"""Answers that are right if they are written as the reference, but for case and white space."""
+"""Answers that must be written as the reference; case and white space do not count."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
 
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.base import Grader, Pair, classes_by_key
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.evaluation.grading.base import KeyedGrader
 
 
-class ExactGrader(Grader):
-    """The same text once case, runs of white space and Unicode's compatible forms are folded."""
+class ExactGrader(KeyedGrader):
+    """Equal texts after folding case, white space and Unicode's compatibility forms."""
 
     name = "exact 1"
 
     def check_reference(self, reference: str) -> None:
-        """Any text but an empty one.
+        """Accepts any text that is not empty.
 
         Raises:
             RequestRefused: it is empty.
@@ -24,16 +22,15 @@ class ExactGrader(Grader):
         if not reference.strip():
             raise RequestRefused("data", f"the reference answer {reference!r} is empty")
 
-    def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
-        """As `Grader.grade`."""
-        on_progress(len(pairs), len(pairs))
-        return [folded(answer) == folded(reference) for answer, reference in pairs]
+    def is_right(self, answer: str, reference: str) -> bool:
+        """Whether both have the same key."""
+        return folded(answer) == folded(reference)
 
-    def classes(self, answers: Sequence[str | None]) -> list[int]:
-        """As `Grader.classes`."""
-        return classes_by_key([None if answer is None else folded(answer) for answer in answers])
+    def key(self, answer: str) -> str:
+        """The folded text."""
+        return folded(answer)
 
 
 def folded(text: str) -> str:
-    """The text without what `ExactGrader` looks past."""
+    """The text in lower case, with single blanks and without compatibility forms."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

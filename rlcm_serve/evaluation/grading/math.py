@@ -1,4 +1,4 @@
-"""Mathematical answers, compared by value: the service's own grader, several at once."""
+"""Mathematical answers, compared by value with several workers of the service's grader."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from rlcm_serve.evaluation.grading.base import Grader, Pair
 from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 _GROUPING_LIMIT = 3600.0
-"""Seconds for the classes of one problem: long, for they must not depend on what else runs."""
+"""Seconds for the classes of one problem; long, because they must not depend on the load."""
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 class MathGrader(Grader):
-    """What `answers.AnswerGrader` says, which is what certificates are fitted with.
+    """The verdicts of `answers.grader.AnswerGrader`, which certificates are fitted with.
 
-    Plain numbers are decided at sight. All else goes to worker processes, where a comparison that
-    takes over `time_limit` seconds is ended and counts as wrong. What math-verify gets wrong is
-    listed in docs/studies/grading.md.
+    Plain numbers need no worker. Worker processes compare all other answers; a comparison longer
+    than `time_limit` is stopped and counts as wrong. docs/studies/grading.md lists known errors.
 
     Args:
-        workers: processes at most; by default one a core, two at most.
+        workers: maximum number of processes; by default one per core, at most two.
         time_limit: seconds for one comparison.
     """
 
@@ -37,7 +36,7 @@ class MathGrader(Grader):
         self._graders: Graders | None = None
 
     def check_reference(self, reference: str) -> None:
-        """Any text is read, if only as a name; but it has to be one, and its braces balanced.
+        """Accepts any text with balanced braces; math-verify reads other text as a name.
 
         Raises:
             RequestRefused: it is empty, or its braces are not balanced.
@@ -56,7 +55,7 @@ class MathGrader(Grader):
             )
 
     def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
-        """As `Grader.grade`; pairs that repeat are compared once."""
+        """As `Grader.grade`; repeated pairs are compared once."""
         verdict = {pair: equal_if_plain(*pair) for pair in pairs}
         open_ = [pair for pair, seen in verdict.items() if seen is None]
         done = len(verdict) - len(open_)
@@ -69,14 +68,14 @@ class MathGrader(Grader):
         return [bool(verdict[pair]) for pair in pairs]
 
     def classes(self, answers: Sequence[str | None]) -> list[int]:
-        """As `AnswerGrader.classes`: a chain of equal answers is one class."""
+        """As `AnswerGrader.classes`: answers joined by a chain of equal ones share a class."""
         (classes,) = self.classes_of_all([answers])
         return classes
 
     def classes_of_all(
         self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = ignore_progress
     ) -> list[list[int]]:
-        """As `classes`, several problems at once."""
+        """As `classes`, with several problems in parallel."""
         present = [[answer for answer in answers if answer is not None] for answers in problems]
         comparisons = [Comparison(answers, (), None) for answers in present]
         classes = []
@@ -87,7 +86,7 @@ class MathGrader(Grader):
         return classes
 
     def stop(self) -> None:
-        """Ends the workers."""
+        """Stops the workers."""
         if self._graders is not None:
             self._graders.close()
             self._graders = None

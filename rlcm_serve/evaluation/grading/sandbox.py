@@ -1,18 +1,19 @@
-"""Runs programs that nobody has read, each test in a process with limits and without rights.
+"""Runs untrusted programs, each test in a process with limits and without privileges.
 
-What holds wherever namespaces may be made (as root, or where users may make them): the program has
-no network; it sees Python and the system's libraries, which it cannot change, and a /tmp of its own
-that ends with it; it sees no process but its own, and each of them ends with the test. It runs as
-a user that owns nothing (if root starts it), without capabilities, and can gain none. CPU and wall
-time, address space, resident memory of all its processes, size of a file, number of processes and
-open files are limited for each test.
+With namespaces (as root, or where users may create them): the program has no network. It sees
+Python and the system's libraries, which it cannot change, and its own /tmp, which is deleted with
+it. It sees only its own processes, which end with the test. It has no capabilities and cannot gain
+any; if root starts it, it runs as a user that owns nothing. CPU time, wall time, address space,
+resident memory of all its processes, file size, number of processes and open files are limited for
+each test.
 
-Where they may not (a container's default profile often forbids it), the limits hold, root is left,
-and what it started is found and killed; but it can read what that user can, `socket` is refused to
-Python alone, and files it writes outside its folder stay. `Sandbox.is_apart` says which.
+Without namespaces (a container's default profile often forbids them): the limits hold, the program
+does not run as root, and its processes are found and killed. But it can read what its user can
+read, only Python's own sockets are refused, and files it writes outside its folder stay.
+`Sandbox.is_apart` says which case applies.
 
-What holds nowhere: it shares the kernel. A flaw in that is not guarded against; for programs that
-are written to break out, run the evaluation inside a virtual machine.
+Not covered in either case: the program shares the kernel and may exploit a flaw in it. For
+programs written to break out, run the evaluation inside a virtual machine.
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ from pathlib import Path
 from typing import IO, Any
 
 _WORKER = Path(__file__).with_name("sandbox_worker.py")
-_START = 30.0  # seconds in which a worker has to be ready, on a busy machine
+_START = 30.0  # seconds until a worker must be ready, even on a busy machine
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one test: seconds, bytes and counts.
+    """Limits of one test, in seconds, bytes and counts.
 
-    `memory` bounds the address space of each process, and what all of them hold together; `output`
-    every file that is written, standard output among them; `disk` the whole of /tmp.
+    Attributes:
+        memory: address space of each process, and resident memory of all of them together.
+        output: size of every written file, standard output included.
+        disk: size of /tmp.
+        processes: at the same time.
     """
 
     cpu: int = 6
@@ -55,17 +59,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether a program ended by itself and without an error, and then what it put out."""
+    """Whether a program ended by itself without an error, and its output if it did."""
 
     ended: bool
     output: str
 
 
 class Sandbox:
-    """Starts programs; may be used from several threads.
+    """Runs programs; may be used from several threads.
 
     Attributes:
-        is_apart: whether programs run in namespaces of their own; None before the first one.
+        is_apart: whether programs run in their own namespaces; None before the first one.
     """
 
     def __init__(self, limits: Limits | None = None, namespaces: bool = True) -> None:
@@ -76,19 +80,19 @@ class Sandbox:
     def run(
         self, code: str, inputs: Sequence[str], function: str | None = None
     ) -> Generator[Outcome, None, None]:
-        """The outcome of each input, in order, as they come; close the iterator to end early.
+        """Yields the outcome of each input, in order; close the iterator to stop early.
 
-        It has to be read in one thread, whose end is the program's end too.
+        One thread must read the iterator; the program ends with that thread.
 
         Args:
             code: of the program.
-            inputs: for each test, what the program reads.
-            function: name of one to call, a method of `Solution` if there is that class, with an
-                argument (JSON) a line of the input; its result is put out as JSON. None runs the
-                whole program on the input.
+            inputs: what the program reads in each test.
+            function: to call, a method of `Solution` if that class exists. Each line of the input
+                is an argument (JSON), and the output is the result as JSON. None runs the whole
+                program on the input.
 
         Raises:
-            RuntimeError: there is no running programs here, and why.
+            RuntimeError: programs cannot run here; the message says why.
         """
         with self._lock:
             if self.is_apart is None:
@@ -100,8 +104,8 @@ class Sandbox:
             return [*self._outcomes("print(1)", [""], None, True)] == [Outcome(True, "1\n")]
         except RuntimeError as error:
             _log.warning(
-                "programs run without namespaces of their own (%s): they can read files of this "
-                "user, and only Python's own sockets are refused to them",
+                "programs run without their own namespaces (%s): they can read files of this "
+                "user, and only Python's own sockets are refused",
                 error,
             )
             return False
@@ -119,8 +123,8 @@ class Sandbox:
                 "namespaces": namespaces,
             }
             patience = _START + len(inputs) * (self.limits.wall + 1.0)
-            with _worker(job, patience) as (replies, complaints):
-                _check_ready(replies.readline(), complaints)
+            with _worker(job, patience) as (replies, errors):
+                _check_ready(replies.readline(), errors)
                 for _ in inputs:
                     line = replies.readline()
                     yield Outcome(**json.loads(line)) if line else Outcome(False, "")
@@ -128,17 +132,17 @@ class Sandbox:
 
 @contextmanager
 def _worker(job: dict[str, Any], patience: float) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """A worker at this job: its replies, and what it complains of. At the end it is killed."""
-    with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as complaints:
+    """Runs a worker on this job; yields its replies and its stderr. Kills it at the end."""
+    with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as errors:
         file.write(json.dumps(job).encode())
         file.seek(0)
-        # The same hashes in every run, so that a verdict cannot hang on the order of a set.
+        # The same hashes in every run, so that no verdict depends on the order of a set.
         environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
         process = subprocess.Popen(
             [sys.executable, "-P", "-s", "-W", "ignore", str(_WORKER), str(file.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=complaints,
+            stderr=errors,
             pass_fds=[file.fileno()],
             env=environment | {"OPENBLAS_NUM_THREADS": "1"},
             start_new_session=True,
@@ -147,30 +151,30 @@ def _worker(job: dict[str, Any], patience: float) -> Iterator[tuple[IO[bytes], I
         alarm.start()
         try:
             with closing(_stdout(process)) as replies:
-                yield replies, complaints
+                yield replies, errors
         finally:
             alarm.cancel()
             _kill(process)
             process.wait()
 
 
-def _check_ready(line: bytes, complaints: IO[bytes]) -> None:
-    """Returns if the worker said that it is ready.
+def _check_ready(line: bytes, errors: IO[bytes]) -> None:
+    """Returns if the worker is ready.
 
     Raises:
-        RuntimeError: it did not.
+        RuntimeError: it is not; the message says why.
     """
-    said = json.loads(line) if line else {}
-    if said.get("ready"):
+    reply = json.loads(line) if line else {}
+    if reply.get("ready"):
         return
-    if "refused" in said:
+    if "refused" in reply:
         raise RuntimeError(
-            f"programs cannot be run safely here ({said['refused']}): install Python where every "
+            f"programs cannot be run safely here ({reply['refused']}): install Python where every "
             "user may read it, run as a user other than root, or allow namespaces"
         )
-    complaints.seek(0)
-    lines = complaints.read().decode(errors="replace").strip().splitlines()
-    raise RuntimeError(f"the sandbox did not start: {lines[-1] if lines else 'it was ended'}")
+    errors.seek(0)
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    raise RuntimeError(f"the sandbox did not start: {lines[-1] if lines else 'it was killed'}")
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -180,5 +184,5 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
     if process.stdout is None:
-        raise RuntimeError("the sandbox was started without a pipe")
+        raise RuntimeError("the sandbox has no pipe for its output")
     return process.stdout

@@ -1,9 +1,9 @@
-"""The process in which a model's program runs; `grading.sandbox` starts it as a script.
+"""Runs a model's program in a sandbox; `grading.sandbox` starts it as a script.
 
-It reads a job (JSON) from the file descriptor in `argv[1]` and replies with JSON lines: what holds
-of the sandbox, then one line a test. It builds the sandbox, then runs each test in a process
-forked from the prepared interpreter, with limits and without rights, and kills all that is left
-of one test before the next. What a test should put out is never known here.
+It reads a job (JSON) from the file descriptor in `argv[1]`. It replies with JSON lines: first
+whether the sandbox is ready, then one line per test. It builds the sandbox and runs each test in a
+process forked from the prepared interpreter, with limits and without privileges. It kills all
+processes of a test before the next one. It never knows the expected outputs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 NEW_NAMESPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
-"""Of mounts, host name, System V IPC, processes and the network."""
+"""Namespaces of mounts, host name, System V IPC, processes and the network."""
 NEW_USERS = 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_NODIRATIME, MS_RELATIME = (
@@ -40,8 +40,8 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS =
 CAPABILITY_VERSION = 0x20080522
 
 FIRST_USER, USERS = 60_600, 500
-"""User ids that distributions leave alone; one of them runs the program if root started this."""
-POLL = 0.02  # seconds between two looks at what a test uses
+"""User ids that no distribution uses; one of them runs the program if root started this."""
+POLL = 0.02  # seconds between two checks of a test's resources
 
 PRELUDE = """\
 from string import *
@@ -66,29 +66,29 @@ import string, re, datetime, collections, heapq, bisect, copy, math, random, sta
 import itertools, functools, operator, io, sys, json
 sys.setrecursionlimit(50000)
 """
-"""What LiveCodeBench lets every program take for granted."""
+"""The imports that LiveCodeBench puts before every program."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Does one job."""
+    """Runs one job."""
     with os.fdopen(int(sys.argv[1]), "rb") as file:
         job: dict[str, Any] = json.load(file)
     replies = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-    exec(PRELUDE, {})  # imported once here, not in every test
+    exec(PRELUDE, {})  # imports once, not in every test
     user = FIRST_USER + os.getpid() % USERS if os.getuid() == 0 else None
     if not job["namespaces"]:
         run_apart_as_far_as_allowed(job, user, replies)
         return
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed evaluation takes all this with it
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with a killed evaluation
     unshare(NEW_NAMESPACES if user else NEW_NAMESPACES | NEW_USERS)
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
         sys.exit(os.waitstatus_to_exitcode(status) != 0)
-    # The first process of its namespace: it dies with its parent, and all others in it with it.
+    # The first process of its namespace: it dies with its parent, and the others die with it.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     libc.prctl(PR_SET_DUMPABLE, 0)
     build_root(Path(job["folder"]), job["limits"]["disk"])
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def run_apart_as_far_as_allowed(job: dict[str, Any], user: int | None, replies: int) -> None:
-    """The tests where no namespaces may be made: see `grading.sandbox` for what then holds."""
+    """Runs the tests without namespaces; `grading.sandbox` says what is then covered."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     if user:
         hidden = [path for path in Path(os.__file__).parents if not path.stat().st_mode & 1]
@@ -112,7 +112,7 @@ def unshare(flags: int) -> None:
     """Leaves the parent's namespaces.
 
     Raises:
-        OSError: that is not allowed here.
+        OSError: this is not allowed here.
     """
     user, group = os.getuid(), os.getgid()
     if libc.unshare(flags):
@@ -124,7 +124,7 @@ def unshare(flags: int) -> None:
 
 
 def build_root(root: Path, size: int) -> None:
-    """A file system of its own: Python and the system's libraries to read, /tmp to write."""
+    """Builds the file system: Python and the system's libraries read-only, /tmp writable."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("tmpfs", str(root), "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},mode=755")
     for path in dict.fromkeys(
@@ -136,14 +136,14 @@ def build_root(root: Path, size: int) -> None:
     (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
     (root / "proc").mkdir()
-    with suppress(OSError):  # some containers forbid it; then nobody watches the memory
+    with suppress(OSError):  # some containers forbid it; then memory is not watched
         mount("proc", str(root / "proc"), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     os.chroot(root)
     os.chdir("/tmp")
 
 
 def show(root: Path, path: Path, is_device: bool = False) -> None:
-    """Lets what is at `path` be read at the same place in the new root."""
+    """Makes `path` readable at the same place in the new root."""
     inside = root / path.relative_to("/")
     if not path.exists() or inside.exists():
         return
@@ -174,14 +174,14 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str = ""
 
 
 def run_tests(job: dict[str, Any], user: int | None, replies: int) -> None:
-    """All tests, one after the other; a reply for each."""
+    """Runs all tests in order; replies to each."""
     reply(replies, {"ready": True})
     for text in job["inputs"]:
         reply(replies, run_test(job, text, user))
 
 
 def run_test(job: dict[str, Any], text: str, user: int | None) -> dict[str, Any]:
-    """One test in a process of its own: whether it ended well, and what it put out."""
+    """Runs one test in its own process: whether it ended without an error, and its output."""
     given, written = (os.memfd_create(name) for name in ("input", "output"))
     with os.fdopen(given, "w+b") as stdin, os.fdopen(written, "w+b") as stdout:
         stdin.write(text.encode())
@@ -196,25 +196,25 @@ def run_test(job: dict[str, Any], text: str, user: int | None) -> dict[str, Any]
 
 
 def become_program(job: dict[str, Any], user: int | None, given: int, written: int) -> NoReturn:
-    """Runs the program in this process, which ends with it."""
+    """Runs the program in this process, and exits."""
     status = 1
     try:
         os.dup2(given, 0)
         os.dup2(written, 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         os.closerange(3, 256)
-        give_up_rights(job, user)
+        drop_privileges(job, user)
         run(job["code"], job["function"])
         status = 0
     finally:
         os._exit(status)
 
 
-def give_up_rights(job: dict[str, Any], user: int | None) -> None:
-    """Sets the limits, leaves root, and keeps this process from ever getting a right back."""
+def drop_privileges(job: dict[str, Any], user: int | None) -> None:
+    """Sets the limits and drops all privileges for good."""
     limits = job["limits"]
     processes = limits["processes"]
-    if not user and not job["namespaces"]:  # then the limit counts all that the user runs
+    if not user and not job["namespaces"]:  # then the limit counts all processes of the user
         processes += processes_of(os.getuid())
     for kind, most in (
         (resource.RLIMIT_CPU, limits["cpu"]),
@@ -236,13 +236,13 @@ def give_up_rights(job: dict[str, Any], user: int | None) -> None:
 
 
 def refuse_sockets(event: str, _: object) -> None:
-    """An audit hook: Python's own sockets fail; what the program starts is not held by it."""
+    """An audit hook that refuses Python's sockets; it does not cover programs started from it."""
     if event.startswith("socket."):
         raise PermissionError("there is no network here")
 
 
 def run(code: str, function: str | None) -> None:
-    """The program on standard input, or one call of its function with an argument a line."""
+    """Runs the program on standard input, or calls its function with one argument per line."""
     program = types.ModuleType("__main__")
     sys.modules["__main__"] = program
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
@@ -268,7 +268,7 @@ def run(code: str, function: str | None) -> None:
 
 
 def watch(child: int, job: dict[str, Any]) -> bool:
-    """Waits for a test's end, within its limits, and kills what is left; whether it ended well."""
+    """Waits until a test ends or exceeds a limit, then kills it; whether it ended without error."""
     limits = job["limits"]
     deadline = time.monotonic() + limits["wall"]
     ended = False
@@ -280,7 +280,7 @@ def watch(child: int, job: dict[str, Any]) -> bool:
 
 
 def is_within(limits: dict[str, int], namespaces: bool) -> bool:
-    """Whether all processes of the test together keep to its memory, and are not too many."""
+    """Whether all processes of the test together are within the limits of memory and number."""
     pids = others(namespaces)
     used = 0
     for pid in pids:
@@ -295,7 +295,7 @@ def kill_all(child: int, namespaces: bool) -> int:
     while True:
         with suppress(ProcessLookupError):
             if namespaces:
-                os.kill(-1, signal.SIGKILL)  # all of the namespace but its first process, at once
+                os.kill(-1, signal.SIGKILL)  # all processes of the namespace except the first
             else:
                 for pid in others(namespaces=False):
                     os.kill(pid, signal.SIGKILL)
@@ -308,7 +308,7 @@ def kill_all(child: int, namespaces: bool) -> int:
 
 
 def others(namespaces: bool) -> list[int]:
-    """The processes of the test: all of the namespace but its first, or all descendants."""
+    """The processes of the test: all in the namespace except the first, or all descendants."""
     if namespaces:
         try:
             names = [path.name for path in Path("/proc").iterdir()]
@@ -326,7 +326,7 @@ def others(namespaces: bool) -> list[int]:
 
 
 def processes_of(user: int) -> int:
-    """How many threads this user runs."""
+    """The number of threads of this user."""
     count = 0
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -336,7 +336,7 @@ def processes_of(user: int) -> int:
 
 
 def reply(replies: int, message: dict[str, Any]) -> None:
-    """One line to the parent."""
+    """Sends one line to the parent."""
     with os.fdopen(os.dup(replies), "wb") as file:
         file.write(json.dumps(message).encode() + b"\n")
 

@@ -276,5 +276,5 @@ def test_a_benchmark_keeps_its_grader(tmp_path: Path) -> None:
         load(f"aime24={path}", grader="exact")
     assert found.value.field == "grader"
     assert load(path, grader="exact").grader.name == "exact 1"
-    with pytest.raises(RequestRefused, match="is no grader"):
+    with pytest.raises(RequestRefused, match="is not a grader"):
         load(path, grader="maths")
