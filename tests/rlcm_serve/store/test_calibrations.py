@@ -132,9 +132,7 @@ def test_cancelling_deletes_what_was_recorded_and_nothing_comes_after(database: 
     with pytest.raises(Conflict, match="is cancelled: it records nothing more"):
         rows.append(a_recording("a", 1))
     assert jobs.get("cal_2").done == 1
-    with pytest.raises(
-        Conflict, match="cal_1 is cancelled: only an unfinished job"
-    ):
+    with pytest.raises(Conflict, match="cal_1 is cancelled: only an unfinished job"):
         jobs.cancel("cal_1")
 
 
