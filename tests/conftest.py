@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,9 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _share(text: str) -> float:
-    share = float(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
     if not 0 < share <= 1:
-        raise ValueError(f"{text} is not in (0, 1]")
+        raise ArgumentTypeError(f"{text} is no share of the tests: give one above 0, at most 1")
     return share
 
 
@@ -37,8 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    drawn = f", a sample of {config.option.sample:g} with --seed {config.option.seed}"
-    return f"lanes: {config.option.markexpr or 'all'}{drawn if config.option.sample else ''}"
+    lanes = f"lanes: {config.option.markexpr or 'all'}"
+    if config.option.sample is None:
+        return lanes
+    return f"{lanes}, a sample of {config.option.sample:g} with --seed {config.option.seed}"
 
 
 @pytest.hookimpl(wrapper=True)
