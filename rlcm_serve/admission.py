@@ -1,4 +1,4 @@
-"""Who is answered now, who waits, and who is told to come back later."""
+"""Admission: which questions run now, which wait, and which are refused."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rlcm_serve.errors import NotReady, Overloaded, TooManyAtOnce
 WINDOW = 60.0
 """Seconds over which the drain rate is measured."""
 SHORTEST, LONGEST = 1, 300
-"""Bounds of what a client is told to wait, seconds."""
+"""Bounds of Retry-After, in seconds."""
 SHORTEST_WINDOW = 1.0
-"""What the drain rate is measured over at least, lest the first one to finish looks like many."""
+"""Shortest time over which the drain rate is measured, so that one finish does not inflate it."""
 UNKNOWN = 5.0
-"""What it is told at least while nothing has finished that would tell the drain rate, seconds."""
+"""Lower bound of Retry-After in seconds while the drain rate is unknown."""
 
 
 class DrainRate:
-    """How many places come free per second while all are taken.
+    """How many places become free per second while all are taken.
 
-    The time in which a place was free tells how many questions came, not how many can be answered,
-    so this clock stands still then, and the window reaches back over the last `WINDOW` seconds
-    in which all places were taken, however long ago that was.
+    While a place is free, the rate of finished questions shows how many arrive, not how many the
+    service can answer. So this clock stops then. The window covers the last `WINDOW` seconds in
+    which all places were taken, however long ago that was.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -37,13 +37,13 @@ class DrainRate:
 
     @property
     def full_seconds(self) -> float:
-        """For how long all places have been taken, over the whole life of the service."""
+        """Total seconds in which all places were taken."""
         since = self._full_since
         return self._full_before + (0.0 if since is None else self._clock() - since)
 
     @property
     def per_second(self) -> float | None:
-        """Finished per second within the window; None if nothing was."""
+        """Questions finished per second within the window; None if there were none."""
         now = self.full_seconds
         while self._finished and self._finished[0] <= now - WINDOW:
             self._finished.popleft()
@@ -51,17 +51,17 @@ class DrainRate:
         return len(self._finished) / window if self._finished else None
 
     def all_taken(self) -> None:
-        """From now on no place is free."""
+        """Call this when the last free place is taken."""
         if self._full_since is None:
             self._full_since = self._clock()
 
     def one_free(self) -> None:
-        """From now on a place is."""
+        """Call this when a place becomes free."""
         self._full_before = self.full_seconds
         self._full_since = None
 
     def finished(self) -> None:
-        """A place was given back."""
+        """Call this when a question ends."""
         if self._full_since is not None:
             self._finished.append(self.full_seconds)
 
@@ -69,13 +69,13 @@ class DrainRate:
 class Admission:
     """Places for `max_running` questions at a time, and a queue of at most `max_waiting`.
 
-    Places go to callers in the order in which they came: a place given back is handed to whoever
-    has waited longest, and nobody overtakes the queue. Belongs to one event loop.
+    First come, first served: a free place goes to the question that has waited longest. Belongs to
+    one event loop.
 
     Args:
-        max_running: questions answered at a time.
+        max_running: questions answered at the same time.
         max_waiting: questions that may wait for a place.
-        clock: monotonic, in seconds.
+        clock: monotonic time in seconds.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Admission:
         self.running = 0
         self.closed = False
         self.on_admitted: Callable[[float], None] = _ignore
-        """Told of everyone who gets a place: the seconds waited for it."""
+        """Called for every admitted question, with the seconds it waited."""
         self._clock = clock
         self._queue: deque[asyncio.Future[bool]] = deque()
         self._places_of: Counter[str] = Counter()
@@ -96,19 +96,19 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a place."""
+        """Number of questions in the queue."""
         return len(self._queue)
 
     @property
     def drain_rate(self) -> float | None:
-        """Questions finished per second while all places were taken; None before any was."""
+        """Questions finished per second while all places were taken; None while unknown."""
         return self._rate.per_second
 
     @property
     def retry_after(self) -> int:
-        """Seconds until everyone who waits now, and one more, should have been served.
+        """Seconds until all waiting questions and one more should have been admitted.
 
-        The time since all places were taken stands in for a rate that is not known.
+        While the rate is unknown, the time for which all places were taken is used instead.
         """
         rate = self.drain_rate
         unknown = max(UNKNOWN, min(self._rate.full_seconds, WINDOW))
@@ -119,16 +119,16 @@ class Admission:
     async def place(
         self, caller_id: str | None = None, most: int | None = None
     ) -> AsyncIterator[None]:
-        """Waits for a place, and holds it for as long as the context lasts.
+        """Waits until the question may start, and holds its place inside the context.
 
         Args:
-            caller_id: whose question this is.
-            most: how many of this caller's questions may run or wait at a time.
+            caller_id: the caller of the question.
+            most: most questions of this caller that may run or wait at the same time.
 
         Raises:
             Overloaded: the queue is full.
             TooManyAtOnce: this caller has `most` questions running or waiting.
-            NotReady: the service is stopping; also raised for those who wait when it begins to.
+            NotReady: the service is stopping, or began to stop during the wait.
         """
         self._refuse(caller_id, most)
         owner = caller_id or ""
@@ -145,7 +145,7 @@ class Admission:
                 del self._places_of[owner]
 
     def close(self) -> None:
-        """Admits nobody any more; those who wait are refused, those who run are let finish."""
+        """Stops admission: refuses waiting questions, and lets running ones finish."""
         self.closed = True
         while self._queue:
             turn = self._queue.popleft()
@@ -153,11 +153,11 @@ class Admission:
                 turn.set_result(False)
 
     async def idle(self) -> None:
-        """Returns once nobody holds a place."""
+        """Waits until no question runs."""
         await self._idle.wait()
 
     def _refuse(self, caller_id: str | None, most: int | None) -> None:
-        """Raises if this caller cannot even wait."""
+        """Raises if the question may not even wait."""
         if self.closed:
             raise NotReady("stopping")
         if caller_id is not None and most is not None and self._places_of[caller_id] >= most:
@@ -167,7 +167,7 @@ class Admission:
 
     async def _enter(self) -> None:
         arrived = self._clock()
-        # A place is free only while nobody waits, because each one given back is handed on.
+        # A place is free only if the queue is empty, because `_leave` hands places on.
         if self.running < self.max_running:
             self._take()
         elif not await self._wait():
@@ -175,7 +175,7 @@ class Admission:
         self.on_admitted(self._clock() - arrived)
 
     async def _wait(self) -> bool:
-        """Whether this caller was handed a place; False if the service stopped meanwhile."""
+        """Waits in the queue; returns False if the service stops in the meantime."""
         turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         try:
@@ -185,7 +185,7 @@ class Admission:
                 if turn in self._queue:
                     self._queue.remove(turn)
             elif turn.result():
-                # Handed a place and cancelled in the same breath: the next one gets it.
+                # Got a place and was cancelled at the same moment: the next one gets the place.
                 self._leave()
             raise
 
@@ -196,7 +196,7 @@ class Admission:
             self._rate.all_taken()
 
     def _leave(self) -> None:
-        """Hands the place to the first who still waits for one."""
+        """Hands the place to the first question that still waits."""
         self._rate.finished()
         while self._queue:
             turn = self._queue.popleft()

@@ -1,1 +1,1 @@
-"""What the service says of itself: metrics, logs and traces."""
+"""Metrics, logs and traces of the service."""

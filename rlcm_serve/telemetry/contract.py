@@ -10,25 +10,25 @@ from rlcm_serve.events import Event
 
 
 class RequestSpan:
-    """The span of one HTTP request; this one is not recorded.
+    """The span of one HTTP request; this class records nothing.
 
-    `trace_id` is what log lines name the trace by.
+    Log lines show `trace_id`.
     """
 
     trace_id: str | None = None
 
     def ended(self, method: str, route: str, status: int) -> None:
-        """Notes what became of the request."""
+        """Records the outcome of the request."""
 
 
 class QuestionSpan:
-    """The span of one question, with a child for each sample; this one is not recorded."""
+    """The span of one question, with a child per sample; this class records nothing."""
 
     def on_event(self, event: Event) -> None:
-        """Notes what happens while the question is being answered."""
+        """Records an event of the question."""
 
     def solved(self, solution: Solution) -> None:
-        """Notes what came of it."""
+        """Records the solution."""
 
 
 class Tracing:
@@ -36,10 +36,11 @@ class Tracing:
 
     @contextmanager
     def request(self, headers: Mapping[str, str]) -> Iterator[RequestSpan]:
-        """The span of a request; all spans begun within it are its children.
+        """The span of a request; every span begun inside it is its child.
 
         Args:
-            headers: of the request, by lower-case name; a W3C `traceparent` continues its trace.
+            headers: the request's headers by lower-case name. A W3C `traceparent` continues its
+                trace.
         """
         yield RequestSpan()
 
@@ -49,4 +50,4 @@ class Tracing:
         yield QuestionSpan()
 
     def close(self) -> None:
-        """Sends what has not been sent yet, for a few seconds at most."""
+        """Sends the remaining spans; takes a few seconds at most."""

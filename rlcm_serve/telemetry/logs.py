@@ -1,8 +1,8 @@
-"""Logs: one line per thing that happened, on stderr, as JSON or for people to read.
+"""Logs on stderr, one line per event, as JSON or as text for people.
 
-A line never contains a prompt, an answer or a key: nothing here is given one, keys are recognised
-by their form and cut, and what `keep_private` was told is cut from messages and tracebacks, into
-which an error may have carried it.
+A line never contains a prompt, an answer or a key. No caller passes one to a logger. Keys are
+recognized by their format and masked. The texts passed to `keep_private` are also removed from
+messages and tracebacks, because an error may quote them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ FORMATS = ("json", "console")
 _KEY = re.compile(r"\brlcm_([A-Za-z0-9]+)_[A-Za-z0-9_-]{32,}")
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _ADDED_BY_OTHERS = {"color_message", "vllm_process_name"}
-"""What uvicorn and vLLM put on records for formatters of their own."""
+"""Fields that uvicorn and vLLM add to records for their own formatters."""
 _SHORTEST_PRIVATE = 8
-"""A shorter text stands in any log line by chance, and cutting it would ruin them all."""
+"""Shorter texts occur in any log line by chance; removing them would garble every line."""
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One request, for all lines that are written while it is served.
+    """The request behind the log lines that are written while it is served.
 
-    `fields` go on its access line; the texts in `private` on none.
+    `fields` go on its access line. The texts in `private` go on no line.
     """
 
     request_id: str
@@ -41,23 +41,23 @@ class Exchange:
 
 
 current: ContextVar[Exchange | None] = ContextVar("rlcm_exchange", default=None)
-"""The request that is being served, in this task and in those it starts."""
+"""The request being served by this task and by the tasks it starts."""
 
 
 def add_fields(**fields: object) -> None:
-    """Puts fields on the access line of the request being served, if one is."""
+    """Adds fields to the access line of the current request, if there is one."""
     if (exchange := current.get()) is not None:
         exchange.fields.update(fields)
 
 
 def keep_private(*texts: str) -> None:
-    """Keeps texts out of every line of the request being served, if one is."""
+    """Keeps texts out of every log line of the current request, if there is one."""
     if (exchange := current.get()) is not None:
         exchange.private.extend(text for text in texts if len(text) >= _SHORTEST_PRIVATE)
 
 
 class _Formatter(logging.Formatter, ABC):
-    """Collects a line's fields, and cuts from it what is private."""
+    """Collects the fields of a line, and removes private texts and keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _KEY.sub(r"rlcm_\1_***", self._line(record, self._fields(record)))
@@ -66,7 +66,7 @@ class _Formatter(logging.Formatter, ABC):
     def _line(self, record: logging.LogRecord, fields: dict[str, object]) -> str: ...
 
     def _fields(self, record: logging.LogRecord) -> dict[str, object]:
-        """What is said beyond the message: whose request it was, extra fields, the traceback."""
+        """Everything besides the message: ids of the request, extra fields, the traceback."""
         fields: dict[str, object] = {}
         if (exchange := current.get()) is not None:
             fields["request_id"] = exchange.request_id
@@ -90,7 +90,7 @@ class JsonFormatter(_Formatter):
             "logger": record.name,
             "message": _without_private(record.getMessage()),
         }
-        # Twice: what every line has comes first, and no further field takes its place.
+        # Twice: the standard fields come first, and no further field overwrites them.
         return json.dumps({**said, **_plain(fields), **said}, default=str)
 
 
@@ -109,15 +109,15 @@ class ConsoleFormatter(_Formatter):
 
 
 def configure(level: str = "info", form: str = "json", stream: TextIO | None = None) -> None:
-    """Has all loggers of this process write to `stream`, uvicorn's own among them.
+    """Makes every logger of this process write to `stream`, including uvicorn's.
 
-    uvicorn must be told `log_config=None`, or it undoes this. Its access log is silenced, because
-    the service writes its own. Of other libraries only warnings and errors are let through.
+    Start uvicorn with `log_config=None`, or it undoes this. Its access log is turned off, because
+    the service writes its own. Other libraries log only warnings and errors.
 
     Args:
-        level: from which on this service's lines are written: debug, info, warning or error.
+        level: lowest level of this service's lines: debug, info, warning or error.
         form: one of `FORMATS`.
-        stream: where to; None is stderr.
+        stream: the destination; None is stderr.
     """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
@@ -134,7 +134,7 @@ def configure(level: str = "info", form: str = "json", stream: TextIO | None = N
 
 
 def _plain(value: Any) -> Any:
-    """The value without what JSON has no word for: NaN and the infinities become their names."""
+    """The value for JSON, with NaN and the infinities replaced by their names."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
 def _without_private(text: str) -> str:
     exchange = current.get()
     for private in () if exchange is None else exchange.private:
-        # Errors often quote what they complain of.
+        # Error messages often quote a value with `repr`.
         for written in (private, repr(private)[1:-1]):
             text = text.replace(written, "[private]")
     return text

@@ -1,7 +1,7 @@
-"""What Prometheus reads: requests, questions and their tokens, and the state of the service.
+"""The metrics for Prometheus: requests, questions, tokens, and the state of the service.
 
-No label takes a value that callers choose: a route is the template it was declared with, and
-neither keys nor callers are named (the access log names keys). Times are in seconds.
+No label has a value that callers choose. A route is the template of its declaration. Keys and
+callers are not in the metrics; the access log has the ids of keys. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from rlcm_serve.core import Question, Solution
 from rlcm_serve.telemetry.question_metrics import QuestionMetrics
 from rlcm_serve.telemetry.readout import Readout
 from rlcm_serve.telemetry.request_metrics import SECONDS, RequestMetrics
@@ -34,10 +33,11 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """All metrics of one server, in a registry of their own: none of vLLM's are among them.
+    """All metrics of one server, in a separate registry without vLLM's metrics.
 
     Attributes:
-        requests: told of every HTTP request by the middleware.
+        requests: counts HTTP requests; the middleware reports them.
+        questions: counts questions and their tokens.
     """
 
     def __init__(self) -> None:
@@ -46,13 +46,13 @@ class Metrics:
         self._state = StateCollector()
         self._registry.register(self._state)
         ProcessCollector(registry=self._registry)
-        build = Info("rlcm_build", "The version that runs.", registry=self._registry)
+        build = Info("rlcm_build", "The running version of rlcm-serve.", registry=self._registry)
         build.info({"version": version("rlcm-serve")})
         self.requests = RequestMetrics(self._registry)
-        self._questions = QuestionMetrics(self._registry)
+        self.questions = QuestionMetrics(self._registry)
         self._queue_seconds = Histogram(
             "rlcm_queue_seconds",
-            "What questions that were admitted had waited for a place.",
+            "Seconds that admitted questions waited in the queue.",
             buckets=SECONDS,
             registry=self._registry,
         )
@@ -64,7 +64,7 @@ class Metrics:
         service: Service | None = None,
         jobs: Callable[[], Mapping[JobState, int]] | None = None,
     ) -> None:
-        """Has every page tell of these; `jobs` counts the calibration jobs by state."""
+        """Adds the state of these to every page; `jobs` counts the calibration jobs by state."""
         if admission is not None:
             self._state.admission = admission
             admission.on_admitted = self._queue_seconds.observe
@@ -73,33 +73,25 @@ class Metrics:
         if jobs is not None:
             self._state.jobs = jobs
 
-    def solved(self, question: Question, solution: Solution, seconds: float) -> None:
-        """Counts a question that got its answer or abstention, `seconds` after it was asked."""
-        self._questions.solved(question, solution, seconds)
-
-    def failed(self, kind: str) -> None:
-        """Counts a question that got neither; `kind` is one of few words, not a message."""
-        self._questions.failed(kind)
-
     def readout(self) -> Readout:
-        """The same numbers as on the page, to compute with.
+        """The numbers of the page, for calculations in this process.
 
-        May ask a database for the jobs: call it outside of the event loop.
+        May read jobs from the database, so call it outside the event loop.
         """
         return Readout(self._registry.collect(), time.monotonic() - self._began)
 
     def page(self) -> tuple[bytes, str]:
-        """Everything in Prometheus' text format, and its media type.
+        """All metrics in Prometheus' text format, and its media type.
 
-        May ask a database for the jobs: call it outside of the event loop.
+        May read jobs from the database, so call it outside the event loop.
         """
-        return generate_latest(_WithoutBirthdays(self._registry)), CONTENT_TYPE_PLAIN_0_0_4
+        return generate_latest(_WithoutCreationTimes(self._registry)), CONTENT_TYPE_PLAIN_0_0_4
 
 
-class _WithoutBirthdays(CollectorRegistry):
-    """A registry's metrics without the time at which each series began.
+class _WithoutCreationTimes(CollectorRegistry):
+    """A registry's metrics without the creation time of each series.
 
-    Those would double the page for what Prometheus does not read from this format.
+    Prometheus does not read creation times from this format, and they would double the page.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -1,4 +1,4 @@
-"""One question, told to metrics, traces and the access log alike."""
+"""Reports one question to metrics, traces and the access log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcm_serve.telemetry.question_metrics import tokens_by_kind
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is noted of one question while it is being answered."""
+    """Records one question while it is being answered."""
 
     question: Question
     _metrics: Metrics
@@ -29,7 +29,7 @@ class Observation:
     _log_prompts: bool
 
     def passing_on(self, on_event: OnEvent) -> OnEvent:
-        """What the solver is to tell of every event, so that it is noted and `on_event` told."""
+        """An event handler that records each event, then passes it on to `on_event`."""
         note = self._span.on_event
 
         def record_and_pass_on(event: Event) -> None:
@@ -39,8 +39,8 @@ class Observation:
         return record_and_pass_on
 
     def solved(self, solution: Solution) -> None:
-        """Notes what came of the question; call it once."""
-        self._metrics.solved(self.question, solution, time.monotonic() - self._began)
+        """Records the solution; call it once."""
+        self._metrics.questions.solved(self.question, solution, time.monotonic() - self._began)
         self._span.solved(solution)
         promised = solution.guarantee
         logs.add_fields(
@@ -56,13 +56,13 @@ class Observation:
 def observe(
     question: Question, metrics: Metrics, tracing: Tracing, *, log_prompts: bool = False
 ) -> Iterator[Observation]:
-    """Measures a question for as long as the context lasts; an error in it counts as a failure.
+    """Records a question for as long as the context lasts; an error in it counts as a failure.
 
     Args:
-        question: which may yet wait for a place.
-        metrics: where it is counted.
-        tracing: where its span goes.
-        log_prompts: whether its access line shows what was asked and answered.
+        question: the question, which may still wait in the queue.
+        metrics: counts the question.
+        tracing: records its span.
+        log_prompts: whether the access line shows messages and answer.
     """
     texts = [message.content for message in question.messages]
     logs.add_fields(alpha=question.alpha, n=question.samples)
@@ -74,14 +74,14 @@ def observe(
         try:
             yield Observation(question, metrics, span, time.monotonic(), log_prompts)
         except BaseException as error:
-            metrics.failed(failure_kind(error))
+            metrics.questions.failed(failure_kind(error))
             raise
 
 
 def failure_kind(error: BaseException) -> str:
-    """One of few words for an error: an own one's name, `cancelled`, or `internal`.
+    """A label for an error: the name of one of our errors, `cancelled`, or `internal`.
 
-    `cancelled` is a client that left, or a service that was stopped.
+    `cancelled` means that the client disconnected, or that the service was stopped.
     """
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         return "cancelled"

@@ -1,4 +1,4 @@
-"""Metrics as numbers, for who computes with them in this process."""
+"""Metrics as numbers, for calculations in this process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Readout:
     """All series of a registry at one moment.
 
     Args:
-        families: as a registry collects them.
-        uptime: seconds since it began to count.
+        families: the metric families that a registry collects.
+        uptime: seconds since the registry was created.
     """
 
     def __init__(self, families: Iterable[Metric], uptime: float) -> None:
@@ -31,7 +31,7 @@ class Readout:
                 self._series.setdefault(sample.name, []).append(series)
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum of the series of that name and with these labels; 0 if there are none."""
+        """The sum of the series with this name and these labels; 0 if there are none."""
         return sum(
             series.value
             for series in self._series.get(name, ())
@@ -39,20 +39,20 @@ class Readout:
         )
 
     def by(self, name: str, *labels: str) -> dict[tuple[str, ...], float]:
-        """The series of that name by the values of these labels, all that it has."""
+        """The series with this name, by the values of these labels; name all of its labels."""
         return {
             tuple(series.labels[label] for label in labels): series.value
             for series in self._series.get(name, ())
         }
 
     def by_label(self, name: str, label: str) -> dict[str, int]:
-        """The counts of a family with one label."""
+        """The counts of a family with a single label."""
         return {value: round(count) for (value,), count in self.by(name, label).items()}
 
     def histogram(self, name: str, **labels: str) -> tuple[int, ...]:
-        """What histograms of that name and with these labels counted in each bucket together.
+        """The counts per bucket, summed over the histograms with this name and these labels.
 
-        The last bucket has no end.
+        The last bucket has no upper bound.
         """
         bounds = {bound for (bound,) in self.by(f"{name}_bucket", "le")}
         counts = [

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
-"""Reasoning takes from tenths of a second, with a model of a few MB, to many minutes."""
+"""Histogram buckets: from tenths of a second with a tiny model to many minutes."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
 class ServedRequest:
-    """One HTTP request that has ended.
+    """One finished HTTP request.
 
-    `route` is a template such as `/certificates/{id}`. `seconds` ran from its arrival to its last
-    byte; `first_event` to the first event of a stream, None of anything else. `client_gone` says
-    that its client left before that.
+    `route` is a template such as `/certificates/{id}`. `seconds` is the time from arrival to the
+    last byte. `first_event` is the time to the first event of a stream, None for other responses.
+    `client_gone` says that the client disconnected before the end.
     """
 
     route: str
@@ -29,12 +29,12 @@ class ServedRequest:
 
 
 class RequestMetrics:
-    """Counts what `rlcm_serve.api.server.middleware` sees."""
+    """Counts the requests that `rlcm_serve.api.server.middleware` reports."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "rlcm_http_requests",
-            "HTTP requests that ended; status 499 if the client left before its response began.",
+            "Finished HTTP requests; 499 if the client disconnected before the response began.",
             ("route", "method", "status"),
             registry=registry,
         )
@@ -43,33 +43,33 @@ class RequestMetrics:
         )
         self._seconds = Histogram(
             "rlcm_http_request_seconds",
-            "From a request's arrival to the last byte of its response, or until its client left.",
+            "Seconds from a request to the end of its response, or until the client disconnected.",
             ("route",),
             buckets=SECONDS,
             registry=registry,
         )
         self._first_event = Histogram(
             "rlcm_http_first_event_seconds",
-            "From a request's arrival to the first event of its stream; heartbeats do not count.",
+            "Seconds from a request to the first event of its stream; heartbeats do not count.",
             ("route",),
             buckets=SECONDS,
             registry=registry,
         )
         self._clients_gone = Counter(
             "rlcm_http_clients_gone",
-            "Requests whose client left before the end of the response.",
+            "Requests whose client disconnected before the end of the response.",
             ("route",),
             registry=registry,
         )
 
     def began(self) -> None:
-        """Counts a request that is being served; `ended` takes it off again."""
+        """Counts a request in progress; `ended` removes it."""
         self._in_flight.inc()
 
     def ended(self, request: ServedRequest) -> None:
-        """Counts a request that has ended."""
+        """Counts a finished request."""
         self._in_flight.dec()
-        # A method is the caller's to invent.
+        # Callers can invent methods.
         method = request.method if request.method in METHODS else "other"
         self._requests.labels(request.route, method, str(request.status)).inc()
         self._seconds.labels(request.route).observe(request.seconds)

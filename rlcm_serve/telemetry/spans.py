@@ -1,4 +1,4 @@
-"""Spans as OpenTelemetry records them. Imported only where traces are asked for."""
+"""Spans of OpenTelemetry. Imported only if an endpoint for traces is set."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rlcm_serve.events import CheckpointEvent, Event, ExitEvent, SampleEvent, To
 from rlcm_serve.telemetry.contract import QuestionSpan, RequestSpan, Tracing
 
 TRACES_PATH = "/v1/traces"
-"""Where an OTLP/HTTP receiver takes spans."""
+"""Default path of an OTLP/HTTP receiver."""
 PATIENCE = 5.0
-"""Seconds that one delivery to the collector may take."""
+"""Timeout in seconds of one delivery to the collector."""
 SERVER_ERROR = 500
 
 
 class SpanTracing(Tracing):
-    """Records spans with a provider of its own, which nobody else in the process sees."""
+    """Records spans with a private provider, which other code in the process does not use."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
@@ -38,10 +38,10 @@ class SpanTracing(Tracing):
 
     @classmethod
     def to(cls, endpoint: str) -> Self:
-        """Sends to the OTLP/HTTP receiver at this URL, in batches and from a thread.
+        """Sends spans to the OTLP/HTTP receiver at this URL, in batches, from a thread.
 
-        A URL without a path gets the standard one. `OTEL_RESOURCE_ATTRIBUTES`,
-        `OTEL_TRACES_SAMPLER` and the limits of OpenTelemetry's own environment variables hold.
+        A URL without a path gets the standard path. `OTEL_RESOURCE_ATTRIBUTES`,
+        `OTEL_TRACES_SAMPLER` and OpenTelemetry's other environment variables apply.
         """
         url = endpoint if urlsplit(endpoint).path.strip("/") else endpoint.rstrip("/") + TRACES_PATH
         named = {"service.name": "rlcm-serve", "service.version": version("rlcm-serve")}
@@ -52,7 +52,7 @@ class SpanTracing(Tracing):
 
     @contextmanager
     def request(self, headers: Mapping[str, str]) -> Iterator[RequestSpan]:
-        """A span of kind server, current for as long as the context lasts."""
+        """A span of kind server, which is the current span inside the context."""
         with self._tracer.start_as_current_span(
             "request",
             context=self._propagator.extract(headers),
@@ -64,8 +64,8 @@ class SpanTracing(Tracing):
 
     @contextmanager
     def question(self, question: Question) -> Iterator[QuestionSpan]:
-        """A span `solve`, with children `sample` and, of these, `forced answer`."""
-        # Not made current: a stream is told of in one task and may be closed in another.
+        """A span `solve`, with a child `sample` each that may have a child `forced answer`."""
+        # Not the current span: a stream may be read in one task and closed in another.
         recorded = _QuestionSpan(self._tracer, question)
         try:
             yield recorded
@@ -73,14 +73,14 @@ class SpanTracing(Tracing):
             recorded.span.set_attribute("rlcm.cancelled", True)
             raise
         except BaseException as error:
-            # Only the name: a message may quote the prompt.
+            # Only the name of the error: its message may quote the prompt.
             recorded.span.set_status(Status(StatusCode.ERROR, type(error).__name__))
             raise
         finally:
             recorded.end()
 
     def close(self) -> None:
-        """Sends the last batch, and no more after that."""
+        """Sends the last batch; later spans are lost."""
         self._provider.shutdown()
 
 
@@ -99,9 +99,9 @@ class _RequestSpan(RequestSpan):
 
 
 class _QuestionSpan(QuestionSpan):
-    """Turns what the solver tells into spans and their events.
+    """Turns the solver's events into spans and span events.
 
-    All samples are drawn at once, so each one's span begins with the question's.
+    All samples start together, so each sample's span begins with the question's span.
     """
 
     def __init__(self, tracer: Tracer, question: Question) -> None:
@@ -109,13 +109,13 @@ class _QuestionSpan(QuestionSpan):
         self._began = time.time_ns()
         self._samples: dict[int, Span] = {}
         self._exits: dict[int, int] = {}
-        asked: dict[str, str | int | float] = {
+        attributes: dict[str, str | int | float] = {
             "rlcm.alpha": question.alpha,
             "rlcm.risk": str(question.risk),
             "rlcm.samples": question.samples,
             "rlcm.vote": str(question.vote),
         }
-        self.span = tracer.start_span("solve", start_time=self._began, attributes=asked)
+        self.span = tracer.start_span("solve", start_time=self._began, attributes=attributes)
 
     def on_event(self, event: Event) -> None:
         match event:
@@ -146,7 +146,7 @@ class _QuestionSpan(QuestionSpan):
         self.span.set_attribute("gen_ai.usage.output_tokens", solution.tokens)
 
     def end(self) -> None:
-        """Ends all that has not ended yet."""
+        """Ends every unfinished span."""
         for span in self._samples.values():
             span.end()
         self.span.end()

@@ -1,4 +1,4 @@
-"""The state of the service at the moment Prometheus asks for it."""
+"""The state of the service, read whenever Prometheus collects the metrics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 class StateCollector(Collector):
-    """Reads what it has been given; what it has not is left out.
+    """Collects the state of the parts that are set; parts that are None are left out.
 
     Attributes:
-        admission: of whose queue it tells.
-        service: of whose engine and certificates.
-        jobs: how many calibration jobs there are, by state; may take its time.
+        admission: the queue.
+        service: the engine and the certificates.
+        jobs: counts the calibration jobs by state; may be slow.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class StateCollector(Collector):
         self.jobs: Callable[[], Mapping[JobState, int]] | None = None
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """All metric families."""
         if self.admission is not None:
             yield from _queue(self.admission)
         if self.service is not None:
@@ -45,22 +45,25 @@ class StateCollector(Collector):
             try:
                 yield _jobs(self.jobs())
             except Exception:
-                # The rest of the page matters most when something is broken.
+                # The rest of the page is needed most when something is broken.
                 logger.exception("the jobs could not be counted")
 
 
 def _queue(admission: Admission) -> Iterator[Metric]:
     gauges = {
         "rlcm_queue_running": ("Questions being answered now.", admission.running),
-        "rlcm_queue_running_limit": ("The most answered at a time.", admission.max_running),
-        "rlcm_queue_waiting": ("Questions that wait for a place.", admission.waiting),
+        "rlcm_queue_running_limit": (
+            "Most questions answered at the same time.",
+            admission.max_running,
+        ),
+        "rlcm_queue_waiting": ("Questions waiting in the queue.", admission.waiting),
         "rlcm_queue_waiting_limit": (
-            "The most that may wait; any more are refused with 429.",
+            "Most questions in the queue; further ones are refused with status 429.",
             admission.max_waiting,
         ),
         "rlcm_queue_drain_per_second": (
-            "Questions finished per second while all places were taken, over 60 s of such time; "
-            "Retry-After follows from it. 0 while unknown.",
+            "Questions finished per second while all places were taken, over the last 60 s of such "
+            "time. Retry-After is computed from it. 0 while unknown.",
             admission.drain_rate or 0.0,
         ),
     }
@@ -74,14 +77,14 @@ def _engine(service: Service) -> Iterator[Metric]:
     except RlcmError:
         up = False
     yield GaugeMetricFamily(
-        "rlcm_engine_up", "1 if the engine can answer questions, 0 while it starts or is gone.", up
+        "rlcm_engine_up", "1 if the engine can answer questions, 0 while it starts or is dead.", up
     )
     yield GaugeMetricFamily(
         "rlcm_engine_requests",
-        "Requests that the engine is working on: samples that think, answers that are forced.",
+        "Requests in the engine: samples that think and answers that are being forced.",
         value=service.engine.in_flight,
     )
-    restarts = "How often the engine was started again after it died."
+    restarts = "Restarts of the engine after it died."
     yield CounterMetricFamily("rlcm_engine_restarts", restarts, value=service.restarts)
 
 
@@ -92,12 +95,12 @@ def _certificates(service: Service) -> Iterator[Metric]:
         certificates = ()
     yield GaugeMetricFamily(
         "rlcm_certificates",
-        "Certificates in force; with none, nothing is promised.",
+        "Active certificates; without any, no answer has a guarantee.",
         value=len(certificates),
     )
     levels = GaugeMetricFamily(
         "rlcm_certified_level_info",
-        "1 for each level that a certificate in force has certified.",
+        "1 for each certified level of an active certificate.",
         labels=("certificate", "risk", "samples", "vote", "max_tokens", "delta", "alpha"),
     )
     for certificate in certificates:

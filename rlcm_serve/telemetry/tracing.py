@@ -10,11 +10,11 @@ from rlcm_serve.telemetry.contract import Tracing
 
 
 def start_tracing(endpoint: str | None) -> Tracing:
-    """Tracing to an OpenTelemetry collector, or none.
+    """Starts tracing to an OpenTelemetry collector.
 
     Args:
-        endpoint: URL of its OTLP/HTTP receiver, such as `http://localhost:4318`; None records
-            nothing.
+        endpoint: URL of the collector's OTLP/HTTP receiver, such as `http://localhost:4318`; with
+            None, nothing is recorded.
 
     Raises:
         SettingsRefused: OpenTelemetry is not installed.

@@ -64,8 +64,8 @@ def test_every_family_of_the_service_has_its_prefix_and_a_text() -> None:
 
 def test_a_solution_is_counted_by_what_came_of_it() -> None:
     metrics = Metrics()
-    metrics.solved(QUESTION, solution(), 3.0)
-    metrics.solved(QUESTION, solution(answer=None, guarantee=None), 30.0)
+    metrics.questions.solved(QUESTION, solution(), 3.0)
+    metrics.questions.solved(QUESTION, solution(answer=None, guarantee=None), 30.0)
     page = Page(metrics)
     assert page("rlcm_questions_total", outcome="answered", guarantee="given") == 1
     assert page("rlcm_questions_total", outcome="abstained", guarantee="withheld") == 1
@@ -81,9 +81,9 @@ def test_a_solution_is_counted_by_what_came_of_it() -> None:
 def test_samples_are_counted_by_exit_and_confidence() -> None:
     metrics = Metrics()
     broken = sample(ExitReason.BUDGET, float("nan"))
-    metrics.solved(QUESTION, solution(), 1.0)
+    metrics.questions.solved(QUESTION, solution(), 1.0)
     without = solution(sample(ExitReason.LOW, 0.04), broken, guarantee=None)
-    metrics.solved(QUESTION, without, 1.0)
+    metrics.questions.solved(QUESTION, without, 1.0)
     page = Page(metrics)
     assert page.labelled("rlcm_exits", "reason") == {
         "high": 1,
@@ -114,8 +114,8 @@ def test_every_token_is_of_one_kind() -> None:
     generated = ("reasoning", "answer", "discarded", "cancelled")
     assert sum(kinds[kind] for kind in generated) == solved.tokens
     metrics = Metrics()
-    metrics.solved(QUESTION, solved, 1.0)
-    metrics.solved(QUESTION, solved, 1.0)
+    metrics.questions.solved(QUESTION, solved, 1.0)
+    metrics.questions.solved(QUESTION, solved, 1.0)
     expected = {kind: 2.0 * tokens for kind, tokens in kinds.items()}
     assert Page(metrics).labelled("rlcm_tokens", "kind") == expected
 
@@ -123,9 +123,9 @@ def test_every_token_is_of_one_kind() -> None:
 def test_savings_and_their_opposite_are_counted_apart() -> None:
     metrics = Metrics()
     cost = solution().tokens
-    metrics.solved(QUESTION, solution(expected=cost + 100.0), 1.0)
-    metrics.solved(QUESTION, solution(expected=cost - 30.0), 1.0)
-    metrics.solved(QUESTION, solution(expected=None), 1.0)
+    metrics.questions.solved(QUESTION, solution(expected=cost + 100.0), 1.0)
+    metrics.questions.solved(QUESTION, solution(expected=cost - 30.0), 1.0)
+    metrics.questions.solved(QUESTION, solution(expected=None), 1.0)
     page = Page(metrics)
     assert page("rlcm_tokens_saved_total") == 100
     assert page("rlcm_tokens_over_total") == 30
@@ -134,7 +134,7 @@ def test_savings_and_their_opposite_are_counted_apart() -> None:
 
 def test_a_failure_is_counted_by_its_kind() -> None:
     metrics = Metrics()
-    metrics.failed("overloaded")
+    metrics.questions.failed("overloaded")
     assert Page(metrics)("rlcm_question_failures_total", kind="overloaded") == 1
 
 
@@ -234,16 +234,16 @@ def test_a_broken_database_leaves_the_rest_of_the_page(caplog: pytest.LogCapture
 
 def test_what_callers_choose_makes_no_series() -> None:
     metrics = Metrics()
-    metrics.solved(QUESTION, solution(), 1.0)
+    metrics.questions.solved(QUESTION, solution(), 1.0)
     before = len(metrics.page()[0].splitlines())
     for number in range(50):
         asked = Question(f"What is {number}?", alpha=0.01 + number / 100, samples=1 + number)
-        metrics.solved(asked, solution(answer=str(number)), 1.0 + number)
+        metrics.questions.solved(asked, solution(answer=str(number)), 1.0 + number)
     assert len(metrics.page()[0].splitlines()) == before
 
 
 def test_two_servers_in_one_process_count_apart() -> None:
     one, other = Metrics(), Metrics()
-    one.failed("internal")
+    one.questions.failed("internal")
     assert "rlcm_question_failures" in Page(other).families
     assert not Page(other).families["rlcm_question_failures"].samples

@@ -8,9 +8,9 @@ from tests.rlcm_serve.telemetry.solutions import PROMISED, QUESTION, sample, sol
 
 def test_it_has_the_numbers_of_the_page() -> None:
     metrics = Metrics()
-    metrics.solved(QUESTION, solution(), 1.0)
-    metrics.solved(QUESTION, solution(answer=None, guarantee=None), 1.0)
-    metrics.failed("overloaded")
+    metrics.questions.solved(QUESTION, solution(), 1.0)
+    metrics.questions.solved(QUESTION, solution(answer=None, guarantee=None), 1.0)
+    metrics.questions.failed("overloaded")
     read = metrics.readout()
     assert read.total("rlcm_questions_total") == 2
     assert read.total("rlcm_questions_total", outcome="answered") == 1
@@ -25,7 +25,7 @@ def test_a_histogram_is_counted_bucket_by_bucket() -> None:
     metrics = Metrics()
     confidences = (0.0, 0.05, 0.0501, 0.9, 1.0)
     drawn = [sample(ExitReason.HIGH, confidence) for confidence in confidences]
-    metrics.solved(QUESTION, solution(*drawn), 1.0)
+    metrics.questions.solved(QUESTION, solution(*drawn), 1.0)
     counts = metrics.readout().histogram("rlcm_sample_confidence")
     assert len(counts) == len(SHARES) + 1
     found = {place: count for place, count in enumerate(counts) if count}
@@ -36,7 +36,7 @@ def test_histograms_are_counted_together_or_apart() -> None:
     metrics = Metrics()
     for guarantee in (PROMISED, PROMISED, None):
         drawn = sample(ExitReason.HIGH, 0.03)
-        metrics.solved(QUESTION, solution(drawn, guarantee=guarantee), 1.0)
+        metrics.questions.solved(QUESTION, solution(drawn, guarantee=guarantee), 1.0)
     read = metrics.readout()
     first, *_ = read.histogram("rlcm_sample_confidence")
     assert first == 3
