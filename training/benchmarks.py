@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Made, Row
+from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Generated, Row
 from rlcm_serve.evaluation.datasets.questions import plain_question
 from training.tasks.problems import FAMILIES, Split, sample_problems
 
@@ -32,7 +32,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark(
         name="embedded",
         title="Embedded families",
-        source=Made(held_out_rows),
+        source=Generated(held_out_rows),
         rollouts=ROLLOUTS,
         question=plain_question,
     ),
@@ -40,7 +40,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         Benchmark(
             name=f"embedded-{family}",
             title=f"Embedded, {family}",
-            source=Made(partial(held_out_rows, families=(family,))),
+            source=Generated(partial(held_out_rows, families=(family,))),
             rollouts=ROLLOUTS,
             question=plain_question,
         )

@@ -1,4 +1,4 @@
-"""The problems to train on, from a file, a hub, or made."""
+"""Training problems from a file, a benchmark, a hub, or generated."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from training.errors import TrainingRefused
 from training.rl.settings import DataSettings
 from training.tasks.problems import FAMILIES, Split, sample_problems
 
-MADE = "embedded"
-_MADE_COUNT = 3000
+GENERATED = "embedded"
+_GENERATED_COUNT = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class TrainingProblems:
 
     Attributes:
         problems: at least one.
-        digest: of problems, references and ids: the data's fingerprint.
-        source: where they are from, for the card.
+        digest: of problems, references and ids.
+        source: of the problems, for the model card.
     """
 
     problems: tuple[LabelledProblem, ...]
@@ -36,7 +36,7 @@ class TrainingProblems:
     source: str
 
     def rows(self, settings: DataSettings, asks_confidence: bool) -> list[dict[str, Any]]:
-        """What a trainer reads: `prompt` as messages, `answer`, `id`."""
+        """Rows for a trainer: `prompt` as messages, `answer` and `id`."""
         request = settings.confidence_request if asks_confidence else ""
         return [
             {
@@ -54,10 +54,10 @@ class TrainingProblems:
 
 
 def load_problems(settings: DataSettings, grader: Grader, seed: int) -> TrainingProblems:
-    """The problems that `settings` names, references checked.
+    """Loads the problems that `settings` names and checks their references.
 
     Raises:
-        TrainingRefused: they cannot be had, or have no answers; the message says what to do.
+        TrainingRefused: they cannot be loaded or have no answers; the message says what to do.
     """
     try:
         problems = _found(settings, seed)
@@ -70,15 +70,15 @@ def load_problems(settings: DataSettings, grader: Grader, seed: int) -> Training
 
 def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
     source = settings.source
-    if source == MADE or source.removeprefix(f"{MADE}-") in FAMILIES:
-        return _made(source, settings.limit or _MADE_COUNT, seed)
+    if source == GENERATED or source.removeprefix(f"{GENERATED}-") in FAMILIES:
+        return _generated(source, settings.limit or _GENERATED_COUNT, seed)
     is_file = Path(source).exists() or bool(Path(source).suffix) or "=" in source
     if is_file or source in benchmarks():
         return load(source, settings.columns, limit=settings.limit).problems
     if source.count("/") != 1:
         raise TrainingRefused(
-            f"[data] source is {source!r}, which is no file, no benchmark and no id of a data set "
-            f"(OWNER/NAME): give one of these, or {MADE!r}"
+            f"[data] source is {source!r}, which is not a file, a benchmark or the id of a dataset "
+            f"(OWNER/NAME): give one of these, or {GENERATED!r}"
         )
     hub = Benchmark(
         name=source,
@@ -89,11 +89,11 @@ def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
     return load_rows(hub, source_rows(hub)[: settings.limit], settings.columns).problems
 
 
-def _made(source: str, count: int, seed: int) -> tuple[LabelledProblem, ...]:
-    """Of split TRAIN, every level: what neither a certificate nor an evaluation sees."""
-    family = source.removeprefix(f"{MADE}-")
+def _generated(source: str, count: int, seed: int) -> tuple[LabelledProblem, ...]:
+    """Problems of split TRAIN at every level; certificates and evaluations do not use them."""
+    family = source.removeprefix(f"{GENERATED}-")
     families = (family,) if family in FAMILIES else tuple(FAMILIES)
     return tuple(
-        LabelledProblem(made.id, made.question, made.answer)
-        for made in sample_problems(Split.TRAIN, count, seed, families=families)
+        LabelledProblem(problem.id, problem.question, problem.answer)
+        for problem in sample_problems(Split.TRAIN, count, seed, families=families)
     )

@@ -1,1 +1,1 @@
-"""Benchmarks: which questions are asked, and where they come from."""
+"""Benchmarks: their problems, where the data come from, and their prompts."""

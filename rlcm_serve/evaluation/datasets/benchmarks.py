@@ -1,8 +1,9 @@
-r"""The benchmarks of RLCM §4, each a small declaration, and whatever other packages bring.
+r"""The benchmarks of RLCM §4, and those of installed packages.
 
-Rollouts are those of RLCM App. B: 32 for AIME, 4 otherwise. The paper does not print its prompts:
-mathematics and multiple choice ask for step by step reasoning and an answer in `\boxed{}`, as the
-makers of its base models recommend; LiveCodeBench asks as its own harness does.
+The numbers of rollouts are those of RLCM App. B: 32 for AIME, 4 otherwise. The paper does not
+print its prompts. Here mathematics and multiple choice request step-by-step reasoning and an
+answer in `\boxed{}`, as the authors of its base models recommend. LiveCodeBench has the prompt of
+its own harness.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.datasets.questions import (
-    Asked,
+    PreparedProblem,
     boxed_question,
     choice_question,
     code_question,
@@ -27,19 +28,19 @@ from rlcm_serve.evaluation.datasets.questions import (
 Row = Mapping[str, Any]
 
 ENTRY_POINTS = "rlcm.benchmarks"
-"""Group whose entry points are sequences of `Benchmark`."""
+"""Entry point group for sequences of `Benchmark`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """A data set of the Hugging Face hub.
+    """A dataset of the Hugging Face hub.
 
     Attributes:
-        repository: its id.
-        config, split: of a repository that `datasets` loads.
+        repository: id.
+        config, split: loaded by `datasets`, unless `files` are given.
         revision: a branch or commit; None is the main branch.
-        files: of a repository of plain files, which are read instead.
-        is_gated: its terms have to be accepted, and a token given.
+        files: to read from the repository instead.
+        is_gated: users must accept its terms and log in.
     """
 
     repository: str
@@ -52,40 +53,40 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """A file at an address, kept once it is fetched."""
+    """A file at a URL, cached after the first download."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Rows that are made, not loaded."""
+class Generated:
+    """Rows from a function."""
 
     rows: Callable[[], Iterable[Row]]
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Where a benchmark's problems come from, how they are asked, and who grades the answers.
+    """A benchmark: data, prompt and grader.
 
     Attributes:
-        name: to ask for it by.
+        name: on the command line.
         title: in reports.
         source: of its rows.
-        grader: its name, one of `grading.GRADERS`.
-        rollouts: per problem, unless another number is asked for.
-        question: makes the prompt and the reference of a row.
-        columns: the column of each field that `question` reads, and of `id`, `group` and `part`
-            where there are such; a field that is not named is in the column of its own name.
-        part: how a value of the column `part` reads in a report; `{}` takes it.
+        grader: one of `grading.GRADERS`.
+        rollouts: per problem, by default.
+        question: turns a row into prompt and reference.
+        columns: the column of each field that `question` reads, and of `id`, `group` and `part`.
+            By default a field is in the column with its own name.
+        part: name of a part in reports; `{}` stands for the value in the column `part`.
     """
 
     name: str
     title: str
-    source: Hub | Web | Made
+    source: Hub | Web | Generated
     grader: str = "math"
     rollouts: int = 4
-    question: Callable[[Row], Asked] = boxed_question
+    question: Callable[[Row], PreparedProblem] = boxed_question
     columns: Mapping[str, str] = field(default_factory=dict)
     part: str = "{}"
 
@@ -114,7 +115,7 @@ PAPER: tuple[Benchmark, ...] = (
     Benchmark(
         name="olympiadbench",
         title="OlympiadBench",
-        # Open-ended, text only, mathematics, English, competition: the part that RLCM's peers use.
+        # Open-ended, text only, mathematics, English, competition: the part used by related work.
         source=Hub("Hothan/OlympiadBench", split="train", config="OE_TO_maths_en_COMP"),
         question=olympiad_question,
         columns={"problem": "question", "answer": "final_answer", "part": "subfield"},
@@ -138,7 +139,7 @@ PAPER: tuple[Benchmark, ...] = (
     Benchmark(
         name="logiqa",
         title="LogiQA",
-        # The main branch holds a script, which `datasets` no longer runs; this one its output.
+        # The main branch holds a script, which `datasets` no longer runs; this branch its output.
         source=Hub("lucasmccabe/logiqa", revision="refs/convert/parquet"),
         grader="choice",
         question=choice_question,
@@ -147,7 +148,7 @@ PAPER: tuple[Benchmark, ...] = (
     Benchmark(
         name="livecodebench",
         title="LiveCodeBench v6",
-        # What release 6 added: the newest problems, and 134 MB of the 4.5 GB of all releases.
+        # The problems added by release 6, the newest ones: 134 MB of 4.5 GB.
         source=Hub("livecodebench/code_generation_lite", files=("test6.jsonl",)),
         grader="code",
         question=code_question,
@@ -163,19 +164,19 @@ PAPER: tuple[Benchmark, ...] = (
     Benchmark(
         name="grpo-lead",
         title="GRPO-LEAD (training)",
-        # Its authors publish the problems of their stages 2 and 3, and only on GitHub.
+        # Its authors publish the problems of stages 2 and 3 on GitHub only.
         source=Web(
             "https://raw.githubusercontent.com/aeroplanepaper/GRPO-LEAD/"
             "8c1e032fa9c59e03fdac31006bbc60cdb6da48a0/deepscaler/data/train/stage_2%263_data.json"
         ),
     ),
 )
-"""The evaluation suite of RLCM §4, GSM8K, and the problems its models are trained on."""
+"""The evaluation suite of RLCM §4, GSM8K, and the training problems of RLCM."""
 
 
 @cache
 def benchmarks() -> dict[str, Benchmark]:
-    """All there are, by name: the paper's, then those of installed packages."""
+    """All benchmarks by name: those of the paper, then those of installed packages."""
     found = {benchmark.name: benchmark for benchmark in PAPER}
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         found |= {benchmark.name: benchmark for benchmark in entry.load()}
@@ -183,16 +184,16 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def benchmark_named(name: str) -> Benchmark:
-    """The benchmark of that name.
+    """The benchmark with this name.
 
     Raises:
-        RequestRefused: there is none; the message lists those there are.
+        RequestRefused: there is no such benchmark; the message lists all.
     """
     known = benchmarks()
     if name not in known:
         raise RequestRefused(
             "data",
-            f"{name!r} is no benchmark: take one of {', '.join(known)}; a file of your own is "
-            "given by its path, or as NAME=FILE in place of the benchmark NAME's data",
+            f"{name!r} is not a benchmark: choose one of {', '.join(known)}, give your own file by "
+            "its path, or give NAME=FILE to replace the data of benchmark NAME",
         )
     return known[name]

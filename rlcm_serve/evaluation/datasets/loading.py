@@ -1,4 +1,4 @@
-"""Benchmarks as they are evaluated: problems with references, parts, and the grader of answers."""
+"""Loads benchmarks: problems with references, their parts, and the grader."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Made, Row, benchmark_named
+from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Generated, Row, benchmark_named
 from rlcm_serve.evaluation.datasets.questions import (
-    Asked,
+    PreparedProblem,
     choice_question,
     code_question,
     plain_question,
@@ -19,9 +19,9 @@ from rlcm_serve.evaluation.grading import Grader, grader_named
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 
 ROLLOUTS = 4
-"""Per problem of a file of one's own."""
+"""Default per problem of a user's file."""
 
-_OWN_QUESTION: dict[str, Callable[[Row], Asked]] = {
+_QUESTION_OF_GRADER: dict[str, Callable[[Row], PreparedProblem]] = {
     "math": plain_question,
     "exact": plain_question,
     "choice": choice_question,
@@ -32,16 +32,16 @@ _FIELDS = ("problem", "answer", "id", "group", "part", "options", "context")
 
 @dataclass(frozen=True, slots=True)
 class LoadedBenchmark:
-    """Problems to be put to a model, and who grades the answers.
+    """Problems for a model, and the grader of its answers.
 
     Attributes:
         name, title: of the benchmark.
-        problems: the prompts, with references as `grader` reads them.
-        parts: of some or all problems, by their id: a family, a level, a subject.
-        grader: nothing of it is started yet.
-        rollouts: per problem, if nobody asks for another number.
-        digest: of prompts, references and ids, without what is put after every problem: runs that
-            ask for more than others are still of the same problems.
+        problems: prompts and references.
+        parts: family, level or subject of a problem, by its id; not every problem has one.
+        grader: without running workers.
+        rollouts: per problem, by default.
+        digest: of prompts, references and ids, without the appended request. So runs with
+            different requests still have the same problems.
     """
 
     name: str
@@ -60,17 +60,17 @@ def load(
     limit: int | None = None,
     request: str = "",
 ) -> LoadedBenchmark:
-    """The benchmark that `spec` names.
+    """Loads the benchmark that `spec` names.
 
     Args:
-        spec: a benchmark's name; NAME=PATH for that benchmark's rows from a local file, or from a
-            folder that is a copy of its repository; or the PATH of a file of one's own, JSONL,
-            JSON, CSV or Parquet, whose problems are put to the model as they stand.
-        mapping: the column of a field, where its name is another: problem, answer, id, group,
-            part; for multiple choice also options and context.
-        grader: for a file of one's own; math by default.
-        limit: only so many problems, the first.
-        request: put to the model after every problem, as it stands.
+        spec: the name of a benchmark; or NAME=PATH, to read its rows from a local file or from a
+            folder that is a copy of its repository; or the PATH of a user's file (JSONL, JSON, CSV
+            or Parquet), whose problems become prompts without changes.
+        mapping: the columns of the fields problem, answer, id, group and part, and for multiple
+            choice of options and context, where they have other names.
+        grader: for a user's file; math by default.
+        limit: number of problems; the first ones are taken.
+        request: appended to every problem.
 
     Raises:
         RequestRefused: there is no such benchmark, file, column or grader, a reference does not
@@ -83,7 +83,7 @@ def load(
 def load_rows(
     benchmark: Benchmark, rows: Sequence[Row], mapping: Mapping[str, str], request: str = ""
 ) -> LoadedBenchmark:
-    """The benchmark with these rows as its problems.
+    """Makes the problems of a benchmark from these rows.
 
     Args:
         mapping, request: as of `load`.
@@ -92,9 +92,9 @@ def load_rows(
         RequestRefused: as `load`.
     """
     if not rows:
-        raise RequestRefused("data", f"{benchmark.name} holds no row: look at where it comes from")
+        raise RequestRefused("data", f"{benchmark.name} holds no row: check its source")
     _check_fields(mapping, benchmark)
-    judge = grader_named(benchmark.grader)
+    answer_grader = grader_named(benchmark.grader)
     problems: dict[str, LabelledProblem] = {}
     parts: dict[str, str] = {}
     for number, row in enumerate(rows, start=1):
@@ -102,10 +102,10 @@ def load_rows(
         problem, part = _problem(benchmark, mapping, number, row, where)
         if problem.id in problems:
             raise RequestRefused(
-                "data", f"{where}: the id {problem.id!r} comes twice; each may come once"
+                "data", f"{where}: the id {problem.id!r} comes twice; each id may come once"
             )
         try:
-            judge.check_reference(problem.answer)
+            answer_grader.check_reference(problem.answer)
         except RequestRefused as error:
             raise RequestRefused("data", f"{where} ({problem.id}): {error}") from error
         problems[problem.id] = problem
@@ -118,20 +118,20 @@ def load_rows(
             replace(problem, problem=problem.problem + request) for problem in problems.values()
         ),
         parts=parts,
-        grader=judge,
+        grader=answer_grader,
         rollouts=benchmark.rollouts,
         digest=digest_problems(problems.values()),
     )
 
 
 def _find(spec: str, grader: str | None) -> tuple[Benchmark, Sequence[Row]]:
-    """What is meant, and its rows."""
+    """The benchmark of a specification, and its rows."""
     name, equals, path = spec.partition("=")
     if equals and not Path(spec).exists():
         benchmark = benchmark_named(name)
         rows = local_rows(benchmark, Path(path))
     elif Path(spec).suffix or "/" in spec:
-        benchmark = _own(Path(spec), grader or "math")
+        benchmark = _of_file(Path(spec), grader or "math")
         return benchmark, file_rows(Path(spec))
     else:
         benchmark = benchmark_named(spec)
@@ -145,15 +145,15 @@ def _find(spec: str, grader: str | None) -> tuple[Benchmark, Sequence[Row]]:
     return benchmark, rows
 
 
-def _own(path: Path, grader: str) -> Benchmark:
+def _of_file(path: Path, grader: str) -> Benchmark:
     grader_named(grader)
     return Benchmark(
         name=path.stem,
         title=path.stem,
-        source=Made(lambda: ()),
+        source=Generated(lambda: ()),
         grader=grader,
         rollouts=ROLLOUTS,
-        question=_OWN_QUESTION[grader],
+        question=_QUESTION_OF_GRADER[grader],
     )
 
 
@@ -161,33 +161,33 @@ def _check_fields(mapping: Mapping[str, str], benchmark: Benchmark) -> None:
     known = dict.fromkeys((*_FIELDS, *benchmark.columns))
     for name in mapping:
         if name not in known:
-            raise RequestRefused("map", f"{name!r} is no field: map one of {', '.join(known)}")
+            raise RequestRefused("map", f"{name!r} is not a field: map one of {', '.join(known)}")
 
 
 def _problem(
     benchmark: Benchmark, mapping: Mapping[str, str], number: int, row: Row, where: str
 ) -> tuple[LabelledProblem, str]:
-    """The problem of a row, and the part it belongs to ("" for none)."""
+    """The problem of a row and its part, which may be ""."""
     for column in mapping.values():
         if column not in row:
             raise _no_column(where, column, row)
     columns = {**benchmark.columns, **mapping}
-    # Files in the plain schema (`problem`, `answer`) have none of a benchmark's own columns.
+    # Files with the columns `problem` and `answer` need none of the benchmark's own columns.
     fields = {**row, **{name: row[column] for name, column in columns.items() if column in row}}
     try:
-        asked = benchmark.question(fields)
+        prepared = benchmark.question(fields)
         problem = LabelledProblem.from_json(
             {
                 "id": fields.get("id", f"{benchmark.name}-{number - 1:04d}"),
-                "problem": asked.problem,
-                "answer": asked.answer,
+                "problem": prepared.problem,
+                "answer": prepared.answer,
                 "group": fields.get("group"),
             }
         )
     except KeyError as error:
         raise _no_column(where, columns.get(error.args[0], error.args[0]), row) from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise RequestRefused("data", f"{where}: {error}; mend the row, or leave it out") from error
+        raise RequestRefused("data", f"{where}: {error}; correct the row or remove it") from error
     part = fields.get("part")
     return problem, "" if part is None else benchmark.part.format(part)
 
@@ -196,5 +196,5 @@ def _no_column(where: str, column: str, row: Row) -> RequestRefused:
     return RequestRefused(
         "data",
         f"{where}: there is no column {column!r}, only {', '.join(map(repr, row))}; map the field "
-        "to one of these",
+        "to one of them",
     )

@@ -1,7 +1,7 @@
-"""How a row becomes a prompt and the reference that its grader reads.
+"""Turns a row into a prompt and the reference for its grader.
 
-A row has been given the fields' names by then (`Benchmark.columns`). A row that lacks one raises
-KeyError, one whose value cannot be used ValueError.
+The columns of a row are already renamed to fields (`Benchmark.columns`). A missing field raises
+KeyError, a value that cannot be used ValueError.
 """
 
 from __future__ import annotations
@@ -21,53 +21,53 @@ BOXED_LETTER = (
 )
 
 
-class Asked(NamedTuple):
-    """The whole prompt, and the reference answer."""
+class PreparedProblem(NamedTuple):
+    """The whole prompt and the reference answer."""
 
     problem: str
     answer: str
 
 
-def plain_question(fields: Fields) -> Asked:
-    """The text of `problem` as it stands, as in `rlcm collect`."""
-    return Asked(text(fields, "problem"), text(fields, "answer"))
+def plain_question(fields: Fields) -> PreparedProblem:
+    """The text of `problem` without changes, as in `rlcm collect`."""
+    return PreparedProblem(text(fields, "problem"), text(fields, "answer"))
 
 
-def boxed_question(fields: Fields) -> Asked:
-    """A problem of mathematics, with the request for an answer in a box."""
-    return Asked(text(fields, "problem") + BOXED, text(fields, "answer"))
+def boxed_question(fields: Fields) -> PreparedProblem:
+    """A problem of mathematics, with a request for an answer in a box."""
+    return PreparedProblem(text(fields, "problem") + BOXED, text(fields, "answer"))
 
 
-def gsm8k_question(fields: Fields) -> Asked:
-    """As `boxed_question`; the reference is what follows `####` in the solution."""
+def gsm8k_question(fields: Fields) -> PreparedProblem:
+    """As `boxed_question`; the reference is the text after `####` in the solution."""
     reference = text(fields, "answer").rpartition("####")[2].strip()
     return boxed_question({**fields, "answer": reference})
 
 
-def olympiad_question(fields: Fields) -> Asked:
-    """As `boxed_question`; several answers become one with commas, and the unit is left out.
+def olympiad_question(fields: Fields) -> PreparedProblem:
+    """As `boxed_question`; several answers are joined by commas, and the unit is left out.
 
-    The problem's context, where there is one, stands before it.
+    The context, if there is one, comes before the problem.
     """
-    given = fields["answer"]
-    answers = [given] if isinstance(given, str) else [str(each) for each in given]
+    answer = fields["answer"]
+    answers = [answer] if isinstance(answer, str) else [str(each) for each in answer]
     context = fields.get("context") or ""
     problem = f"{context}\n\n{text(fields, 'problem')}".strip()
     return boxed_question({"problem": problem, "answer": ",".join(answers)})
 
 
-def choice_question(fields: Fields) -> Asked:
-    """A question of several options; `answer` is the right one's number from 0, letter or text."""
+def choice_question(fields: Fields) -> PreparedProblem:
+    """A multiple-choice question; `answer` is the right option's number from 0, letter or text."""
     options = [str(option).strip() for option in fields["options"]]
     context = str(fields.get("context") or "").strip()
     problem = f"{context}\n\n{text(fields, 'problem')}".strip()
     return _choice(problem, options, _place(fields["answer"], options))
 
 
-def hidden_choice_question(fields: Fields) -> Asked:
-    """One right and three wrong options, in an order that the question's text decides.
+def hidden_choice_question(fields: Fields) -> PreparedProblem:
+    """One right and three wrong options, in an order that depends only on the question's text.
 
-    So the order is the same in every run, and on every machine.
+    So the order is the same in every run and on every machine.
     """
     problem = text(fields, "problem").strip()
     right = text(fields, "right").strip()
@@ -77,10 +77,10 @@ def hidden_choice_question(fields: Fields) -> Asked:
     return _choice(problem, [options[at] for at in order], order.index(0))
 
 
-def code_question(fields: Fields) -> Asked:
-    """A problem of LiveCodeBench, asked as its harness does; the reference are its tests.
+def code_question(fields: Fields) -> PreparedProblem:
+    """A problem of LiveCodeBench with the prompt of its harness; the reference holds its tests.
 
-    Those come packed (some are megabytes) and stay so until an answer is graded.
+    The tests, some of them megabytes, stay packed until an answer is graded.
     """
     starter = fields.get("starter_code") or ""
     if starter:
@@ -97,9 +97,9 @@ def code_question(fields: Fields) -> Asked:
     metadata = fields.get("metadata") or "{}"
     function = (json.loads(metadata) if isinstance(metadata, str) else metadata).get("func_name")
     if starter and not function:
-        raise ValueError("it has starter code, but its metadata name no func_name to call")
+        raise ValueError("it has starter code, but its metadata have no func_name to call")
     tests = [fields["public_test_cases"], fields.get("private_test_cases") or "[]"]
-    return Asked(
+    return PreparedProblem(
         f"### Question:\n{text(fields, 'problem')}\n\n### Format: {task}\n\n"
         "### Answer: (use the provided format with backticks)\n\n",
         json.dumps({"function": function, "tests": tests}),
@@ -118,25 +118,25 @@ def text(fields: Fields, name: str) -> str:
     return str(value)
 
 
-def _choice(problem: str, options: Sequence[str], right: int) -> Asked:
+def _choice(problem: str, options: Sequence[str], right: int) -> PreparedProblem:
     listed = "\n".join(
         f"{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False)
     )
     reference = {"letter": ascii_uppercase[right], "options": list(options)}
-    return Asked(f"{problem}\n\n{listed}{BOXED_LETTER}", json.dumps(reference))
+    return PreparedProblem(f"{problem}\n\n{listed}{BOXED_LETTER}", json.dumps(reference))
 
 
 def _place(answer: Any, options: Sequence[str]) -> int:
     """The number, from 0, of the option that `answer` names."""
-    said = str(answer).strip()
+    label = str(answer).strip()
     letters = ascii_uppercase[: len(options)]
-    if said.isdecimal() and int(said) < len(options):
-        return int(said)
-    if len(said) == 1 and said.upper() in letters:
-        return letters.index(said.upper())
-    if list(options).count(said) == 1:
-        return list(options).index(said)
+    if label.isdecimal() and int(label) < len(options):
+        return int(label)
+    if len(label) == 1 and label.upper() in letters:
+        return letters.index(label.upper())
+    if list(options).count(label) == 1:
+        return list(options).index(label)
     raise ValueError(
-        f"the answer {said!r} is none of the {len(options)} options: give its number from 0, its "
-        "letter or its text"
+        f"the answer {label!r} is not one of the {len(options)} options: give its number "
+        "from 0, its letter or its text"
     )

@@ -1,4 +1,4 @@
-"""A benchmark's rows, from a file, from the hub, or from where they are made."""
+"""Reads the rows of a benchmark from a file, the hub, a URL or a function."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, Row, Web
 from rlcm_serve.recording.json_lines import parse_lines
 
 FORMATS = ".jsonl, .json, .csv (each also as .gz) or .parquet"
-_LONGEST_FIELD = 2**30  # characters of one CSV field; the module's own limit is 128 Ki
+_LONGEST_FIELD = 2**30  # characters of one CSV field; csv's own limit is 128 Ki
 
 
 def source_rows(benchmark: Benchmark) -> list[Row]:
-    """The rows of a benchmark, from where it says they are.
+    """The rows of a benchmark, from its source.
 
     Raises:
-        RequestRefused: they cannot be had, and what to do.
+        RequestRefused: they cannot be loaded; the message says what to do.
     """
     source = benchmark.source
     if isinstance(source, Hub):
         return _hub_files(benchmark, source) if source.files else _hub_split(benchmark, source)
     if isinstance(source, Web):
-        return file_rows(_fetched(benchmark, source.url))
+        return file_rows(_downloaded(benchmark, source.url))
     return list(source.rows())
 
 
@@ -42,7 +42,7 @@ def local_rows(benchmark: Benchmark, path: Path) -> list[Row]:
     """A benchmark's rows from a local file, or from a folder that is a copy of its repository.
 
     Raises:
-        RequestRefused: there are none to be read.
+        RequestRefused: there are no rows to read.
     """
     source = benchmark.source
     if not path.is_dir():
@@ -55,10 +55,10 @@ def local_rows(benchmark: Benchmark, path: Path) -> list[Row]:
 
 
 def file_rows(path: Path) -> list[Row]:
-    """The rows of a file, by its suffix.
+    """The rows of a file; its suffix decides the format.
 
     Raises:
-        RequestRefused: there is no such file, it is of another kind, malformed, or empty.
+        RequestRefused: the file is missing, malformed, empty or of another format.
     """
     if not path.is_file():
         raise RequestRefused("data", f"there is no file {path}: give an existing one")
@@ -73,7 +73,7 @@ def file_rows(path: Path) -> list[Row]:
     if not rows:
         raise RequestRefused("data", f"{path} is empty: it holds no row")
     if not all(isinstance(row, Mapping) for row in rows):
-        raise RequestRefused("data", f"{path}: every row has to be an object with named columns")
+        raise RequestRefused("data", f"{path}: every row must be an object with named columns")
     return rows
 
 
@@ -93,7 +93,7 @@ def _parse(path: Path, kind: str) -> list[Row]:
     if kind == ".csv":
         csv.field_size_limit(_LONGEST_FIELD)
         return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-    raise ValueError(f"its name has to end in {FORMATS}")
+    raise ValueError(f"its name must end in {FORMATS}")
 
 
 def _unchanged(row: Any) -> Any:
@@ -102,23 +102,23 @@ def _unchanged(row: Any) -> Any:
 
 def _hub_split(benchmark: Benchmark, source: Hub) -> list[Row]:
     return _load_split(
-        source.repository, source, f"{source.repository} of the hub", source.revision
+        source.repository, source, f"{source.repository} on the hub", source.revision
     )
 
 
-def _load_split(path: str, source: Hub, told: str, revision: str | None) -> list[Row]:
+def _load_split(path: str, source: Hub, what: str, revision: str | None) -> list[Row]:
     try:
         import datasets
     except ImportError as error:
         raise RequestRefused(
             "data",
-            "benchmarks of the hub are loaded with the package 'datasets': install "
-            "'rlcm-serve[eval]', or give a local file as NAME=FILE",
+            "benchmarks on the hub need the package 'datasets': install 'rlcm-serve[eval]', or "
+            "give a local file as NAME=FILE",
         ) from error
     try:
         loaded = datasets.load_dataset(path, source.config, split=source.split, revision=revision)
     except Exception as error:  # of the library, the hub, the network
-        raise _refusal(source, told, error) from error
+        raise _refusal(source, what, error) from error
     return list(loaded)
 
 
@@ -132,31 +132,31 @@ def _hub_files(benchmark: Benchmark, source: Hub) -> list[Row]:
                 source.repository, name, repo_type="dataset", revision=source.revision
             )
         except Exception as error:  # of the library or the network
-            told = f"{name} of {source.repository} of the hub"
-            raise _refusal(source, told, error) from error
+            what = f"{name} of {source.repository} on the hub"
+            raise _refusal(source, what, error) from error
         rows += file_rows(Path(local))
     return rows
 
 
-def _refusal(source: Hub, told: str, error: Exception) -> RequestRefused:
-    """Why nothing came, in one sentence that says what to do."""
+def _refusal(source: Hub, what: str, error: Exception) -> RequestRefused:
+    """Says why the data cannot be loaded, and what to do."""
     if source.is_gated:
         remedy = (
             f"it is gated: accept its terms on the page of {source.repository}, log in with "
-            "`hf auth login`, and try again"
+            "`hf auth login` and try again"
         )
     else:
         remedy = "check the network and try again"
     reason = " ".join(str(error).split())[:200]
     return RequestRefused(
         "data",
-        f"{told} cannot be loaded ({type(error).__name__}: {reason}); {remedy}, or give a local "
+        f"{what} cannot be loaded ({type(error).__name__}: {reason}); {remedy}, or give a local "
         "copy as NAME=FILE",
     )
 
 
-def _fetched(benchmark: Benchmark, url: str) -> Path:
-    """The file of this address, from the cache if it has been fetched before."""
+def _downloaded(benchmark: Benchmark, url: str) -> Path:
+    """The path of the cached file, downloaded if necessary."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256(url.encode()).hexdigest()[:16]
     path = root / "rlcm-serve" / f"{benchmark.name}-{digest}{Path(url).suffix}"
@@ -168,8 +168,8 @@ def _fetched(benchmark: Benchmark, url: str) -> Path:
     except httpx.HTTPError as error:
         raise RequestRefused(
             "data",
-            f"{url} cannot be fetched ({error}): check the network and try again, or give a local "
-            f"copy as {benchmark.name}=FILE",
+            f"{url} cannot be downloaded ({error}): check the network and try again, or "
+            f"give a local copy as {benchmark.name}=FILE",
         ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}")

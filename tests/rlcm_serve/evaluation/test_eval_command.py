@@ -113,7 +113,7 @@ def test_what_cannot_be_evaluated_is_refused_before_an_engine_starts(rlcm: Rlcm)
     Path("embedded.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
     for command, said in (
         ("eval", "give --data embedded"),
-        ("eval --data nonsense", "'nonsense' is no benchmark"),
+        ("eval --data nonsense", "'nonsense' is not a benchmark"),
         ("eval --data embedded --confidence hunch", "confidence is 'hunch'"),
         ("eval --data embedded --map problem", "give FIELD=COLUMN"),
         ("eval --data embedded --map problem=question", "only benchmarks are named"),

@@ -31,7 +31,9 @@ def test_the_embedded_families_are_found_where_they_are_installed() -> None:
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
-    with pytest.raises(RequestRefused, match=r"'aime' is no benchmark.*aime24.*NAME=FILE") as found:
+    with pytest.raises(
+        RequestRefused, match=r"'aime' is not a benchmark.*aime24.*NAME=FILE"
+    ) as found:
         benchmark_named("aime")
     assert found.value.field == "data"
 

@@ -88,7 +88,7 @@ def test_columns_are_mapped_and_parts_named(tmp_path: Path) -> None:
 
 
 def test_a_field_that_does_not_exist_is_not_mapped(tmp_path: Path) -> None:
-    with pytest.raises(RequestRefused, match="'anwser' is no field: map one of problem, answer"):
+    with pytest.raises(RequestRefused, match="'anwser' is not a field: map one of problem, answer"):
         load(write_jsonl(tmp_path / "own.jsonl", ROWS), {"anwser": "answer"})
 
 
@@ -215,7 +215,7 @@ def test_an_address_that_cannot_be_reached_is_told(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    with pytest.raises(RequestRefused, match=r"cannot be fetched.*grpo-lead=FILE"):
+    with pytest.raises(RequestRefused, match=r"cannot be downloaded.*grpo-lead=FILE"):
         load("grpo-lead")
 
 
@@ -227,7 +227,7 @@ def test_an_address_that_cannot_be_reached_is_told(
         ([ROWS[0], {"problem": " ", "answer": "1"}], {}, "row 2: 'problem' is empty"),
         ([ROWS[0], ROWS[0]], {}, "'p0' comes twice"),
         ([{"problem": "p", "answer": r"\frac{1"}], {}, r"row 1 \(own-0000\).*does not parse"),
-        ([[1]], {}, "every row has to be an object"),
+        ([[1]], {}, "every row must be an object"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(
@@ -247,7 +247,7 @@ def test_a_row_that_cannot_be_used_is_named(
         ("a.json", b"{}", "holds no list"),
         ("a.parquet", b"no", "cannot be read as .parquet"),
         ("a.jsonl.gz", b"no", "cannot be read as .jsonl"),
-        ("a.txt", b"no", "its name has to end in .jsonl"),
+        ("a.txt", b"no", "its name must end in .jsonl"),
         ("a.csv", b"problem,answer\n", "is empty"),
         ("a.csv", b"\xff\xfe", "cannot be read as .csv"),
     ],
@@ -265,7 +265,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         load(str(tmp_path / "nothing.jsonl"))
     with pytest.raises(RequestRefused, match="there is no file"):
         load(f"aime24={tmp_path / 'nothing.jsonl'}")
-    with pytest.raises(RequestRefused, match="'aime' is no benchmark"):
+    with pytest.raises(RequestRefused, match="'aime' is not a benchmark"):
         load(f"aime={tmp_path}")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rlcm_serve.evaluation.datasets.questions import (
     BOXED,
-    Asked,
+    PreparedProblem,
     boxed_question,
     choice_question,
     code_question,
@@ -21,11 +21,13 @@ OPTIONS = ["red", "green", "blue", "grey"]
 
 
 def test_a_plain_question_is_put_as_it_stands() -> None:
-    assert plain_question({"problem": " 1+1? ", "answer": 2}) == Asked(" 1+1? ", "2")
+    assert plain_question({"problem": " 1+1? ", "answer": 2}) == PreparedProblem(" 1+1? ", "2")
 
 
 def test_mathematics_is_asked_to_be_boxed() -> None:
-    assert boxed_question({"problem": "1+1?", "answer": "2"}) == Asked("1+1?" + BOXED, "2")
+    assert boxed_question({"problem": "1+1?", "answer": "2"}) == PreparedProblem(
+        "1+1?" + BOXED, "2"
+    )
 
 
 def test_the_reference_of_gsm8k_follows_its_hashes() -> None:
@@ -36,7 +38,7 @@ def test_the_reference_of_gsm8k_follows_its_hashes() -> None:
 
 def test_several_answers_of_olympiadbench_become_one() -> None:
     row = {"problem": "p", "answer": ["$1$", "$2$"], "context": "Let $x$ be."}
-    assert olympiad_question(row) == Asked("Let $x$ be.\n\np" + BOXED, "$1$,$2$")
+    assert olympiad_question(row) == PreparedProblem("Let $x$ be.\n\np" + BOXED, "$1$,$2$")
     assert olympiad_question({"problem": "p", "answer": "$3$", "context": None}).answer == "$3$"
 
 
@@ -50,7 +52,7 @@ def test_the_right_option_is_told_by_number_letter_or_text(answer: Any) -> None:
 
 @pytest.mark.parametrize("answer", [4, "E", "violet", "", None])
 def test_an_answer_that_is_no_option_is_refused(answer: Any) -> None:
-    with pytest.raises(ValueError, match="none of the 4 options"):
+    with pytest.raises(ValueError, match="not one of the 4 options"):
         choice_question({"problem": "Which?", "options": OPTIONS, "answer": answer})
 
 
