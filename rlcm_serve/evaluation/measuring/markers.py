@@ -1,7 +1,7 @@
-"""Epistemic markers: phrases in which reasoning voices doubt, and how often it does (RLCM App. E).
+"""Counts epistemic markers: phrases that express doubt in reasoning (RLCM App. E).
 
-They are found by their words alone. A phrase that quotes the question, negates itself or is a mere
-habit of style counts like any other, so a count says how a model writes, not how unsure it is.
+Not covered: the meaning in context. A phrase that quotes the question, is negated or is a habit of
+style counts like any other. So a count describes how a model writes, not how uncertain it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 class Category(StrEnum):
-    """What a marker voices."""
+    """What a marker expresses."""
 
     SELF_CORRECTION = "self-correction"
     HEDGING = "hedging"
@@ -39,7 +39,7 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         "I cannot", "I can't",
     ),
 }  # fmt: skip
-"""The list of RLCM App. E, whole and in its order."""
+"""The complete list of RLCM App. E, in its order."""
 
 INDICATORS: tuple[str, ...] = tuple(phrase for listed in PHRASES.values() for phrase in listed)
 """Every phrase (I), in the order of all counts."""
@@ -55,9 +55,9 @@ _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\uff07", "'"))
 def count(text: str) -> NDArray[np.int64]:
     """How often each of `INDICATORS` (I) occurs in a text.
 
-    Whole words only, in any case, with any kind of apostrophe and any white space between words.
-    The text is read once from left to right, the longest phrase taken wherever several begin, and
-    no word counted twice: "I'm not sure" is no "not sure", and "it seems to" is one marker.
+    Only whole words match, in any case, with any apostrophe and any white space between words.
+    Where several phrases begin, the longest one counts, and no word counts twice: "I'm not sure"
+    does not count as "not sure", and "it seems to" is one marker.
     """
     found = _PATTERN.findall(text.lower().translate(_APOSTROPHES))
     index = [_INDEX[phrase if phrase in _INDEX else " ".join(phrase.split())] for phrase in found]
@@ -65,19 +65,19 @@ def count(text: str) -> NDArray[np.int64]:
 
 
 def count_all(texts: Iterable[str]) -> NDArray[np.int64]:
-    """The same for many texts (T): an array of shape (T, I)."""
+    """The counts of many texts (T): an array of shape (T, I)."""
     rows = [count(text) for text in texts]
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(INDICATORS))
 
 
 def by_category(count_TI: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Counts of whole categories, in the order of `Category`: an array of shape (T, 3)."""
+    """The counts per category, in the order of `Category`: an array of shape (T, 3)."""
     first_I = np.cumsum([0, *(len(listed) for listed in PHRASES.values())])[:-1]
     return np.add.reduceat(count_TI, first_I, axis=1)
 
 
 def _pattern(phrases: Sequence[str]) -> re.Pattern[str]:
-    """One branch per first letter: one that begins no phrase is passed over at once."""
+    """One branch per first letter, so that most letters are skipped quickly."""
     by_letter: dict[str, list[str]] = {}
     for phrase in sorted(phrases, key=len, reverse=True):
         words = r"\s+".join(map(re.escape, phrase.lower().split()))

@@ -1,4 +1,4 @@
-"""From graded rollouts to figures: one benchmark's measures, as RLCM §4 and §5 take them."""
+"""Computes the measures of one benchmark from graded rollouts (RLCM §4 and §5)."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def measure_benchmark(
     parts: Mapping[str, str],
     certificates: Sequence[Certificate],
 ) -> BenchmarkMeasures:
-    """All figures of one benchmark.
+    """All measures of one benchmark.
 
     Args:
         problems: digest of the problems and references.
-        texts: the reasoning of each rollout, in the order of the traces; empty without texts.
-        parts: the part that each problem belongs to, by its id; may be empty.
-        certificates: to replay; of the same engine.
+        texts: the reasoning of each rollout, in the order of the traces; may be empty.
+        parts: the part of a problem, by its id; may be empty.
+        certificates: to replay; fitted for the same engine.
     """
     own = recorded.own
     scored = recorded.scored(recorded.own_source)
@@ -142,7 +142,7 @@ def _budgets(recorded: Recorded, certificates: Sequence[Certificate]) -> Iterato
 
 
 def _chosen_budgets(traces: Traces) -> list[int]:
-    """The checkpoints that some rollout has reached, thinned."""
+    """Budgets at checkpoints that some rollout has reached, at most `_BUDGETS` of them."""
     checkpoints_RC = np.arange(traces.tokens_RC.shape[1]) < traces.final_R[:, None]
     budgets = np.unique(traces.tokens_RC[checkpoints_RC])
     return budgets[:: -(-len(budgets) // _BUDGETS)].tolist() if budgets.size else []
@@ -151,10 +151,9 @@ def _chosen_budgets(traces: Traces) -> list[int]:
 def _stops(
     traces: Traces, certificates: Sequence[Certificate]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """By alpha, the tokens at which a certified policy of one sample stops each rollout early.
+    """By alpha, the tokens at which a certified policy stops each rollout early, else infinity.
 
-    Of the certificates for one sample the first one counts, the selective one if there is one;
-    infinite where nothing stops it early.
+    The policy comes from the first certificate for one sample, a selective one if there is one.
     """
     single = [one for one in certificates if one.procedure.samples == 1]
     single.sort(key=lambda certificate: certificate.risk != "selective")
@@ -172,7 +171,7 @@ def _stops(
 
 
 def _markers(traces: Traces, texts: Sequence[str]) -> tuple[tuple[Marker, ...], tuple[Marker, ...]]:
-    """By category, and by phrase."""
+    """Markers by category and by phrase."""
     if not texts:
         return (), ()
     count_RI = markers.count_all(texts)
@@ -191,7 +190,7 @@ def _markers(traces: Traces, texts: Sequence[str]) -> tuple[tuple[Marker, ...], 
 
 
 def _mean(value_R: NDArray[np.int64], traces: Traces) -> Estimate:
-    """Over problems, of the mean over a problem's rollouts."""
+    """The mean over problems of the mean over each problem's rollouts."""
     return mean_over_problems(_sums(value_R, traces) / traces.rollouts_P, unit_P=traces.unit_P)
 
 

@@ -1,7 +1,7 @@
-"""What an evaluation measures: the figures of `metrics.json`, and all that a report is made of.
+"""The measures of an evaluation, as in `metrics.json`; reports are built from them alone.
 
-Shares and confidences are in [0, 1], tokens are of the evaluated model, intervals 95 % by
-resampling problems. A tuple of a curve has one entry per point.
+Shares and confidences are in [0, 1]. Tokens are those of the evaluated model. Intervals are 95%
+bootstrap intervals over problems. A tuple of a curve has one entry per point.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from calibration.metrics import ReliabilityBin
 from calibration.metrics.estimates import Estimate
 
 METRICS = ("ece", "pce", "adaptive_ece", "brier", "nll", "auroc", "aurc", "within_auroc")
-"""Names of a source's metrics, in the order of a table."""
+"""The metrics of a source, in the order of tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """One answer from n rollouts, averaged over problems and draws of n (RLCM §5.2, App. F)."""
+    """Accuracy of one answer from n rollouts, over problems and subsets (RLCM §5.2, App. F)."""
 
     n: tuple[int, ...]
     pass_at_1: tuple[Estimate, ...]
@@ -28,18 +28,18 @@ class Votes:
 
 @dataclass(frozen=True, slots=True)
 class SourceMeasures:
-    """How well one source of confidence knows the rollouts' own answers, at their end.
+    """How well one source's final confidence matches the final answers.
 
     Attributes:
-        source: its name, of `sources.Source`.
-        reading_tokens: tokens that all its readings cost, per rollout.
-        missing: share of the rollouts in which it says nothing, and counts as 0.
+        source: value of `sources.Source`.
+        reading_tokens: tokens per rollout that all its readings cost.
+        missing: share of rollouts without a confidence, which counts as 0.
         metrics: by the names of `METRICS`.
-        bins: of equal width, the empty ones left out.
-        right, wrong: rollouts by confidence, in bins of width 1 / len(right).
+        bins: reliability bins of equal width, without empty ones.
+        right, wrong: number of rollouts by confidence, in bins of width 1 / len(right).
         mean, median: of the confidence.
-        coverage, risk: of the risk-coverage curve, thinned.
-        votes: weighted by it.
+        coverage, risk: points of the risk-coverage curve.
+        votes: weighted by this confidence.
     """
 
     source: str
@@ -58,11 +58,11 @@ class SourceMeasures:
 
 @dataclass(frozen=True, slots=True)
 class AtBudget:
-    """All rollouts cut after so many tokens, those that had ended before as they ended.
+    """All rollouts at a smaller budget; rollouts that ended earlier keep their end.
 
     Attributes:
         tokens: the budget.
-        accuracy: of the answers given there, forced unless the rollout had ended by itself.
+        accuracy: of the answers at the budget, forced unless the rollout had ended by itself.
         ended: share of rollouts that had ended by themselves.
         exited: share that a certified policy would have stopped, by its alpha (as text, `0.1`).
         ece: by source.
@@ -82,12 +82,12 @@ class AtBudget:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an exit policy comes from; as text, what tables call it.
+    """Where an exit policy comes from; `str` gives its name in tables.
 
     Attributes:
-        certificate: its id; None if the policy was fitted for this evaluation alone.
-        samples: that are drawn of a question, and vote.
-        fitted_on: problems of the benchmark it was fitted on; None if it comes with a certificate.
+        certificate: id; None if the policy was fitted in this evaluation only.
+        samples: per question, which vote.
+        fitted_on: number of problems of the benchmark; None for a certificate.
     """
 
     certificate: str | None = None
@@ -103,19 +103,19 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
-    """A risk target and what came of it on problems that had no part in fitting its policy.
+    """A risk target and the realised risk, on problems that did not take part in the fit.
 
     Attributes:
-        source: of the confidence that drives the exits.
-        origin: of its policy.
+        source: of confidence, which drives the exits.
+        origin: of the policy.
         risk: what alpha bounds.
         alpha: the target.
-        reason: why nothing is certified; None if something is, and only then are there figures.
-        realised: risk; None too where nothing was answered.
-        answered, right: shares of the questions answered, and answered right.
-        tokens: per question, those its readings cost included.
+        reason: why the target is not certified; None if it is. The measures below need a policy.
+        realised: risk; also None if no question was answered.
+        answered, right: shares of questions answered, and answered correctly.
+        tokens: per question, including those that readings cost.
         full_tokens: per question at the full budget, without readings.
-        n_problems: it was measured on.
+        n_problems: number of test problems.
     """
 
     source: str
@@ -133,14 +133,14 @@ class Controlled:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """A source's exits at one threshold after another: tokens spent against answers wrong.
+    """Tokens and errors of a source's exits, by threshold.
 
-    It promises nothing: no point of it was tested.
+    Not covered: no point of the curve was tested, so none has a guarantee.
 
     Attributes:
-        threshold: λ2, falling; the first never fires.
-        tokens: share of the full budget's, those that its readings cost included.
-        error: share of all answers wrong.
+        threshold: λ2, decreasing; the first one never fires.
+        tokens: relative to the full budget, including those that readings cost.
+        error: share of wrong answers among all.
     """
 
     source: str
@@ -151,7 +151,7 @@ class Frontier:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """How often one phrase, or one category of them, is written (RLCM App. E).
+    """The frequency of one phrase, or of one category of phrases (RLCM App. E).
 
     Attributes:
         name: the phrase, or the category.
@@ -168,7 +168,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of a benchmark's problems, a family or a level; ECE is of the run's own source."""
+    """A family or level of a benchmark's problems; ECE is that of the run's own source."""
 
     name: str
     n_problems: int
@@ -185,11 +185,11 @@ class BenchmarkMeasures:
         name, title: of the benchmark.
         grader: name and version.
         problems: digest of the problems and references.
-        n_problems, n_rollouts: counts, n_rollouts of all problems together.
+        n_problems, n_rollouts: total numbers.
         accuracy: Pass@1.
         tokens: reasoning and answer tokens per rollout.
         natural: share of rollouts that ended by themselves.
-        unread: share of rollouts without a readable answer; they count as wrong.
+        unread: share of rollouts without a readable answer, which counts as wrong.
         categories, indicators: markers by category and by phrase; empty without texts.
     """
 
@@ -217,9 +217,9 @@ class RunMeasures:
     """One run: a model, how it was sampled, and its benchmarks.
 
     Attributes:
-        name: of the model, as it was asked for.
-        source: the run's own source of confidence, which tables and votes by budget use.
-        made_by: of the engine and its settings, plain names and values, for the report's last page.
+        name: of the model, as on the command line.
+        source: the run's own source of confidence, for tables and votes by budget.
+        made_by: engine and settings, as plain names and values, for the report's last page.
         rollouts: per problem, by benchmark.
         created: date.
         version: of this project.

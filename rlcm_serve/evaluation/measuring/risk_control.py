@@ -1,4 +1,4 @@
-"""Risk targets and what comes of them: certificates replayed, sources fitted and compared."""
+"""Risk targets and realised risks: replays certificates, fits and compares sources."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.sources import Source
 
 ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
-"""Targets that every source is fitted for."""
+"""Targets for which every source is fitted."""
 FITTED = ("selective", "error")
-"""Risks they are fitted for: wrong of the answers given, and wrong of all questions (RLCM §5.1)."""
+"""Risks for which sources are fitted: errors among answers, and among all questions (RLCM §5.1)."""
 DELTA = 0.1
 FEWEST = 6
 FIT_SHARE = 0.5
-"""Of the problems, to fit on; the others tell what came of it."""
+"""Share of the problems for the fit; the others test it."""
 _SCALE_SHARE, _PULL = 0.25, 0.01
 _THRESHOLDS = 60
 
@@ -37,9 +37,9 @@ _THRESHOLDS = 60
 def replay_certificates(
     certificates: Sequence[Certificate], recorded: Recorded
 ) -> Iterator[Controlled]:
-    """Every level of these certificates, all of built-in risks, on this benchmark.
+    """Every level of these certificates, which have built-in risks, on this benchmark.
 
-    One that takes more samples than there are rollouts is left out.
+    A certificate for more samples than there are rollouts is left out.
     """
     traces = recorded.own
     for certificate in certificates:
@@ -61,13 +61,13 @@ def replay_certificates(
 
 
 def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterator[Controlled]:
-    """Every source under the same Learn-then-Test, and what comes of it on the other problems.
+    """Fits every source with the same Learn-then-Test, and measures it on the other problems.
 
-    Half of the problems fit, each alpha by itself (pointwise) with delta 0.1; which half is a hash
-    of their names. The same for all sources: a quarter of that half tells how likely an answer is
-    right at each confidence (Platt scaling), and the rest tests chains of fixed thresholds on that
-    scale. So a source is judged by how it ranks, and not by the scale it comes in. With fewer than
-    `FEWEST` problems or groups there is nothing to halve, and nothing comes.
+    Half of the problems are for the fit; a hash of their names decides which. Each alpha is fitted
+    separately (pointwise) with delta 0.1. A quarter of that half maps confidence to the probability
+    of a right answer (Platt scaling); the rest tests chains of fixed thresholds on that scale. So
+    the comparison depends on how a source ranks answers, not on its scale. With fewer than `FEWEST`
+    problems or groups, nothing is fitted.
     """
     if recorded.own.n_units < FEWEST:
         return
@@ -142,7 +142,7 @@ def _controlled(
 
 
 def frontier(recorded: Recorded, source: Source) -> Frontier:
-    """One threshold λ2 after another, every rollout answered, as if the labels were known."""
+    """Tokens and errors by threshold λ2, with every rollout answered; uses the labels."""
     traces = recorded.traces(source)
     checkpoints_RC = np.arange(traces.tokens_RC.shape[1]) < traces.final_R[:, None]
     readings = traces.confidence_RC[checkpoints_RC]
