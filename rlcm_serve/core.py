@@ -207,7 +207,21 @@ class CancelledSample:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What an answer is promised under. `statement` says it in one sentence."""
+    """The guarantee of an answer. `statement` says it in one sentence of at most 40 words.
+
+    Attributes:
+        risk: what alpha limits.
+        alpha_requested: as the question asked.
+        alpha_certified: the level it was served at.
+        delta: probability that the guarantee fails.
+        promise: simultaneous or pointwise.
+        certificate: id of the certificate.
+        statement: the guarantee in words.
+        n_problems: calibration problems that were tested.
+        method: tests and policies, in words.
+        covers: what the guarantee covers.
+        does_not_cover: what it does not.
+    """
 
     risk: str
     alpha_requested: float
@@ -216,6 +230,10 @@ class Guarantee:
     promise: str
     certificate: str
     statement: str
+    n_problems: int
+    method: str
+    covers: str
+    does_not_cover: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

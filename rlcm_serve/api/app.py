@@ -26,11 +26,12 @@ from rlcm_serve.api.routes import (
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
 
-DESCRIPTION = """Answers to hard questions at a risk the caller chooses.
+DESCRIPTION = """Answers questions with a reasoning model, at a risk that the caller chooses.
 
-A reasoning model thinks inside vLLM; a probe on its hidden state says how likely it has the right
-answer. Thinking stops early when that is high enough, and is given up when it stays low. The two
-thresholds are certified: the risk is at most alpha with probability at least 1 - delta.
+The model runs inside vLLM. A probe on its hidden states estimates how likely it is to have the
+right answer. Thinking stops early when this confidence is high, and the service abstains when it
+stays low. A certificate guarantees both thresholds: the risk is at most alpha, with probability at
+least 1 - delta.
 """
 
 
@@ -59,7 +60,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
             await asyncio.wait({starting})
             context.service.stop()
 
-    # No documentation pages: they would load their scripts from elsewhere. /openapi.json stays.
+    # No documentation pages: they load scripts from other hosts. /openapi.json stays.
     app = FastAPI(
         title="rlcm-serve",
         version=version("rlcm-serve"),
@@ -67,15 +68,14 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        # A redirect would name the scheme and host that this process believes in: behind a proxy a
-        # client would follow it out of TLS, with its key.
+        # Behind a proxy, a redirect could lead a client out of TLS, together with its key.
         redirect_slashes=False,
     )
     app.state.context = context
     for area in (solve, openai, aggregate, certificates, calibrations, overview, status, page):
         app.include_router(area.router)
     add_handlers(app)
-    # The last one added sees a request first.
+    # The last middleware added sees a request first.
     app.add_middleware(AccessMiddleware, keys=context.keys, settings=context.settings)
     app.add_middleware(DrainingMiddleware, draining=context.draining)
     if context.settings.cors_origins:

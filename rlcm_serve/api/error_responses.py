@@ -43,6 +43,22 @@ OPENAI_PREFIX = "/v1/"
 RETRY_AFTER = 5
 """Seconds until a client may ask again while the service, or its engine, starts."""
 _LONGEST_VALUE = 80
+MEANING = {
+    400: "The request could not be parsed.",
+    401: "The API key is missing or wrong.",
+    403: "The API key does not permit this.",
+    404: "Nothing exists under this id or name.",
+    408: "The request body did not arrive in time.",
+    409: "The request conflicts with the current state; `detail` says how.",
+    413: "The request body is too large.",
+    415: "The content type is not supported.",
+    422: "A value in the request is invalid; `detail` names it.",
+    429: "Too many questions are waiting; retry after `Retry-After` seconds.",
+    500: "An unexpected error; the service's log has the details.",
+    503: "The service is not ready; retry after `Retry-After` seconds.",
+    504: "The question was not answered within its time limit.",
+}
+"""Descriptions of error responses in the OpenAPI document."""
 
 _log = logging.getLogger(__name__)
 
@@ -140,22 +156,20 @@ def document_of(error: BaseException) -> ErrorDocument:
                 members["state"] = error.state
             return ErrorDocument(503, "not-ready", str(error), members, _retry(RETRY_AFTER))
         case DatabaseRefused():
-            # Its message names the database, which is the operator's to know.
-            why = "the database is out of reach; the service's log says more"
+            # Its message names the database: only the operator may see it.
+            why = "the database cannot be reached; see the service's log"
             return ErrorDocument(503, "database-unavailable", why, headers=_retry(RETRY_AFTER))
         case OutOfTime():
             return ErrorDocument(504, "out-of-time", str(error))
         case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):
-            return _invalid(
-                [{"field": "body", "message": "send JSON, in UTF-8, not nested so deep"}]
-            )
+            return _invalid([{"field": "body", "message": "send JSON in UTF-8, with less nesting"}])
         case HTTPException():
             return _of_framework(error)
-    return ErrorDocument(500, "internal", "the service made a mistake; its log says more")
+    return ErrorDocument(500, "internal", "internal error; see the service's log")
 
 
 def report_unexpected(error: BaseException) -> None:
-    """Logs an error that the caller is told nothing of, with its traceback."""
+    """Logs an error whose details the caller does not get, with its traceback."""
     if document_of(error).status == 500 or isinstance(error, DatabaseRefused):
         _log.error("unexpected error", exc_info=error)
 
@@ -163,7 +177,9 @@ def report_unexpected(error: BaseException) -> None:
 def response_of(path: str, error: Exception) -> Response:
     """The response to a request for `path` that ended in `error`."""
     if isinstance(error, ClientDisconnect):
-        return Response(status_code=499)  # nobody reads it; it keeps a lost client out of the log
+        return Response(
+            status_code=499
+        )  # nobody reads it; the access log counts a client that left
     found = document_of(error)
     if path.startswith(OPENAI_PREFIX):
         if found.status == 422:  # OpenAI's clients expect 400 for an invalid request
@@ -177,10 +193,10 @@ def response_of(path: str, error: Exception) -> Response:
 def error_schema() -> dict[str, Any]:
     """JSON schema of an error response."""
     members = {
-        "type": {"type": "string", "description": "Stable name of the problem.", "format": "uri"},
-        "title": {"type": "string", "description": "The status in words."},
+        "type": {"type": "string", "description": "Stable name of the error.", "format": "uri"},
+        "title": {"type": "string", "description": "The HTTP status in words."},
         "status": {"type": "integer", "description": "The HTTP status."},
-        "detail": {"type": "string", "description": "What was wrong, and what to do."},
+        "detail": {"type": "string", "description": "What is wrong, and how to fix it."},
     }
     examples = _example_document()
     properties = {
@@ -190,13 +206,13 @@ def error_schema() -> dict[str, Any]:
 
 
 def documented(*statuses: int, **members: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    """These statuses as OpenAPI responses; `members` are schemas of their further fields."""
+    """Error responses with these statuses; `members` are schemas of further fields."""
     schema = error_schema()
     schema["properties"] |= members
     schema["required"] += members
     return {
         status: {
-            "description": HTTPStatus(status).phrase,
+            "description": MEANING[status],
             "content": {MEDIA_TYPE: {"schema": schema}},
         }
         for status in statuses
@@ -209,7 +225,7 @@ def add_handlers(app: FastAPI) -> None:
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             error.headers = {"Allow": ", ".join(_allowed(request))}
-        if isinstance(error, RlcmError):  # what was not raised on purpose comes by the middleware
+        if isinstance(error, RlcmError):  # unexpected errors reach the middleware
             report_unexpected(error)
         return response_of(request.url.path, error)
 

@@ -1,4 +1,4 @@
-"""Server-sent events in the OpenAPI document: what each is called, and what it carries."""
+"""Server-sent events in the OpenAPI document: their names and contents."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rlcm_serve.api.wire.base import Wire, inline_schema
 
 
 def event_stream(description: str, events: dict[str, type[Wire]]) -> dict[int | str, Any]:
-    """A response 200 that is, or can be, a stream of these events, or ends in an `error`.
+    """A response 200 that is, or can be, a stream of these events; `error` may be the last.
 
     Args:
         description: of the response.
-        events: what each carries, as JSON, by its name.
+        events: type of each event's content, by its name.
     """
     schemas = {name: inline_schema(body) for name, body in events.items()}
     schemas["error"] = error_schema()
@@ -26,10 +26,15 @@ def data_stream(description: str, *bodies: type[Wire], last: str) -> dict[int | 
 
     Args:
         description: of the response.
-        bodies: what an event may carry, as JSON.
-        last: what the last event of a whole stream carries, which is no JSON.
+        bodies: types of an event's content.
+        last: content of the last event of a complete stream; it is not JSON.
     """
-    end = {"type": "string", "description": "The end.", "const": last, "examples": [last]}
+    end = {
+        "type": "string",
+        "description": "Marks the end of a complete stream.",
+        "const": last,
+        "examples": [last],
+    }
     items = [_event(None, inline_schema(body)) for body in bodies]
     items.append({"type": "object", "properties": {"data": end}, "required": ["data"]})
     return _response(description, {"anyOf": items})
@@ -39,19 +44,19 @@ def _event(name: str | None, body: dict[str, Any]) -> dict[str, Any]:
     example = {field: schema["examples"][0] for field, schema in body["properties"].items()}
     data = {
         "type": "string",
-        "description": "JSON.",
+        "description": "Content of the event, as JSON.",
         "contentMediaType": "application/json",
         "contentSchema": body,
         "examples": [json.dumps(example)],
     }
     properties: dict[str, Any] = {"data": data}
     if name is not None:
-        named = {"type": "string", "description": "Its name.", "const": name}
+        named = {"type": "string", "description": "Name of the event.", "const": name}
         properties = {"event": named} | properties
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _response(description: str, item: dict[str, Any]) -> dict[int | str, Any]:
-    # OpenAPI 3.2's word for it, which FastAPI uses too; readers of 3.1 see a stream of anything.
+    # From OpenAPI 3.2; FastAPI uses it too, and readers of 3.1 ignore it.
     content = {"text/event-stream": {"itemSchema": item}}
     return {200: {"description": description, "content": content}}

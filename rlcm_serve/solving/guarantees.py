@@ -1,8 +1,8 @@
-"""Which policy a question runs under, and what may be promised for it.
+"""Selects the policy of a question and the guarantee that covers its answer.
 
-A guarantee speaks of one procedure: this engine, this risk, this many samples, this vote, this
-budget. A question that departs from all that are certified is still answered, under the policy of
-the nearest one, but without a guarantee, and the reason says what departed.
+A guarantee is for one procedure: engine, risk, number of samples, vote and budget. A question that
+differs from every certified procedure is answered under the policy of the nearest certificate, but
+without a guarantee. The reason names each difference.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
 
 CERTIFICATE_FOLDER = "certificates"
-"""Where a model's folder keeps its certificates, one JSON file each."""
+"""Folder of certificate files inside a model's folder."""
 
 NO_CERTIFICATE = (
-    "no certificate is loaded, so nothing is known about the risk: record problems with "
-    "`rlcm collect` and fit one with `rlcm fit`"
+    "no certificate is loaded, so the risk is unknown: record labelled problems with "
+    "`rlcm collect` and fit a certificate with `rlcm fit`"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one question is answered under: a guarantee, or the reason why there is none.
+    """The policy of one question, with its guarantee or the reason why there is none.
 
-    `policy` None means an abstention before any token is drawn. `expectation` is of the certified
-    procedure; None for any other.
+    `policy` None means an abstention before any token is generated. `expectation` is that of the
+    certificate; None without a guarantee.
     """
 
     policy: ExitPolicy | None
@@ -55,12 +55,12 @@ class Terms:
 
 
 def find_certificates(model: Path) -> tuple[Path, ...]:
-    """The certificates that lie in a model's folder; none if there is no such folder."""
+    """The certificate files in a model's folder; empty if there is no such folder."""
     return tuple(sorted((model / CERTIFICATE_FOLDER).glob("*.json")))
 
 
 class Guarantees:
-    """The certificates of one engine; never altered, so that a question keeps those it began with.
+    """The active certificates of one engine. Immutable: a question keeps those it started with.
 
     Raises:
         CertificateMismatch: a certificate was fitted on something else than this engine, or two are
@@ -76,13 +76,13 @@ class Guarantees:
         for (procedure, one), (other_procedure, other) in combinations(self._certified, 2):
             if procedure == other_procedure:
                 raise CertificateMismatch(
-                    f"certificates {one.id} and {other.id} are for the same procedure: keep the "
-                    "one to serve, or name its file"
+                    f"certificates {one.id} and {other.id} are for the same procedure: keep one "
+                    "of them, or name its file with --certificate"
                 )
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Those in force."""
+        """The active certificates."""
         return tuple(certificate for _, certificate in self._certified)
 
     @classmethod
@@ -115,7 +115,7 @@ class Guarantees:
         departures = [*_departures(procedure, asked), *_overrides(self.identity, question)]
         if departures:
             reason = (
-                f"certificate {certificate.id} is for another procedure: {'; '.join(departures)}"
+                f"certificate {certificate.id} does not cover this request: {'; '.join(departures)}"
             )
             return Terms(level.policy, budget, None, reason)
         return Terms(
@@ -131,15 +131,15 @@ class Guarantees:
             return NO_CERTIFICATE
         bounded = sorted({procedure.risk for procedure, _ in self._certified})
         return (
-            f"no certificate bounds the risk '{risk}', so it was answered at the full budget; "
-            f"certified here: {', '.join(bounded)}"
+            f"no certificate covers the risk '{risk}', so it was answered at the full budget; "
+            f"risks with a certificate: {', '.join(bounded)}"
         )
 
 
 def _nearest(
     asked: ServedProcedure, certified: Iterable[tuple[ServedProcedure, Certificate]]
 ) -> tuple[ServedProcedure, Certificate] | None:
-    """The certificate of the same risk that is nearest; a smaller n is the safer stand-in."""
+    """The nearest certificate of the same risk; among equals, the one with the smaller n."""
     of_risk = [pair for pair in certified if pair[0].risk == asked.risk]
     return min(
         of_risk,
@@ -166,7 +166,7 @@ def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:
 
 
 def _terms_without_level(question: Question, budget: Budget, infeasible: Infeasible) -> Terms:
-    """What a question has asked for in case that nothing is certified at its alpha.
+    """The terms that `on_infeasible` requests if no policy is certified at the question's alpha.
 
     Raises:
         Infeasible: it asked for an error.
@@ -175,27 +175,27 @@ def _terms_without_level(question: Question, budget: Budget, infeasible: Infeasi
         raise infeasible
     full = question.on_infeasible is OnInfeasible.FULL_BUDGET
     done = "answered at the full budget" if full else "not answered"
-    reason = f"{infeasible}; {done}, as on_infeasible asked for"
+    reason = f"{infeasible}; {done}, as on_infeasible requests"
     return Terms(FULL_BUDGET if full else None, budget, None, reason)
 
 
 def _departures(certified: ServedProcedure, asked: ServedProcedure) -> list[str]:
-    """Where the procedure is another than the certified one, both values named."""
+    """How the requested procedure differs from the certified one, with both values."""
     fields = {"n": "samples", "vote": "vote", "max_tokens": "max_tokens"}
     values = {name: (getattr(asked, at), getattr(certified, at)) for name, at in fields.items()}
     if asked.samples == 1 or certified.samples == 1:
         del values["vote"]
     return [
-        f"{name} is {value}, certified is {fitted}"
+        f"{name} is {value}, the certified value is {fitted}"
         for name, (value, fitted) in values.items()
         if value != fitted
     ]
 
 
 def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
-    """What the question changes of the engine's own settings, and of its prompt."""
+    """What the question changes in the sampling and the prompt that certificates assume."""
     overrides = [
-        f"{name} is {value:g}, certified is {fitted:g}"
+        f"{name} is {value:g}, the certified value is {fitted:g}"
         for name, value, fitted in (
             ("temperature", question.temperature, identity.sampling.temperature),
             ("top_p", question.top_p, identity.sampling.top_p),
@@ -203,14 +203,12 @@ def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
         if value not in (None, fitted)
     ]
     if question.seed is not None:
-        overrides.append(
-            f"seed is {question.seed}, certified are free draws (seeds can be fished for)"
-        )
+        overrides.append(f"seed is {question.seed}; certificates assume unseeded sampling")
     roles = {message.role for message in question.context}
     if Role.SYSTEM in roles:
-        overrides.append("there is a system prompt, certified are questions without one")
+        overrides.append("there is a system prompt; certificates assume there is none")
     if roles - {Role.SYSTEM}:
-        overrides.append("the conversation has several turns, certified are single questions")
+        overrides.append("the conversation has several turns; certificates assume one question")
     return overrides
 
 
@@ -223,6 +221,10 @@ def _guarantee(certificate: Certificate, level: CertifiedLevel, alpha: float) ->
         promise=str(certificate.promise),
         certificate=certificate.id,
         statement=_statement(certificate, level),
+        n_problems=certificate.n_problems,
+        method=certificate.method,
+        covers=certificate.covers,
+        does_not_cover=certificate.does_not_cover,
     )
 
 
@@ -233,13 +235,14 @@ _AT_MOST = {
     ),
     RiskName.ERROR: "Of all questions, the service answers at most {} wrong on average",
     RiskName.REGRET: (
-        "Of all questions, on average at most {} lose by the early stop a right answer that the "
-        "full budget would have given"
+        "Of all questions, on average at most {} lose by the early stop a right answer of the full "
+        "budget"
     ),
 }
 
 
 def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
+    """The guarantee in one sentence of at most 40 words; its limits are fields of `Guarantee`."""
     choice = (
         "whichever alpha is asked for"
         if certificate.promise is Promise.SIMULTANEOUS
@@ -247,7 +250,6 @@ def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
     )
     return (
         f"{_AT_MOST[RiskName(certificate.risk)].format(f'{100 * level.alpha:g}%')}, with "
-        f"{100 * (1 - certificate.delta):g}% "
-        f"confidence over the draw of the {certificate.n_problems} calibration problems, {choice}; "
-        f"this does not cover: {'; '.join(certificate.does_not_cover)}."
+        f"{100 * (1 - certificate.delta):g}% confidence over the draw of {certificate.n_problems} "
+        f"calibration problems, {choice}."
     )

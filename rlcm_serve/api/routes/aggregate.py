@@ -1,4 +1,4 @@
-"""`POST /aggregate`: votes on rollouts that were produced anywhere. It needs no engine."""
+"""`POST /aggregate`: votes on rollouts from any source. It needs no engine."""
 
 from __future__ import annotations
 
@@ -33,17 +33,21 @@ _REQUEST: dict[str, Any] = {
         "required": True,
         "content": {
             JSON: {"schema": inline_schema(AggregateRequest)},
-            NDJSON: _lines(ROLLOUTS_EXAMPLE, "A rollout per line, the fields those of the array."),
+            NDJSON: _lines(
+                ROLLOUTS_EXAMPLE,
+                "One rollout per line, as a JSON object with the same fields as in `rollouts`.",
+            ),
         },
     }
 }
 _RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Results in the form of the request: an object, or a line for each.",
+        "description": "The results, in the format of the request: one JSON object, or JSON lines.",
         "content": {
             NDJSON: _lines(
                 [RESULT_EXAMPLE, {"summary": SUMMARY_EXAMPLE}],
-                "A result per line, and a last line `summary`; or `error`, a problem document.",
+                "One result per line, then a last line with `summary` or with `error` and its "
+                "response.",
             )
         },
     }
@@ -60,9 +64,9 @@ _RESPONSE: dict[int | str, dict[str, Any]] = {
 async def post_aggregate(
     request: Request, options: Annotated[AggregateOptions, Query()]
 ) -> Response:
-    r"""Votes on up to a million rollouts: one answer for each problem.
+    r"""Votes on up to a million rollouts and returns one answer per problem.
 
-    Answers of equal value are counted together, `0.5` and `\frac12` for example.
+    Answers of equal value, such as `0.5` and `\frac12`, are counted together.
     """
     given = request.headers.get("content-type", "")
     kind = given.partition(";")[0].strip().lower()

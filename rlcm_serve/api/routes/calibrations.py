@@ -1,4 +1,4 @@
-"""`/calibrations`: certificates for one's own problems, made on the live engine."""
+"""`/calibrations`: jobs that fit certificates on uploaded problems, on the live engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcm_serve.store.job import Calibration
 
 router = APIRouter(tags=["calibrations"])
 JobId = Annotated[
-    str, Path(alias="id", description="Name of the job.", examples=["cal_5f3a9c21d07e"])
+    str, Path(alias="id", description="Id of the job.", examples=["cal_5f3a9c21d07e"])
 ]
 
 PARQUET = "application/vnd.apache.parquet"
@@ -32,8 +32,9 @@ _PROBLEMS: dict[str, Any] = {
             LINES[0]: {
                 "schema": {
                     "type": "string",
-                    "description": "A labelled problem per line: `problem`, `answer` and, "
-                    "optionally, `id` and `group` (a template or source it shares with others).",
+                    "description": "One labelled problem per line: a JSON object with `problem` and "
+                    "`answer`. Optional: `id`, and `group` for problems that share a source or "
+                    "template.",
                     "examples": [_LINE],
                 }
             }
@@ -41,12 +42,13 @@ _PROBLEMS: dict[str, Any] = {
     }
 }
 _STREAM = event_stream(
-    "Server-sent events `calibration`, each the job as it stands; ends with it.",
+    "Server-sent events `calibration`, each with the current state of the job. The stream ends "
+    "when the job ends.",
     {"calibration": CalibrationBody},
 )
 _TRACES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Traces as `rlcm collect` writes them, for `rlcm fit` and `rlcm verify`.",
+        "description": "Traces in the format of `rlcm collect`, for `rlcm fit` and `rlcm verify`.",
         "content": {PARQUET: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
@@ -65,9 +67,9 @@ async def post_calibration(
     context: ContextOfApp,
     query: Annotated[CalibrationQuery, Query()],
 ) -> CalibrationBody:
-    """Queues a calibration on labelled problems, drawn as the traffic that it is for.
+    """Starts a calibration job on labelled problems, which must represent the expected traffic.
 
-    They are recorded on the live engine, behind all questions, and a certificate is fitted.
+    The job records rollouts on the live engine at low priority, then fits a certificate.
     """
     asked = query.to_request()
     problems = await uploaded_problems(request)
@@ -82,7 +84,7 @@ async def post_calibration(
     dependencies=[Security(require_solve)],
 )
 async def list_calibrations(context: ContextOfApp) -> CalibrationList:
-    """The latest jobs."""
+    """Lists the latest calibration jobs."""
     jobs = await context.jobs.all()
     return CalibrationList(
         calibrations=[CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in jobs]
@@ -95,7 +97,7 @@ async def list_calibrations(context: ContextOfApp) -> CalibrationList:
     dependencies=[Security(require_solve)],
 )
 async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
-    """A job: how far it is, what it had to tell, what came of it."""
+    """Returns a calibration job: its progress, log and result."""
     return await _body(context, await context.jobs.get(id_))
 
 
@@ -107,8 +109,8 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
     dependencies=[Security(require_solve)],
 )
 async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
-    """The job now, and whenever it has got on, until it has ended."""
-    await context.jobs.get(id_)  # refused here if there is none: a stream has its status already
+    """Streams the state of a job, now and whenever it changes, until the job ends."""
+    await context.jobs.get(id_)  # an unknown job is a 404; a stream could no longer say so
     return event_response(_events(context, id_), context.settings.heartbeat_s)
 
 
@@ -120,7 +122,7 @@ async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
     dependencies=[Security(require_admin)],
 )
 async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
-    """What a job recorded, once it is complete."""
+    """Returns the traces that a job recorded, once recording is complete."""
     name = f'attachment; filename="{id_}.parquet"'
     content = await context.jobs.traces(id_)
     return Response(content, media_type=PARQUET, headers={"Content-Disposition": name})
@@ -132,7 +134,7 @@ async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
     dependencies=[Security(require_admin)],
 )
 async def cancel_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
-    """Ends a job that has not ended, and deletes its problems and recordings."""
+    """Cancels a running or queued job and deletes its problems and recordings."""
     return await _body(context, await context.jobs.cancel(id_))
 
 

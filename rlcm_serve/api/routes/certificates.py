@@ -1,4 +1,4 @@
-"""`/certificates`: what the service answers under, and what it could."""
+"""`/certificates`: lists, uploads, activates and deactivates certificates."""
 
 from __future__ import annotations
 
@@ -22,35 +22,42 @@ from rlcm_serve.store.activation import activate, deactivate
 
 router = APIRouter(tags=["certificates"])
 CertificateId = Annotated[
-    str, Path(alias="id", description="The start of its digest.", examples=["93a2ad9a11e8"])
+    str,
+    Path(
+        alias="id",
+        description="Id of the certificate: the first 12 characters of its SHA-256 digest.",
+        examples=["93a2ad9a11e8"],
+    ),
 ]
 
 _EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "93a2ad9a11e8", "levels": []}
 _WHOLE: dict[int | str, dict[str, Any]] = {
-    200: json_body("The certificate as `rlcm fit` saves it, for `rlcm verify`.", [_EXAMPLE])
+    200: json_body(
+        "The complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it.", [_EXAMPLE]
+    )
 }
 _UPLOAD: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            **json_body("A certificate as saved.", [_EXAMPLE])["content"],
+            **json_body("A certificate as `rlcm fit` saves it.", [_EXAMPLE])["content"],
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
-                    "description": "A certificate with the traces it was fitted on.",
+                    "description": "A certificate and, optionally, the traces it was fitted on.",
                     "required": ["certificate"],
                     "additionalProperties": False,
                     "properties": {
                         "certificate": {
                             "type": "string",
                             "format": "binary",
-                            "description": "The certificate's JSON.",
+                            "description": "The certificate, a JSON file.",
                             "examples": ["{}"],
                         },
                         "traces": {
                             "type": "string",
                             "format": "binary",
-                            "description": "Its traces, Parquet.",
+                            "description": "The traces it was fitted on, a Parquet file.",
                             "examples": ["PAR1"],
                         },
                     },
@@ -67,7 +74,7 @@ _UPLOAD: dict[str, Any] = {
     dependencies=[Security(require_solve)],
 )
 async def list_certificates(context: ContextOfApp) -> CertificateList:
-    """Every certificate in force, and every other one that is stored."""
+    """Lists all certificates of the service, active or not."""
     identity = _identity(context)
     kept = await asyncio.to_thread(context.certificates.all, identity)
     return CertificateList(
@@ -83,7 +90,7 @@ async def list_certificates(context: ContextOfApp) -> CertificateList:
     dependencies=[Security(require_solve)],
 )
 async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Response:
-    """One certificate, whole, as it was saved: save it, and `rlcm verify` reads it."""
+    """Returns a complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it."""
     certificate = await asyncio.to_thread(context.certificates.get, id_)
     return JSONResponse(certificate.to_json())
 
@@ -101,7 +108,7 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
     dependencies=[Security(require_solve)],
 )
 async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
-    """What was seen of a certificate: realised risk and tokens, p-values, reliability."""
+    """Returns measurements for judging a certificate: risk, tokens, p-values, reliability."""
     identity = _identity(context)
     report = await asyncio.to_thread(context.certificates.report, id_)
     kept = await asyncio.to_thread(context.certificates.kept, id_, identity)
@@ -110,7 +117,7 @@ async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Respons
     if identity is not None and fitted is not None:
         served = fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
     body = ReportBody.of(kept, report, served)
-    # As it stands: FastAPI would validate these thousands of numbers once more.
+    # Sent directly: FastAPI would validate these thousands of numbers a second time.
     return Response(body.model_dump_json(), media_type="application/json")
 
 
@@ -124,10 +131,11 @@ async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Respons
 async def upload_certificate(
     request: Request, response: Response, context: ContextOfApp
 ) -> CertificateBody:
-    """Keeps a certificate of this engine, without serving under it yet.
+    """Stores a certificate without activating it.
 
-    Its digest, version and fingerprint are checked; with the traces it was fitted on, every figure
-    is recomputed from them, any difference refuses it, and its report data is computed.
+    Its digest and version must be valid and its fingerprint must match the engine. If its traces
+    are uploaded too, the service recomputes every figure from them, refuses the certificate if one
+    differs, and computes its report data.
     """
     identity = context.service.guarantees.identity
     report = None
@@ -147,7 +155,7 @@ async def upload_certificate(
     dependencies=[Security(require_admin)],
 )
 async def activate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
-    """Answers under a certificate from the next question on, in the place of any like it."""
+    """Activates a certificate. It replaces the active one for the same kind of question."""
     await activate(context.certificates, context.service, id_)
     return await _body(context, id_)
 
@@ -158,7 +166,7 @@ async def activate_certificate(id_: CertificateId, context: ContextOfApp) -> Cer
     dependencies=[Security(require_admin)],
 )
 async def deactivate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
-    """Does not answer under a certificate any more; the model's own takes its place, if any."""
+    """Deactivates a certificate. A certificate shipped with the model takes over, if any."""
     await deactivate(context.certificates, context.service, id_)
     return await _body(context, id_)
 

@@ -1,4 +1,4 @@
-"""`/v1`: what OpenAI's clients call, as far as a service has it that answers questions."""
+"""`/v1`: the part of OpenAI's API that this service supports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -16,7 +15,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from rlcm_serve.api.access import MaySolve, require_solve
 from rlcm_serve.api.ask import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.error_responses import document_of, report_unexpected
+from rlcm_serve.api.error_responses import MEANING, document_of, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.media import json_only
 from rlcm_serve.api.streams import data_stream
@@ -32,16 +31,16 @@ router = APIRouter(prefix="/v1", tags=["OpenAI"])
 ModelName = Annotated[
     str,
     Path(
-        description="Name of the model, as `rlcm serve --model` was given it.",
+        description="Id of the model, as given to `rlcm serve --model`.",
         examples=["embedded"],
     ),
 ]
 
 
 def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """These statuses as OpenAPI responses, in OpenAI's envelope."""
-    phrases: dict[int | str, str] = {status: HTTPStatus(status).phrase for status in statuses}
-    phrases["4XX"] = "Any other fault of the request"  # else FastAPI would promise its own 422
+    """Error responses with these statuses, in OpenAI's envelope."""
+    phrases: dict[int | str, str] = {status: MEANING[status] for status in statuses}
+    phrases["4XX"] = "The request is invalid in another way"  # replaces FastAPI's own 422
     return {
         status: {"model": ErrorResponse, "description": phrase}
         for status, phrase in phrases.items()
@@ -50,8 +49,8 @@ def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 _DONE = "[DONE]"
 _STREAM = data_stream(
-    "The completion; with `stream`, its chunks as server-sent events, the last of which is "
-    "`[DONE]`, or else an `error`.",
+    "The completion as JSON. With `stream`: its chunks as server-sent events. The last event is "
+    "`[DONE]`, or an `error` if the question fails.",
     ChatChunk,
     ErrorResponse,
     last=_DONE,
@@ -67,7 +66,7 @@ _STREAM = data_stream(
 async def create_chat_completion(
     body: ChatRequest, request: Request, context: ContextOfApp, caller: MaySolve
 ) -> Response:
-    """Answers the last message of a conversation at the risk the caller accepts."""
+    """Answers the last message of a conversation at the risk that the caller accepts."""
     model = _served(context, body.model)
     response_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
     with _in_terms_of(body):
@@ -91,10 +90,10 @@ async def create_chat_completion(
 async def _chunks(
     live: LiveSolution, writer: ChunkWriter, body: ChatRequest, question: Question
 ) -> AsyncGenerator[bytes]:
-    """The stream of a question that was taken; only a whole one ends with `[DONE]`.
+    """The chunks of a question that has started; a complete stream ends with `[DONE]`.
 
-    One sample's thinking is sent as it is drawn. Of several, only that of the one whose answer it
-    turns out to be, before the answer.
+    With one sample, its thinking is streamed as it is generated. With several, only the thinking
+    of the sample that gives the answer is sent, before the answer.
     """
     try:
         yield frame(writer.first())
@@ -106,7 +105,7 @@ async def _chunks(
             for chunk in writer.last(body, question, outcome):
                 yield frame(chunk)
             yield frame(_DONE)
-        else:  # too late for a status: the stream says it
+        else:  # the status is already sent: the stream reports the error
             report_unexpected(outcome)
             yield frame(json.dumps(document_of(outcome).openai_error()))
     finally:
@@ -118,7 +117,7 @@ _MODELS = _documented(401, 403, 404, 500, 503)
 
 @router.get("/models", responses=_MODELS, dependencies=[Depends(require_solve)])
 async def list_models(context: ContextOfApp) -> ModelList:
-    """Lists the model that is served."""
+    """Lists the available models: the one that is served."""
     return ModelList(data=[ModelCard(id=context.service.solver.engine.name)])
 
 
@@ -132,8 +131,8 @@ def _served(context: Context, asked: str) -> str:
     """The name of the model that is served.
 
     Raises:
-        ModelNotFound: another one is asked for.
-        NotReady, EngineDead: there is none.
+        ModelNotFound: the request names another model.
+        NotReady, EngineDead: no model is being served.
     """
     name = context.service.solver.engine.name
     if asked != name:
@@ -143,7 +142,7 @@ def _served(context: Context, asked: str) -> str:
 
 @contextmanager
 def _in_terms_of(body: ChatRequest) -> Iterator[None]:
-    """Has what is refused inside go by the names that its fields have here."""
+    """Renames the fields in refusals to their names in OpenAI's API."""
     try:
         yield
     except RequestRefused as error:

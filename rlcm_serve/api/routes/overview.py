@@ -1,4 +1,4 @@
-"""`/overview`: what an operator looks at."""
+"""`/overview`: the state of the service, for operators."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ router = APIRouter(tags=["status"])
     "/overview", responses=documented(401, 403, 500), dependencies=[Security(require_solve)]
 )
 async def read_overview(context: ContextOfApp) -> OverviewBody:
-    """The service at this moment: engine, queue, counters, certificates in force, latest jobs."""
+    """Returns the state of the service: engine, queue, counters, certificates and jobs."""
     return await overview(context)

@@ -1,4 +1,4 @@
-"""`/` and `/page/`: the page for a browser. Open to anyone, and no part of the OpenAPI document."""
+"""`/` and `/page/`: the browser page. Open to anyone, and not in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Nothing from another host, nothing inline, and in nobody's frame."""
+"""No content from other hosts, no inline code, no framing."""
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Names have no versions, so a browser asks each time, and mostly hears 304.
+    # File names carry no version, so browsers revalidate each time and mostly get a 304.
     "Cache-Control": "no-cache",
 }
 _ETAG = re.compile(r'(?:W/)?"([^"]*)"')
@@ -53,7 +53,7 @@ def index(request: Request, context: ContextOfApp) -> Response:
 @router.head("/page/about")
 @router.get("/page/about")
 async def about(context: ContextOfApp) -> Response:
-    """What the page must know before it has a key."""
+    """What the page needs to know before the user enters a key."""
     model = context.service.engine.name
     found = {
         "model": _plain(model),
@@ -67,12 +67,12 @@ async def about(context: ContextOfApp) -> Response:
 @router.head("/page/{path:path}")
 @router.get("/page/{path:path}")
 def asset(path: str, request: Request, context: ContextOfApp) -> Response:
-    """One of its files."""
+    """A file of the page."""
     return _response(request, context.assets.get(path))
 
 
 def _response(request: Request, found: Asset) -> Response:
-    """The file, compressed for who takes that; 304 for who has it; for HEAD, all but the file."""
+    """The file, gzipped if accepted; 304 if the client has it; for HEAD only the headers."""
     gzipped = found.gzipped if _takes_gzip(request.headers.getlist("accept-encoding")) else None
     etag = found.digest + (_GZIPPED if gzipped is not None else "")
     headers = HEADERS | {"ETag": f'"{etag}"', "Vary": "Accept-Encoding"}
@@ -105,7 +105,7 @@ def _has(shown: list[str], digest: str) -> bool:
 
 
 def _plain(model: str) -> str:
-    """A model's name; of a folder only the last part, for where it lies is nobody's business."""
+    """The model's name; for a folder only its last part, so that no path is revealed."""
     is_folder = model.startswith(("/", ".", "~")) or model.count("/") > 1 or Path(model).is_dir()
     return Path(model).resolve().name if is_folder else model
 

@@ -23,9 +23,9 @@ from rlcm_serve.core import Solution
 router = APIRouter(tags=["questions"])
 
 _STREAM = event_stream(
-    "The solution; with `stream`, server-sent events `start`, `token` (if asked for), "
-    "`checkpoint`, `exit`, `sample`, `vote`, and at last `done` (the solution) or `error` (a "
-    "problem document).",
+    "The solution as JSON. With `stream`: events `start`, `token` (if `stream_tokens`), "
+    "`checkpoint`, `exit`, `sample` and `vote`. The last event is `done` with the solution, or "
+    "`error` with an error response.",
     EVENTS | {"done": SolveResponse},
 )
 
@@ -42,12 +42,12 @@ async def solve(
     context: ContextOfApp,
     caller: MaySolve,
 ) -> Response:
-    """Answers one problem at the risk the caller accepts."""
+    """Answers one question at the risk that the caller accepts."""
     question = body.to_question()
     if not body.stream:
         solution = await while_connected(request, ask(context, caller, question))
         answered = SolveResponse.from_solution(solution, body.return_trace)
-        # As it stands: FastAPI would validate it once more, and take it apart for its own encoder.
+        # Sent directly: FastAPI would validate and encode it a second time.
         return Response(answered.model_dump_json(), media_type="application/json")
     live = LiveSolution(functools.partial(ask, context, caller, question, text=body.stream_tokens))
     try:
@@ -63,7 +63,7 @@ async def solve(
 async def _events(
     live: LiveSolution, start: StartBody, return_trace: bool
 ) -> AsyncGenerator[bytes]:
-    """The stream of a question that was taken; it ends with `done` or `error`."""
+    """The events of a question that has started; the last is `done` or `error`."""
     try:
         yield _sent("start", start)
         async for events in live.events():
@@ -71,7 +71,7 @@ async def _events(
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
             yield _sent("done", SolveResponse.from_solution(outcome, return_trace))
-        else:  # too late for a status: the stream says it
+        else:  # the status is already sent: the stream reports the error
             report_unexpected(outcome)
             yield frame(document_of(outcome).to_json(), "error")
     finally:

@@ -1,4 +1,4 @@
-"""How the service is: for load balancers, and for Prometheus."""
+"""`/health`, `/readyz` and `/metrics`: for load balancers and Prometheus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(tags=["status"])
 @router.head("/health", include_in_schema=False)
 @router.get("/health", response_class=Response, responses=documented(503))
 async def health(context: ContextOfApp) -> Response:
-    """Empty 200 while the service starts, serves or restarts its engine; 503 once it gave up."""
+    """Empty 200 while the service starts, runs or restarts its engine; 503 after it gave up."""
     await context.service.check_health()
     return Response()
 
@@ -28,12 +28,13 @@ _NOT_READY = documented(
     state={
         "type": "string",
         "enum": [state for state in get_args(State) if state != "ready"],
-        "description": "As in /overview. failed: waiting is of no use, the engine was given up.",
+        "description": "State of the service, as in `/overview`. `failed`: the engine could not be "
+        "started again, so only a restart of the service helps.",
         "examples": ["restarting"],
     },
     stage={
         "type": "string",
-        "description": "The same in words.",
+        "description": "The state in words, for example the current stage of a start.",
         "examples": ["the engine died: attempt 1 to restart it in 0.8 s"],
     },
 )
@@ -42,19 +43,19 @@ _NOT_READY = documented(
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", response_class=Response, responses=_NOT_READY)
 async def readyz(context: ContextOfApp) -> Response:
-    """Empty 200 if questions can be answered; else 503 with what the service is doing instead."""
-    standing = await status_of(context)
-    if standing.state != "ready":
-        raise NotReady(standing.detail, standing.state)
+    """Empty 200 if questions can be answered now; otherwise 503 with the current state."""
+    status = await status_of(context)
+    if status.state != "ready":
+        raise NotReady(status.detail, status.state)
     return Response()
 
 
 _PAGE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Prometheus' text format.",
+        "description": "Metrics in Prometheus' text format.",
         "content": {
             "text/plain": {
-                "schema": {"type": "string", "description": "One line for each series."},
+                "schema": {"type": "string", "description": "One line per time series."},
                 "example": 'rlcm_tokens_total{kind="reasoning"} 81920.0\n',
             }
         },
@@ -64,7 +65,7 @@ _PAGE: dict[int | str, dict[str, Any]] = {
 
 @router.get("/metrics", response_class=Response, responses=_PAGE | documented(401))
 def metrics(context: ContextOfApp) -> Response:
-    """Everything that Prometheus scrapes; needs a key unless `metrics_open` is set."""
+    """Metrics for Prometheus. A key is needed unless the setting `metrics_open` is on."""
     # Not a coroutine: counting the jobs reads the database, which must not hold up the event loop.
     page, media_type = context.metrics.page()
     return Response(page, media_type=media_type)

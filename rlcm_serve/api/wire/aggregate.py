@@ -1,4 +1,4 @@
-"""What goes over the wire about votes on rollouts that were produced anywhere."""
+"""Wire types of `/aggregate`."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ SUMMARY_EXAMPLE = {
 
 
 class AggregateOptions(Wire):
-    """How rollouts are voted on."""
+    """Options of a vote."""
 
     model_config = ConfigDict(strict=False, extra="forbid")  # a URL holds nothing but text
 
     vote: Annotated[
         Literal["majority", "confidence", "filtered"],
         Field(
-            description="majority: each rollout counts one. confidence: it counts its confidence. "
-            "filtered: likewise, among each problem's most confident rollouts.",
+            description="How rollouts are weighted. `majority`: each rollout counts 1. "
+            "`confidence`: each counts its confidence. `filtered`: as `confidence`,"
+            " but only a problem's most confident rollouts count.",
             examples=["confidence"],
         ),
     ] = "confidence"
@@ -58,8 +59,8 @@ class AggregateOptions(Wire):
         Field(
             ge=0,
             le=MAX_SEED,
-            description="Breaks ties, uniformly at random; a problem's tie depends on this, its "
-            "problem_id and the tied answers alone.",
+            description="Seed for breaking ties, uniformly at random. The result of a tie "
+            "depends only on the seed, the `problem_id` and the tied answers.",
             examples=[0],
         ),
     ] = 0
@@ -68,23 +69,23 @@ class AggregateOptions(Wire):
         Field(
             gt=0,
             le=1,
-            description="For vote filtered: share of a problem's answered rollouts to keep; 0.1 if "
-            "left out.",
+            description="For `vote=filtered`: share of a problem's answered rollouts to keep. "
+            "The default is 0.1.",
             examples=[0.1],
         ),
     ] = None
     grouped: Annotated[
         bool,
         Field(
-            description="The rows of a problem follow each other, so that its result can be sent "
-            "once they end. It is checked.",
+            description="States that the rows of each problem are adjacent, so that its result "
+            "can be sent as soon as they end. The service checks this.",
             examples=[False],
         ),
     ] = False
     ignore_extra: Annotated[
         bool,
         Field(
-            description="Pass over fields of rollouts that are not known here, rather than refuse.",
+            description="Ignore unknown fields of rollouts instead of refusing the request.",
             examples=[False],
         ),
     ] = False
@@ -99,100 +100,128 @@ class AggregateOptions(Wire):
 
 
 class RolloutBody(Wire):
-    """What one rollout of a problem came to."""
+    """One rollout of a problem and its answer."""
 
-    problem_id: Annotated[str, Field(min_length=1, description="Its problem.", examples=["p1"])]
+    problem_id: Annotated[
+        str, Field(min_length=1, description="Id of the problem.", examples=["p1"])
+    ]
     answer: Annotated[
         str | None,
-        Field(description="Its answer; null, or blank, if there is none.", examples=[r"\frac12"]),
+        Field(
+            description="Answer of the rollout; null or blank if it has none.",
+            examples=[r"\frac12"],
+        ),
     ]
     confidence: Annotated[
         float | None,
         Field(
             ge=0,
             le=1,
-            description="Probability that the answer is right; may be left out for vote majority.",
+            description="Probability that the answer is correct. It may be left out for "
+            "`vote=majority`.",
             examples=[0.9],
         ),
     ] = None
     reference: Annotated[
         str | None,
         Field(
-            description="The true answer, if it is known; one row of a problem may stand for all.",
+            description="The correct answer, if known. One row of a problem is enough.",
             examples=["0.5"],
         ),
     ] = None
 
 
 class AggregateRequest(AggregateOptions):
-    """Rollouts, and how they are voted on; options given here count before those of the URL."""
+    """Rollouts to vote on, with options. Options in the body override those in the URL."""
 
     rollouts: Annotated[
         list[RolloutBody],
         Field(
             max_length=1_000_000,
-            description="In any order, unless `grouped` says otherwise.",
+            description="The rollouts, in any order unless `grouped` is true.",
             examples=[ROLLOUTS_EXAMPLE],
         ),
     ]
 
 
 class ResultBody(Wire):
-    """The outcome of the vote on one problem."""
+    """Result of the vote on one problem."""
 
-    problem_id: Annotated[str, Field(description="Which.", examples=["p1"])]
+    problem_id: Annotated[str, Field(description="Id of the problem.", examples=["p1"])]
     answer: Annotated[
         str | None,
         Field(
-            description="The text most often used among the equal answers that won; null if no "
-            "rollout that was kept has an answer.",
+            description="The winning answer, in its most frequent spelling; null if no counted "
+            "rollout has an answer.",
             examples=["0.5"],
         ),
     ]
     confidence: Annotated[
         float,
         Field(
-            description="The winner's share of the weight of all votes, those without an answer "
-            "included.",
+            description="The winning answer's share of the total weight, including rollouts "
+            "without an answer.",
             examples=[RESULT_EXAMPLE["confidence"]],
         ),
     ]
     tally: Annotated[
         dict[str, float],
         Field(
-            description="Weight of each answer, equal ones together, the heaviest first.",
+            description="Total weight of each distinct answer, in descending order.",
             examples=[RESULT_EXAMPLE["tally"]],
         ),
     ]
-    classes: Annotated[int, Field(description="How many different answers.", examples=[2])]
-    rollouts: Annotated[int, Field(description="How many there are.", examples=[3])]
-    kept: Annotated[int, Field(description="How many took part in the vote.", examples=[3])]
-    tied: Annotated[bool, Field(description="Whether the winner was drawn.", examples=[False])]
+    classes: Annotated[int, Field(description="Number of distinct answers.", examples=[2])]
+    rollouts: Annotated[int, Field(description="Number of rollouts of the problem.", examples=[3])]
+    kept: Annotated[
+        int, Field(description="Number of rollouts that took part in the vote.", examples=[3])
+    ]
+    tied: Annotated[
+        bool,
+        Field(
+            description="Whether the winner was chosen at random among tied answers.",
+            examples=[False],
+        ),
+    ]
     correct: Annotated[
         bool | None,
         Field(
-            description="Whether the answer equals the reference; null if that is not known, as "
-            "are the two below.",
+            description="Whether the winning answer equals the reference; null without a "
+            "reference.",
             examples=[True],
         ),
     ]
     pass_at_1: Annotated[
         float | None,
-        Field(description="Share of the rollouts that are right.", examples=[0.6666666666666666]),
+        Field(
+            description="Share of the problem's rollouts that are correct; null without a "
+            "reference.",
+            examples=[0.6666666666666666],
+        ),
     ]
     oracle: Annotated[
-        bool | None, Field(description="Whether any rollout is right.", examples=[True])
+        bool | None,
+        Field(
+            description="Whether at least one rollout is correct; null without a reference.",
+            examples=[True],
+        ),
     ]
 
 
 class SummaryBody(Wire):
-    """All problems together; the rates are over those with a reference, null if there is none."""
+    """Totals over all problems. Rates cover problems with a reference, else they are null."""
 
-    problems: Annotated[int, Field(description="How many.", examples=[1])]
-    rollouts: Annotated[int, Field(description="Of all problems.", examples=[3])]
-    answered: Annotated[int, Field(description="Problems with an answer.", examples=[1])]
-    ties: Annotated[int, Field(description="Problems whose winner was drawn.", examples=[0])]
-    graded: Annotated[int, Field(description="Problems with a reference.", examples=[1])]
+    problems: Annotated[int, Field(description="Number of problems.", examples=[1])]
+    rollouts: Annotated[int, Field(description="Number of rollouts of all problems.", examples=[3])]
+    answered: Annotated[int, Field(description="Number of problems with an answer.", examples=[1])]
+    ties: Annotated[
+        int,
+        Field(
+            description="Number of problems whose winner was chosen at random among tied answers.",
+            examples=[0],
+        ),
+    ]
+    graded: Annotated[int, Field(description="Number of problems with a reference.", examples=[1])]
     pass_at_1: Annotated[
         float | None,
         Field(
@@ -200,20 +229,20 @@ class SummaryBody(Wire):
             examples=[SUMMARY_EXAMPLE["pass_at_1"]],
         ),
     ]
-    accuracy: Annotated[float | None, Field(description="Of the vote.", examples=[1.0])]
+    accuracy: Annotated[float | None, Field(description="Accuracy of the vote.", examples=[1.0])]
     oracle: Annotated[
         float | None,
-        Field(description="Share of problems of which some rollout is right.", examples=[1.0]),
+        Field(description="Share of problems with at least one correct rollout.", examples=[1.0]),
     ]
 
 
 class AggregateResponse(Wire):
-    """A result for each problem, in the order in which problems first appear."""
+    """The result of each problem, in the order in which problems first appear, and a summary."""
 
     results: Annotated[
         list[ResultBody],
-        Field(description="One for each problem.", examples=[[RESULT_EXAMPLE]]),
+        Field(description="One result for each problem.", examples=[[RESULT_EXAMPLE]]),
     ]
     summary: Annotated[
-        SummaryBody, Field(description="All of them together.", examples=[SUMMARY_EXAMPLE])
+        SummaryBody, Field(description="Totals over all problems.", examples=[SUMMARY_EXAMPLE])
     ]

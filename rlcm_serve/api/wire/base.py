@@ -8,15 +8,15 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Wire(BaseModel):
-    """No unknown fields, no guessing at types."""
+    """Refuses unknown fields and does not convert types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, from_attributes=True)
 
 
 def inline_schema(model: type[Wire]) -> dict[str, Any]:
-    """The JSON schema of a model with those of its parts inside.
+    """The JSON schema of a model, with the schemas of its parts inlined.
 
-    For bodies that FastAPI does not read, and so has no names for the parts of.
+    For bodies that FastAPI does not parse, whose parts are not named in the document.
     """
     schema = model.model_json_schema()
     parts = schema.pop("$defs", {})
@@ -24,7 +24,7 @@ def inline_schema(model: type[Wire]) -> dict[str, Any]:
     def inline(node: Any) -> Any:
         if isinstance(node, dict):
             part = parts[node["$ref"].rpartition("/")[2]] if "$ref" in node else {}
-            # What a field says of itself goes before what its type says.
+            # A field's own description overrides that of its type.
             both = part | {key: value for key, value in node.items() if key != "$ref"}
             return {key: inline(value) for key, value in both.items()}
         return [inline(item) for item in node] if isinstance(node, list) else node

@@ -1,4 +1,4 @@
-"""What goes over the wire about calibration jobs."""
+"""Wire types of calibration jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,29 @@ from calibration.testing.fwer import Promise
 from calibration.testing.methods import Method
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso
-from rlcm_serve.api.wire.terms import BoundedRisk, Delta, Samples, Vote
+from rlcm_serve.api.wire.terms import (
+    DELTA_TEXT,
+    METHOD_TEXT,
+    PROMISE_TEXT,
+    RISK_TEXT,
+    SAMPLES_TEXT,
+    VOTE_TEXT,
+    BoundedRisk,
+    Delta,
+    JobCertificate,
+    JobCreated,
+    JobDone,
+    JobError,
+    JobFinished,
+    JobId,
+    JobSecondsLeft,
+    JobStarted,
+    JobState,
+    JobTotal,
+    PromiseKind,
+    Samples,
+    Vote,
+)
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
 from rlcm_serve.store.job import Calibration, CalibrationRequest
 
@@ -21,20 +43,21 @@ REQUEST_EXAMPLE = {"risk": "selective", "alphas": [0.05, 0.1, 0.2], "delta": 0.1
 
 
 class CalibrationQuery(Wire):
-    """What a job records and fits; all of it fixed before anything is looked at."""
+    """What a calibration job records and fits. All of it is fixed before any data is seen."""
 
     model_config = ConfigDict(strict=False, extra="forbid")  # a URL holds nothing but text
 
     risk: Annotated[
         Literal["selective", "error", "regret"],
-        Field(description="What alpha bounds.", examples=["selective"]),
+        Field(description=RISK_TEXT, examples=["selective"]),
     ] = "selective"
     alphas: Annotated[
         list[Annotated[float, Field(gt=0, lt=1)]],
         Field(
             min_length=1,
             max_length=100,
-            description="Levels of risk, each between 0 and 1; give the parameter several times.",
+            description="Risk levels to certify, each between 0 and 1. Repeat the parameter for"
+            " several levels.",
             json_schema_extra={"uniqueItems": True},
             examples=[[0.05, 0.1, 0.2]],
         ),
@@ -44,29 +67,25 @@ class CalibrationQuery(Wire):
         Field(
             ge=1e-9,
             lt=1,
-            description="Probability with which the promise may fail.",
+            description=DELTA_TEXT,
             examples=[0.1],
         ),
     ] = 0.1
     promise: Annotated[
         Literal["simultaneous", "pointwise"],
-        Field(
-            description="Whether all levels hold at once or each alone.", examples=["simultaneous"]
-        ),
+        Field(description=PROMISE_TEXT, examples=["simultaneous"]),
     ] = "simultaneous"
-    n: Annotated[
-        int, Field(ge=1, le=MAX_SAMPLES, description="Samples of a question.", examples=[1])
-    ] = 1
+    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[1])] = 1
     vote: Annotated[
         Literal["confidence", "majority"],
-        Field(description="How samples are merged.", examples=["confidence"]),
+        Field(description=VOTE_TEXT, examples=["confidence"]),
     ] = "confidence"
     rollouts: Annotated[
         int | None,
         Field(
             ge=1,
             le=MAX_ROLLOUTS,
-            description="Recorded of each problem, n or more; n if left out.",
+            description="Number of rollouts to record per problem, at least `n`; `n` by default.",
             examples=[1],
         ),
     ] = None
@@ -74,11 +93,11 @@ class CalibrationQuery(Wire):
         Literal[
             "auto", "fixed-sequence", "chains", "rescaled-chains", "split", "holm", "bonferroni"
         ],
-        Field(description="Which policies are tested, as `rlcm fit --method`.", examples=["auto"]),
+        Field(description=METHOD_TEXT, examples=["auto"]),
     ] = "auto"
     activate: Annotated[
         bool,
-        Field(description="Serve under the certificate once it is there.", examples=[False]),
+        Field(description="Activate the certificate as soon as it is fitted.", examples=[False]),
     ] = False
 
     def to_request(self) -> CalibrationRequest:
@@ -101,84 +120,85 @@ class CalibrationQuery(Wire):
 
 
 class AskedBody(Wire):
-    """What was asked for, defaults filled in."""
+    """The settings of a calibration job, defaults included."""
 
     risk: BoundedRisk
     alphas: Annotated[
-        list[float], Field(description="Levels of risk.", examples=[[0.05, 0.1, 0.2]])
+        list[float],
+        Field(
+            description="Risk levels that the job tries to certify.", examples=[[0.05, 0.1, 0.2]]
+        ),
     ]
     delta: Delta
-    promise: Annotated[
-        str, Field(description="What holds with the rest.", examples=["simultaneous"])
-    ]
+    promise: PromiseKind
     n: Samples
     vote: Vote
-    rollouts: Annotated[int, Field(description="Recorded of each problem.", examples=[1])]
-    method: Annotated[str, Field(description="Which policies are tested.", examples=["auto"])]
+    rollouts: Annotated[
+        int, Field(description="Number of rollouts that are recorded per problem.", examples=[1])
+    ]
+    method: Annotated[str, Field(description=METHOD_TEXT, examples=["auto"])]
     activate: Annotated[
-        bool, Field(description="Whether the result is put in force by itself.", examples=[False])
+        bool,
+        Field(
+            description="Whether the certificate is activated as soon as it is fitted.",
+            examples=[False],
+        ),
     ]
 
 
 class LogLineBody(Wire):
-    """What the job had to tell."""
+    """A line of a calibration job's log."""
 
-    time: Annotated[str, Field(description="ISO 8601, UTC.", examples=[LOG_EXAMPLE["time"]])]
-    text: Annotated[str, Field(description="In words.", examples=[LOG_EXAMPLE["text"]])]
+    time: Annotated[
+        str,
+        Field(
+            description="When the line was written, as an ISO 8601 time in UTC.",
+            examples=[LOG_EXAMPLE["time"]],
+        ),
+    ]
+    text: Annotated[str, Field(description="Text of the line.", examples=[LOG_EXAMPLE["text"]])]
 
 
 class CalibrationBody(Wire):
-    """A calibration job as it stands."""
+    """A calibration job and its progress."""
 
-    id: Annotated[str, Field(description="Its name.", examples=["cal_5f3a9c21d07e"])]
-    state: Annotated[
-        Literal["queued", "recording", "fitting", "done", "failed", "cancelled"],
-        Field(
-            description="The last three are for good. `done` does not say that a level is "
-            "certified: see `verdicts`.",
-            examples=["recording"],
-        ),
-    ]
+    id: JobId
+    state: JobState
     asked: Annotated[
-        AskedBody, Field(description="What it records and fits.", examples=[REQUEST_EXAMPLE])
+        AskedBody,
+        Field(description="Settings of the job, defaults included.", examples=[REQUEST_EXAMPLE]),
     ]
-    problems: Annotated[int, Field(description="Labelled problems.", examples=[1600])]
-    done: Annotated[int, Field(description="Rollouts recorded.", examples=[320])]
-    total: Annotated[int, Field(description="Rollouts to record.", examples=[1600])]
-    seconds_left: Annotated[
-        float | None,
-        Field(
-            description="Until all are recorded, at the rate of the last minutes; null if unknown.",
-            examples=[412.0],
-        ),
+    problems: Annotated[
+        int, Field(description="Number of labelled problems that were uploaded.", examples=[1600])
     ]
-    created: Annotated[
-        str, Field(description="ISO 8601, UTC.", examples=["2026-01-12T09:30:00.000+00:00"])
-    ]
-    started: Annotated[
-        str | None,
-        Field(description="When its turn came.", examples=["2026-01-12T09:30:01.300+00:00"]),
-    ]
-    finished: Annotated[str | None, Field(description="When it ended.", examples=[None])]
-    certificate: Annotated[
-        str | None,
-        Field(description="Id of its result, see /certificates.", examples=["93a2ad9a11e8"]),
-    ]
+    done: JobDone
+    total: JobTotal
+    seconds_left: JobSecondsLeft
+    created: JobCreated
+    started: JobStarted
+    finished: JobFinished
+    certificate: JobCertificate
     verdicts: Annotated[
         list[LevelBody],
         Field(
-            description="Of each alpha, once it is done: the policy, or why there is none.",
+            description="The certificate's levels: for each alpha the certified policy, or why "
+            "there is none. Empty until the job is done.",
             examples=[[LEVEL_EXAMPLE]],
         ),
     ]
-    error: Annotated[str | None, Field(description="Why it failed.", examples=[None])]
+    error: JobError
     has_traces: Annotated[
-        bool, Field(description="Whether /calibrations/{id}/traces has any.", examples=[False])
+        bool,
+        Field(
+            description="Whether `/calibrations/{id}/traces` has the recorded traces.",
+            examples=[False],
+        ),
     ]
     log: Annotated[
         list[LogLineBody],
         Field(
-            description="The last 200 lines; empty where jobs are listed.", examples=[[LOG_EXAMPLE]]
+            description="The last 200 lines of the job's log; empty in a list of jobs.",
+            examples=[[LOG_EXAMPLE]],
         ),
     ]
 
@@ -218,9 +238,9 @@ class CalibrationBody(Wire):
 
 
 class CalibrationList(Wire):
-    """The latest jobs."""
+    """The latest calibration jobs."""
 
     calibrations: Annotated[
         list[CalibrationBody],
-        Field(description="At most 100, the last one first, without their logs.", examples=[[]]),
+        Field(description="At most 100 jobs, newest first, without their logs.", examples=[[]]),
     ]

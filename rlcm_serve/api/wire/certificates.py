@@ -1,4 +1,4 @@
-"""What goes over the wire about certificates."""
+"""Wire types of certificates."""
 
 from __future__ import annotations
 
@@ -12,18 +12,34 @@ from pydantic import Field
 from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.terms import (
+    Alpha,
     BoundedRisk,
+    CalibrationProblems,
     CertificateId,
+    Covers,
+    CreatedOn,
     Delta,
+    DoesNotCover,
     ExpectedTokens,
+    FingerprintOf,
+    Fits,
     FullBudgetTokens,
+    IsActive,
+    IsCertified,
+    MethodInWords,
+    Misfit,
+    PolicyScalars,
     PromiseKind,
+    PValue,
     RiskOnCalibration,
     RiskUpper,
     Samples,
     ShareAnswered,
+    ShareRight,
+    SmallestAlpha,
     ThinkingBudget,
     Vote,
+    WhyUncertified,
 )
 from rlcm_serve.store.certificates import KeptCertificate
 
@@ -41,37 +57,20 @@ LEVEL_EXAMPLE = {
     "full_budget_tokens": 381.5,
 }
 PROCEDURE_EXAMPLE = {"n": 1, "vote": "confidence", "max_tokens": 1024}
-FINGERPRINT_EXAMPLE = {"model": "9f0c5b", "probe": "1b7a2e", "temperature": 0.8, "top_p": 1.0}
 
 
 class LevelBody(Wire):
-    """One level of risk: the policy that keeps it, or the reason why none was certified."""
+    """A risk level: the certified policy, or the reason why none is certified."""
 
-    alpha: Annotated[float, Field(description="The level.", examples=[0.1])]
-    certified: Annotated[bool, Field(description="Whether a policy keeps it.", examples=[True])]
-    policy: Annotated[
-        dict[str, bool | int | float] | None,
-        Field(
-            description="The exit policy it is served with; null if none is certified.",
-            examples=[LEVEL_EXAMPLE["policy"]],
-        ),
-    ]
-    reason: Annotated[
-        str | None,
-        Field(
-            description="Why none is certified, with the numbers, and what to do.",
-            examples=["n too small: ...; record more problems"],
-        ),
-    ]
-    p_value: Annotated[
-        float, Field(description="Of the hypothesis that the risk exceeds alpha.", examples=[0.002])
-    ]
+    alpha: Alpha
+    certified: IsCertified
+    policy: PolicyScalars
+    reason: WhyUncertified
+    p_value: PValue
     risk: RiskOnCalibration
     risk_upper: RiskUpper
     share_answered: ShareAnswered
-    share_right: Annotated[
-        float | None, Field(description="Answered and right, of all problems.", examples=[0.86])
-    ]
+    share_right: ShareRight
     expected_tokens: ExpectedTokens
     full_budget_tokens: FullBudgetTokens
 
@@ -87,7 +86,7 @@ class LevelBody(Wire):
 
 
 class ProcedureBody(Wire):
-    """How one question is answered, as far as a caller chooses it."""
+    """The part of a certificate that a caller selects: number of samples, vote and budget."""
 
     n: Samples
     vote: Vote
@@ -95,68 +94,53 @@ class ProcedureBody(Wire):
 
 
 class CertificateBody(Wire):
-    """A certificate: what is promised, for exactly what, and whether the service answers under it.
+    """A certificate: its guarantee, what it applies to, and whether it is active.
 
-    The whole of it, as `rlcm verify` reads it, is at `/certificates/{id}`.
+    `/certificates/{id}` has the complete certificate, as `rlcm verify` reads it.
     """
 
     id: CertificateId
-    active: Annotated[bool, Field(description="Whether it is in force.", examples=[True])]
-    fits: Annotated[
-        bool | None,
-        Field(
-            description="Whether it was fitted on the engine that is served; null while that one "
-            "starts.",
-            examples=[True],
-        ),
-    ]
-    misfit: Annotated[str | None, Field(description="Why not: every difference.", examples=[None])]
+    active: IsActive
+    fits: Fits
+    misfit: Misfit
     origin: Annotated[
-        str, Field(description="Where it comes from.", examples=["job cal_5f3a9c21d07e"])
+        str,
+        Field(
+            description="Where the certificate comes from: a file, an upload or a calibration job.",
+            examples=["job cal_5f3a9c21d07e"],
+        ),
     ]
     added: Annotated[
         str | None,
         Field(
-            description="When it was put into the store, ISO 8601; null for a file.",
+            description="When the certificate was stored, as an ISO 8601 time in UTC; null for "
+            "a file.",
             examples=["2026-01-12T09:30:00+00:00"],
         ),
     ]
-    created: Annotated[
-        str | None, Field(description="Date of the fit, if noted.", examples=["2026-01-12"])
-    ]
+    created: CreatedOn
     risk: BoundedRisk
     promise: PromiseKind
     delta: Delta
     procedure: Annotated[
         ProcedureBody,
-        Field(description="The questions it is for.", examples=[PROCEDURE_EXAMPLE]),
-    ]
-    method: Annotated[
-        str, Field(description="Tests and policies, in words.", examples=["Learn-then-Test: ..."])
-    ]
-    levels: Annotated[
-        list[LevelBody], Field(description="By rising alpha.", examples=[[LEVEL_EXAMPLE]])
-    ]
-    n_problems: Annotated[
-        int, Field(description="Calibration problems, those that tested.", examples=[1600])
-    ]
-    smallest_certifiable_alpha: Annotated[
-        float, Field(description="Where to refit; no promise.", examples=[0.043])
-    ]
-    covers: Annotated[
-        str, Field(description="What the promise covers.", examples=["the policy of each level"])
-    ]
-    does_not_cover: Annotated[
-        list[str],
-        Field(description="What it does not.", examples=[["other problem distributions"]]),
-    ]
-    fingerprint: Annotated[
-        dict[str, Any] | None,
         Field(
-            description="What was calibrated: any other engine voids it.",
-            examples=[FINGERPRINT_EXAMPLE],
+            description="How a question must be asked to be covered by the certificate.",
+            examples=[PROCEDURE_EXAMPLE],
         ),
     ]
+    method: MethodInWords
+    levels: Annotated[
+        list[LevelBody],
+        Field(
+            description="Levels of the certificate, by ascending alpha.", examples=[[LEVEL_EXAMPLE]]
+        ),
+    ]
+    n_problems: CalibrationProblems
+    smallest_certifiable_alpha: SmallestAlpha
+    covers: Covers
+    does_not_cover: DoesNotCover
+    fingerprint: FingerprintOf
 
     @classmethod
     def from_kept(cls, kept: KeptCertificate, engine_known: bool) -> Self:
@@ -185,11 +169,11 @@ class CertificateBody(Wire):
 
 
 class CertificateList(Wire):
-    """All certificates there are."""
+    """All certificates of the service."""
 
     certificates: Annotated[
         list[CertificateBody],
-        Field(description="Those in force first.", examples=[[]]),
+        Field(description="All certificates, active ones first.", examples=[[]]),
     ]
 
 

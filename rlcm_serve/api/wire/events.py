@@ -1,4 +1,4 @@
-"""What a stream of `/solve` sends: one wire type for each kind of server-sent event."""
+"""Wire types of the events that `/solve` streams."""
 
 from __future__ import annotations
 
@@ -18,98 +18,124 @@ from rlcm_serve.events import (
 )
 from rlcm_serve.solving.solver import Prepared
 
-SampleNumber = Annotated[int, Field(ge=0, description="Number of the sample.", examples=[0])]
+SampleNumber = Annotated[
+    int, Field(ge=0, description="Number of the sample, counted from 0.", examples=[0])
+]
 
 
 class StartBody(Wire):
-    """`start`: the question was taken; what it is answered under, and the thresholds in force."""
+    """Event `start`: the service begins to answer. It names the policy and the guarantee."""
 
-    samples: Annotated[int, Field(description="Samples drawn.", examples=[4])]
-    max_tokens: Annotated[int, Field(description="Thinking budget of a sample.", examples=[256])]
+    samples: Annotated[
+        int, Field(description="Number of samples that are generated.", examples=[4])
+    ]
+    max_tokens: Annotated[
+        int, Field(description="Thinking budget of one sample, in tokens.", examples=[256])
+    ]
     policy: Annotated[
         dict[str, bool | int | float] | None,
         Field(
-            description="The exit policy, λ1 is lambda_low and λ2 lambda_high; null if the service "
-            "abstains without drawing a sample.",
+            description="The exit policy: `lambda_low` is λ1 and `lambda_high` is λ2. Null if "
+            "the service abstains without generating a sample.",
             examples=[{"lambda_low": 0.04, "patience": 128, "lambda_high": 0.97}],
         ),
     ]
     guarantee: Annotated[
-        GuaranteeBody | None, Field(description="As in the response.", examples=[None])
+        GuaranteeBody | None,
+        Field(
+            description="The guarantee that covers the answer; null if none does.", examples=[None]
+        ),
     ]
     no_guarantee_reason: Annotated[
-        str | None, Field(description="As in the response.", examples=[None])
+        str | None,
+        Field(description="Why no guarantee covers the answer; null if one does.", examples=[None]),
     ]
 
     @classmethod
     def from_prepared(cls, prepared: Prepared) -> StartBody:
         """Of a question that is about to be answered."""
         terms = prepared.terms
-        promised = terms.guarantee
         return cls(
             samples=prepared.question.samples,
             max_tokens=terms.budget.thinking,
             policy=None if terms.policy is None else terms.policy.to_scalars(),
-            guarantee=None if promised is None else GuaranteeBody.model_validate(promised),
+            guarantee=GuaranteeBody.of(terms.guarantee),
             no_guarantee_reason=terms.no_guarantee_reason,
         )
 
 
 class TokenBody(Wire):
-    """`token`: text that a sample has drawn, if stream_tokens asked for it."""
+    """Event `token`: text that a sample generated. Sent if `stream_tokens` is true."""
 
     sample: SampleNumber
-    tokens: Annotated[int, Field(description="How many these are.", examples=[1])]
-    text: Annotated[str, Field(description="What they say.", examples=[" up"])]
+    tokens: Annotated[int, Field(description="Number of tokens in this event.", examples=[1])]
+    text: Annotated[str, Field(description="The generated text.", examples=[" up"])]
     is_answer: Annotated[
         bool,
         Field(
-            description="Whether this is not thinking, but what the model writes after it.",
+            description="Whether the text belongs to the answer that the model writes after its"
+            " thinking.",
             examples=[False],
         ),
     ]
 
 
 class CheckpointEventBody(CheckpointBody):
-    """`checkpoint`: a reading of the probe."""
+    """Event `checkpoint`: a confidence reading."""
 
     sample: SampleNumber
 
 
 class ExitBody(Wire):
-    """`exit`: a sample has stopped thinking."""
+    """Event `exit`: a sample stopped thinking."""
 
     sample: SampleNumber
     exit: Annotated[
         Literal["high", "low", "natural", "budget"],
-        Field(description="Why.", examples=["high"]),
+        Field(
+            description="Why the thinking ended: `high` or `low` confidence, `natural` end, or "
+            "`budget` used up.",
+            examples=["high"],
+        ),
     ]
-    tokens: Annotated[int, Field(description="Reasoning tokens.", examples=[128])]
-    confidence: Annotated[float | None, Field(description="The reading there.", examples=[0.97])]
+    tokens: Annotated[int, Field(description="Number of reasoning tokens.", examples=[128])]
+    confidence: Annotated[
+        float | None,
+        Field(description="Confidence of the sample when its thinking ended.", examples=[0.97]),
+    ]
 
 
 class SampleEventBody(SampleBody):
-    """`sample`: a sample has ended, or was cancelled."""
+    """Event `sample`: a sample finished or was cancelled."""
 
     sample: SampleNumber
 
 
 class VoteBody(Wire):
-    """`vote`: the vote so far."""
+    """Event `vote`: the vote so far."""
 
-    counted: Annotated[int, Field(description="Samples that have ended.", examples=[3])]
-    samples: Annotated[int, Field(description="Samples asked for.", examples=[4])]
+    counted: Annotated[
+        int, Field(description="Number of samples that have finished.", examples=[3])
+    ]
+    samples: Annotated[int, Field(description="Number of samples of the question.", examples=[4])]
     tally: Annotated[
-        dict[str, float], Field(description="The weight of each answer.", examples=[{"8": 2.71}])
+        dict[str, float],
+        Field(description="Total weight of each answer in the vote.", examples=[{"8": 2.71}]),
     ]
     leader: Annotated[
-        str | None, Field(description="The answer with the most weight.", examples=["8"])
+        str | None,
+        Field(
+            description="The answer with the largest weight; null if there is none yet.",
+            examples=["8"],
+        ),
     ]
-    share: Annotated[float, Field(description="Its share of all weight.", examples=[0.96])]
+    share: Annotated[
+        float, Field(description="The leading answer's share of the total weight.", examples=[0.96])
+    ]
     decided: Annotated[
         bool,
         Field(
-            description="Whether no other sample can change the answer, or that none is given.",
+            description="Whether the remaining samples can no longer change the result.",
             examples=[True],
         ),
     ]

@@ -1,4 +1,4 @@
-"""What goes over the wire about the service as it is now."""
+"""Wire types of `/overview`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,24 @@ from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.calibrations import LOG_EXAMPLE, LogLineBody
 from rlcm_serve.api.wire.certificates import iso
 from rlcm_serve.api.wire.terms import (
+    Alpha,
     BoundedRisk,
     CertificateId,
     Delta,
+    ExitCounts,
     ExpectedTokens,
     FullBudgetTokens,
+    IsCertified,
+    JobCertificate,
+    JobCreated,
+    JobDone,
+    JobError,
+    JobFinished,
+    JobId,
+    JobSecondsLeft,
+    JobStarted,
+    JobState,
+    JobTotal,
     PromiseKind,
     RiskOnCalibration,
     RiskUpper,
@@ -34,21 +47,41 @@ State = Literal["starting", "ready", "restarting", "failed", "stopping"]
 
 
 class EngineNow(Wire):
-    """The engine."""
+    """State of the engine (vLLM under exit control)."""
 
     state: Annotated[
         State,
         Field(
-            description="restarting: it died and is started again; failed: it was given up.",
+            description="State of the service. `restarting`: the engine died and is being "
+            "started again. `failed`: it could not be started again; only a restart"
+            " of the service helps.",
             examples=["ready"],
         ),
     ]
-    detail: Annotated[str, Field(description="The same in words.", examples=["ready"])]
-    ready: Annotated[bool, Field(description="Whether questions can be answered.", examples=[True])]
-    restarts: Annotated[int, Field(description="How often it has come back.", examples=[0])]
+    detail: Annotated[
+        str,
+        Field(
+            description="The state in words, for example the current stage of a start.",
+            examples=["ready"],
+        ),
+    ]
+    ready: Annotated[
+        bool, Field(description="Whether questions can be answered now.", examples=[True])
+    ]
+    restarts: Annotated[
+        int,
+        Field(
+            description="How often the engine was restarted since the service started.",
+            examples=[0],
+        ),
+    ]
     requests: Annotated[
         int,
-        Field(description="Samples that think and answers that are forced, now.", examples=[3]),
+        Field(
+            description="Number of requests that vLLM is working on now: samples that are "
+            "thinking and forced answers.",
+            examples=[3],
+        ),
     ]
 
 
@@ -56,111 +89,179 @@ class RequestsNow(Wire):
     """HTTP requests."""
 
     in_flight: Annotated[
-        int, Field(description="Being served now, this one included.", examples=[2])
+        int,
+        Field(
+            description="Number of HTTP requests being served now, including this one.",
+            examples=[2],
+        ),
     ]
 
 
 class QueueNow(Wire):
-    """Questions that run and wait."""
+    """Questions that are running or waiting."""
 
-    running: Annotated[int, Field(description="Being answered now.", examples=[1])]
-    running_limit: Annotated[int, Field(description="The most at a time.", examples=[64])]
-    waiting: Annotated[int, Field(description="For a place.", examples=[0])]
-    waiting_limit: Annotated[int, Field(description="The most that may wait.", examples=[256])]
+    running: Annotated[
+        int, Field(description="Number of questions being answered now.", examples=[1])
+    ]
+    running_limit: Annotated[
+        int,
+        Field(
+            description="Maximum number of questions answered at the same time (`max_running`).",
+            examples=[64],
+        ),
+    ]
+    waiting: Annotated[
+        int, Field(description="Number of questions that wait until they may start.", examples=[0])
+    ]
+    waiting_limit: Annotated[
+        int,
+        Field(
+            description="Maximum number of questions that may wait (`max_waiting`).", examples=[256]
+        ),
+    ]
     drain_per_second: Annotated[
         float | None,
         Field(
-            description="Finished per second while all places were taken; null while unknown.",
+            description="Questions finished per second while the service was fully loaded; null"
+            " if that has not happened yet.",
             examples=[None],
         ),
     ]
 
 
 class QuestionsSoFar(Wire):
-    """Questions since the start."""
+    """Questions since the service started."""
 
-    answered: Annotated[int, Field(description="With an answer.", examples=[120])]
-    abstained: Annotated[int, Field(description="Without one.", examples=[14])]
-    failed: Annotated[int, Field(description="With neither.", examples=[3])]
-    guaranteed: Annotated[
-        int, Field(description="Answered or abstained from under a guarantee.", examples=[130])
+    answered: Annotated[
+        int, Field(description="Number of questions that got an answer.", examples=[120])
     ]
-    unguaranteed: Annotated[int, Field(description="The others of these.", examples=[4])]
+    abstained: Annotated[
+        int, Field(description="Number of questions on which the service abstained.", examples=[14])
+    ]
+    failed: Annotated[
+        int, Field(description="Number of questions that ended in an error.", examples=[3])
+    ]
+    guaranteed: Annotated[
+        int,
+        Field(
+            description="Number of answers and abstentions that a guarantee covers.", examples=[130]
+        ),
+    ]
+    unguaranteed: Annotated[
+        int,
+        Field(description="Number of answers and abstentions without a guarantee.", examples=[4]),
+    ]
     failures: Annotated[
         dict[str, int],
-        Field(description="Those that failed, by kind.", examples=[{"infeasible": 2}]),
+        Field(
+            description="Number of questions that ended in an error, by kind of error.",
+            examples=[{"infeasible": 2}],
+        ),
     ]
 
 
 class SavedSoFar(Wire):
-    """Tokens not spent on questions under a certificate, against what it expects on average."""
+    """Tokens saved since the service started, on questions that a certificate covers."""
 
     full_budget_tokens: Annotated[
-        float, Field(description="What they would have cost.", examples=[60100.5])
+        float,
+        Field(
+            description="Expected tokens of these questions without early exits, according to "
+            "their certificates.",
+            examples=[60100.5],
+        ),
     ]
     saved_tokens: Annotated[
-        float, Field(description="Less, of those that cost less.", examples=[42000.1])
+        float,
+        Field(
+            description="Tokens saved, added over the questions that cost less than expected "
+            "without early exits.",
+            examples=[42000.1],
+        ),
     ]
     over_tokens: Annotated[
-        float, Field(description="More, of those that cost more.", examples=[310.0])
+        float,
+        Field(
+            description="Additional tokens, added over the questions that cost more than "
+            "expected without early exits.",
+            examples=[310.0],
+        ),
     ]
     share: Annotated[
         float | None,
         Field(
-            description="Saved less over, as a share of the full budget; null before the first.",
+            description="Net saving (saved minus additional tokens) as a share of the expected "
+            "tokens without early exits; null before the first such question.",
             examples=[0.694],
         ),
     ]
 
 
 class ConfidenceNow(Wire):
-    """Finished samples by the reading at which they ended, beside what calibration gave."""
+    """Distribution of confidence at the end of each sample, now and in calibration."""
 
     edges: Annotated[
         tuple[float, ...],
         Field(
-            description="Of the bins, each (low, high]; the first includes 0.",
+            description="Edges of the histogram bins. Each bin excludes its lower edge and "
+            "includes its upper edge; the first bin includes 0.",
             examples=[EXIT_EDGES],
         ),
     ]
     now: Annotated[
         tuple[int, ...],
-        Field(description="Samples in each bin, since the start.", examples=[[3, 1, 0]]),
+        Field(
+            description="Number of samples in each bin since the service started.",
+            examples=[[3, 1, 0]],
+        ),
     ]
     comparable: Annotated[
         tuple[int, ...] | None,
         Field(
-            description="Of these, the samples of questions that were served under a certificate "
-            "with report data; null while there are none.",
+            description="Number of samples in each bin that were served under a certificate "
+            "with report data; null if there are none.",
             examples=[[2, 1, 0]],
         ),
     ]
     calibration: Annotated[
         tuple[float, ...] | None,
         Field(
-            description="Share of the calibration samples in each bin, under the levels that "
-            "these were served under, weighted alike; null with them.",
+            description="Expected share of samples in each bin, from the calibration of the "
+            "certificates that served the comparable samples; null if there are "
+            "none.",
             examples=[[0.012, 0.004]],
         ),
     ]
 
 
 class LevelNow(Wire):
-    """One level of a certificate in force, and what its calibration expects."""
+    """A level of an active certificate, with its expected figures."""
 
-    alpha: Annotated[float, Field(description="The target.", examples=[0.1])]
-    certified: Annotated[bool, Field(description="Whether it is kept.", examples=[True])]
-    questions: Annotated[int, Field(description="Served under it since the start.", examples=[41])]
+    alpha: Alpha
+    certified: IsCertified
+    questions: Annotated[
+        int,
+        Field(
+            description="Number of questions served at this level since the service started.",
+            examples=[41],
+        ),
+    ]
     risk: RiskOnCalibration
     risk_upper: RiskUpper
     expected_tokens: ExpectedTokens
     full_budget_tokens: FullBudgetTokens
     share_answered: ShareAnswered
-    share_abstained: Annotated[float | None, Field(description="The rest.", examples=[0.07])]
+    share_abstained: Annotated[
+        float | None,
+        Field(
+            description="Share of the calibration problems on which the service abstains.",
+            examples=[0.07],
+        ),
+    ]
 
 
 class CertificateNow(Wire):
-    """A certificate in force."""
+    """An active certificate."""
 
     id: CertificateId
     risk: BoundedRisk
@@ -172,43 +273,35 @@ class CertificateNow(Wire):
     has_exhibit: Annotated[
         bool,
         Field(
-            description="Whether report data exists at `/certificates/{id}/report`.",
+            description="Whether `/certificates/{id}/report` has report data for this certificate.",
             examples=[True],
         ),
     ]
     levels: Annotated[
-        list[LevelNow], Field(description="By rising alpha.", examples=[[_LEVEL_EXAMPLE]])
+        list[LevelNow],
+        Field(
+            description="Levels of the certificate, by ascending alpha.",
+            examples=[[_LEVEL_EXAMPLE]],
+        ),
     ]
 
 
 class JobNow(Wire):
-    """A calibration job; the whole of it is at `/calibrations/{id}`."""
+    """A calibration job in brief; `/calibrations/{id}` has all of it."""
 
-    id: Annotated[str, Field(description="Its name.", examples=["cal_5f3a9c21d07e"])]
-    state: Annotated[
-        Literal["queued", "recording", "fitting", "done", "failed", "cancelled"],
-        Field(description="The last three are for good.", examples=["recording"]),
-    ]
-    done: Annotated[int, Field(description="Rollouts recorded.", examples=[320])]
-    total: Annotated[int, Field(description="Rollouts to record.", examples=[1600])]
-    seconds_left: Annotated[
-        float | None,
-        Field(description="Until all are recorded; null if unknown.", examples=[412.0]),
-    ]
-    created: Annotated[
-        str, Field(description="ISO 8601, UTC.", examples=["2026-01-12T09:30:00.000+00:00"])
-    ]
-    started: Annotated[
-        str | None,
-        Field(description="When its turn came.", examples=["2026-01-12T09:30:01.300+00:00"]),
-    ]
-    finished: Annotated[str | None, Field(description="When it ended.", examples=[None])]
-    certificate: Annotated[
-        str | None, Field(description="Id of its result.", examples=["93a2ad9a11e8"])
-    ]
-    error: Annotated[str | None, Field(description="Why it failed.", examples=[None])]
+    id: JobId
+    state: JobState
+    done: JobDone
+    total: JobTotal
+    seconds_left: JobSecondsLeft
+    created: JobCreated
+    started: JobStarted
+    finished: JobFinished
+    certificate: JobCertificate
+    error: JobError
     log: Annotated[
-        list[LogLineBody], Field(description="The last lines.", examples=[[LOG_EXAMPLE]])
+        list[LogLineBody],
+        Field(description="The last lines of the job's log.", examples=[[LOG_EXAMPLE]]),
     ]
 
     @classmethod
@@ -230,41 +323,73 @@ class JobNow(Wire):
 
 
 class OverviewBody(Wire):
-    """The service as it is now. Counts are those of `/metrics`, since the process started."""
+    """The service at this moment. Counts are those of `/metrics`, since the service started."""
 
-    time: Annotated[str, Field(description="ISO 8601, UTC.", examples=[LOG_EXAMPLE["time"]])]
-    uptime_s: Annotated[float, Field(description="Seconds since it started.", examples=[812.4])]
-    version: Annotated[str, Field(description="Of the service.", examples=["0.1.0"])]
-    model: Annotated[str, Field(description="That is served.", examples=["embedded"])]
-    engine: Annotated[
-        EngineNow, Field(description="Its state.", examples=[{"state": "ready", "ready": True}])
+    time: Annotated[
+        str,
+        Field(
+            description="Time of this overview, as an ISO 8601 time in UTC.",
+            examples=[LOG_EXAMPLE["time"]],
+        ),
     ]
-    requests: Annotated[RequestsNow, Field(description="Over HTTP.", examples=[{"in_flight": 2}])]
+    uptime_s: Annotated[
+        float, Field(description="Seconds since the service started.", examples=[812.4])
+    ]
+    version: Annotated[str, Field(description="Version of rlcm-serve.", examples=["0.1.0"])]
+    model: Annotated[
+        str, Field(description="Name of the model that is served.", examples=["embedded"])
+    ]
+    engine: Annotated[
+        EngineNow,
+        Field(description="State of the engine.", examples=[{"state": "ready", "ready": True}]),
+    ]
+    requests: Annotated[
+        RequestsNow,
+        Field(description="HTTP requests that are being served.", examples=[{"in_flight": 2}]),
+    ]
     queue: Annotated[
-        QueueNow, Field(description="Of questions.", examples=[{"running": 1, "waiting": 0}])
+        QueueNow,
+        Field(
+            description="Questions that are running or waiting.",
+            examples=[{"running": 1, "waiting": 0}],
+        ),
     ]
     questions: Annotated[
-        QuestionsSoFar, Field(description="By outcome.", examples=[{"answered": 120}])
+        QuestionsSoFar,
+        Field(description="Number of questions by outcome.", examples=[{"answered": 120}]),
     ]
     tokens: Annotated[
         dict[str, int],
         Field(
-            description="By kind, as `usage` of /solve: cached_prompt is a part of prompt.",
+            description="Number of tokens by kind, as in `usage` of `/solve`. `cached_prompt` "
+            "tokens are included in `prompt`.",
             examples=[{"prompt": 4100, "reasoning": 18200}],
         ),
     ]
-    saved: Annotated[SavedSoFar, Field(description="Tokens not spent.", examples=[{"share": 0.69}])]
-    exits: Annotated[
-        dict[str, int],
-        Field(description="Samples by why they stopped.", examples=[{"high": 210, "low": 12}]),
+    saved: Annotated[
+        SavedSoFar, Field(description="Tokens saved by early exits.", examples=[{"share": 0.69}])
     ]
-    confidence: Annotated[ConfidenceNow, Field(description="At exit.", examples=[{"now": [3, 1]}])]
+    exits: ExitCounts
+    confidence: Annotated[
+        ConfidenceNow,
+        Field(
+            description="Distribution of confidence when samples ended.", examples=[{"now": [3, 1]}]
+        ),
+    ]
     certificates: Annotated[
-        list[CertificateNow], Field(description="In force.", examples=[[_CERTIFICATE_EXAMPLE]])
+        list[CertificateNow],
+        Field(description="Certificates that are active.", examples=[[_CERTIFICATE_EXAMPLE]]),
     ]
     jobs: Annotated[
-        list[JobNow], Field(description="The latest ten, last first.", examples=[[_JOB_EXAMPLE]])
+        list[JobNow],
+        Field(
+            description="The latest ten calibration jobs, newest first.", examples=[[_JOB_EXAMPLE]]
+        ),
     ]
     jobs_error: Annotated[
-        str | None, Field(description="Why they cannot be read, if so.", examples=[None])
+        str | None,
+        Field(
+            description="Why the calibration jobs could not be read; null if they could.",
+            examples=[None],
+        ),
     ]

@@ -1,4 +1,4 @@
-"""What is asked of `/solve`, and of the chat interface."""
+"""Wire types of a question, for `/solve` and the chat interface."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.terms import RISK_TEXT, SAMPLES_TEXT, STREAM_FLAG, TRACE_FLAG, VOTE_TEXT
 from rlcm_serve.core import (
     MAX_SAMPLES,
     MAX_TEMPERATURE,
@@ -25,13 +26,13 @@ MAX_SEED = 2**53 - 1
 
 
 class MessageBody(Wire):
-    """One turn of a conversation."""
+    """A message of a conversation."""
 
     role: Annotated[
         Literal["system", "user", "assistant"],
-        Field(description="Who says it.", examples=["user"]),
+        Field(description="Author of the message.", examples=["user"]),
     ]
-    content: Annotated[str, Field(description="What is said.", examples=[PROBLEM])]
+    content: Annotated[str, Field(description="Text of the message.", examples=[PROBLEM])]
 
     def to_message(self) -> Message:
         """In the service's own terms."""
@@ -39,18 +40,16 @@ class MessageBody(Wire):
 
 
 class QuestionSettings(Wire):
-    """How a question is to be answered: what `/solve` and the chat interface have in common."""
+    """Settings that `/solve` and `/v1/chat/completions` share."""
 
     vote: Annotated[
         Literal["confidence", "majority"],
-        Field(description="How samples are merged (RLCM §5.2).", examples=["confidence"]),
+        Field(description=VOTE_TEXT, examples=["confidence"]),
     ] = "confidence"
     risk: Annotated[
         Literal["selective", "error", "regret"],
         Field(
-            description="What alpha bounds: of the questions answered, the share answered wrong "
-            "(selective); of all questions, the share answered wrong (error); of all questions, "
-            "the share that only the full budget answers right (regret).",
+            description=RISK_TEXT,
             examples=["selective"],
         ),
     ] = "selective"
@@ -58,8 +57,9 @@ class QuestionSettings(Wire):
         int | None,
         Field(
             ge=1,
-            description="Thinking budget of one sample, in tokens; by default the engine's, which "
-            "is the certified one.",
+            description="Thinking budget of one sample, in tokens. The default is the engine's "
+            "budget. Another value has a guarantee only if a certificate was fitted"
+            " for it.",
             examples=[256],
         ),
     ] = None
@@ -68,14 +68,19 @@ class QuestionSettings(Wire):
         Field(
             ge=0,
             le=MAX_TEMPERATURE,
-            description="Of the sampling, 0 is greedy; by default the certified one.",
+            description="Sampling temperature; 0 is greedy. The default is the certified value."
+            " Another value removes the guarantee.",
             examples=[0.8],
         ),
     ] = None
     top_p: Annotated[
         float | None,
         Field(
-            gt=0, le=1, description="Of the sampling; by default the certified one.", examples=[1.0]
+            gt=0,
+            le=1,
+            description="Nucleus sampling: probability mass that tokens are sampled from. The "
+            "default is the certified value. Another value removes the guarantee.",
+            examples=[1.0],
         ),
     ] = None
     seed: Annotated[
@@ -83,15 +88,17 @@ class QuestionSettings(Wire):
         Field(
             ge=0,
             le=MAX_SEED,
-            description="Of the sampling, where the engine can honour one; else 422.",
+            description="Seed of the sampling. It removes the guarantee. If the engine cannot "
+            "use seeds, the response is 422.",
             examples=[7],
         ),
     ] = None
     on_infeasible: Annotated[
         Literal["error", "full_budget", "abstain"],
         Field(
-            description="If no policy is certified at alpha: a 409, an answer at the full budget "
-            "without a guarantee, or an abstention that costs nothing.",
+            description="What to do if no policy is certified at alpha. `error`: respond with "
+            "409. `full_budget`: answer without early exits and without a "
+            "guarantee. `abstain`: give no answer, at no cost.",
             examples=["error"],
         ),
     ] = "error"
@@ -99,15 +106,16 @@ class QuestionSettings(Wire):
         float | None,
         Field(
             gt=0,
-            description="Seconds for all of it, waiting included; by default the server's limit.",
+            description="Maximum time for the question in seconds, including time in the queue."
+            " The default is the server's limit.",
             examples=[60.0],
         ),
     ] = None
     stop_when_decided: Annotated[
         bool,
         Field(
-            description="End samples that can change neither the winner nor the abstention, "
-            "unless the server is set never to.",
+            description="Cancel samples that can no longer change the result. A server setting "
+            "can turn this off.",
             examples=[True],
         ),
     ] = True
@@ -150,7 +158,7 @@ _TOKENS_NEED_A_STREAM: JsonDict = {
 
 
 class SolveRequest(QuestionSettings):
-    """A problem, and the risk accepted for it. Give `problem` or `messages`."""
+    """A question and the risk that the caller accepts. Give either `problem` or `messages`."""
 
     # What `_ask_once` checks, for those who read the schema.
     model_config = ConfigDict(json_schema_extra=_ONE_OF_TWO | _TOKENS_NEED_A_STREAM)
@@ -159,7 +167,7 @@ class SolveRequest(QuestionSettings):
         str | None,
         Field(
             min_length=1,
-            description="The problem, in words.",
+            description="The question, as text.",
             examples=[PROBLEM],
             json_schema_extra={"pattern": r"\S"},
         ),
@@ -168,29 +176,32 @@ class SolveRequest(QuestionSettings):
         list[MessageBody] | None,
         Field(
             min_length=1,
-            description="A conversation whose last message asks the question. A single user "
-            "message is the same as `problem`; with anything before it there is no guarantee.",
+            description="A conversation whose last message is the question. A single user "
+            "message is the same as `problem`. Earlier messages remove the "
+            "guarantee.",
             examples=[[{"role": "user", "content": PROBLEM}]],
         ),
     ] = None
-    alpha: Annotated[float, Field(gt=0, lt=1, description="The accepted risk.", examples=[0.1])]
-    n: Annotated[
-        int, Field(ge=1, le=MAX_SAMPLES, description="Samples, merged by voting.", examples=[4])
-    ] = 1
+    alpha: Annotated[
+        float, Field(gt=0, lt=1, description="Accepted risk, between 0 and 1.", examples=[0.1])
+    ]
+    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[4])] = 1
     return_trace: Annotated[
         bool,
         Field(
-            description="Also return what each sample thought, and every confidence read.",
+            description=TRACE_FLAG,
             examples=[False],
         ),
     ] = False
     stream: Annotated[
         bool,
-        Field(description="Answer with server-sent events.", examples=[False]),
+        Field(description=STREAM_FLAG, examples=[False]),
     ] = False
     stream_tokens: Annotated[
         bool,
-        Field(description="Of a stream: also send the text as it is drawn.", examples=[False]),
+        Field(
+            description="Also stream the generated text. This requires `stream`.", examples=[False]
+        ),
     ] = False
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What goes over the wire for who wants to judge a certificate."""
+"""Wire types of report data: measurements for judging a certificate."""
 
 from __future__ import annotations
 
@@ -11,16 +11,32 @@ from calibration.certificate.report_data import EXIT_EDGES, LevelFigures, Report
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.certificates import FINGERPRINT_EXAMPLE, LEVEL_EXAMPLE
+from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE
 from rlcm_serve.api.wire.terms import (
+    FINGERPRINT_EXAMPLE,
+    Alpha,
     BoundedRisk,
     CertificateId,
+    Covers,
+    CreatedOn,
     Delta,
+    DoesNotCover,
+    ExitCounts,
+    FingerprintOf,
+    Fits,
+    IsActive,
+    IsCertified,
+    MethodInWords,
+    Misfit,
+    PolicyScalars,
     PromiseKind,
+    PValue,
     RiskUpper,
     Samples,
+    SmallestAlpha,
     ThinkingBudget,
     Vote,
+    WhyUncertified,
 )
 from rlcm_serve.store.certificates import KeptCertificate
 
@@ -33,47 +49,77 @@ _WORDS_EXAMPLE = {"title": "Target against realised risk", "text": "...", "alt":
 
 
 class ProblemSetBody(Wire):
-    """Problems that something was measured on."""
+    """A set of problems that was measured."""
 
-    n_problems: Annotated[int, Field(description="Of the set.", examples=[1600])]
-    n_units: Annotated[int, Field(description="Exchangeable units of them.", examples=[1600])]
+    n_problems: Annotated[int, Field(description="Number of problems in the set.", examples=[1600])]
+    n_units: Annotated[
+        int,
+        Field(
+            description="Number of exchangeable units in the set: groups, and problems without "
+            "a group.",
+            examples=[1600],
+        ),
+    ]
     full_right: Annotated[
-        float, Field(description="Share right at the full budget.", examples=[0.87])
+        float,
+        Field(
+            description="Share of problems answered correctly at the full thinking budget.",
+            examples=[0.87],
+        ),
     ]
 
 
 class FiguresBody(Wire):
-    """What the policy of a level did on one set of problems."""
+    """Measurements of a level's policy on one set of problems."""
 
     risk: Annotated[
         float | None,
-        Field(description="Realised; null if nothing was answered.", examples=[0.071]),
+        Field(description="Realised risk; null if no question was answered.", examples=[0.071]),
     ]
     risk_low: Annotated[
-        float | None, Field(description="Lower end of its 95 % interval.", examples=[0.058])
+        float | None,
+        Field(
+            description="Lower end of the 95% confidence interval of the realised risk.",
+            examples=[0.058],
+        ),
     ]
-    risk_high: Annotated[float | None, Field(description="Upper end.", examples=[0.086])]
-    share_answered: Annotated[float, Field(description="Of all questions.", examples=[0.93])]
+    risk_high: Annotated[
+        float | None,
+        Field(
+            description="Upper end of the 95% confidence interval of the realised risk.",
+            examples=[0.086],
+        ),
+    ]
+    share_answered: Annotated[
+        float, Field(description="Share of questions that were answered.", examples=[0.93])
+    ]
     share_right: Annotated[
-        float, Field(description="Answered and right, of all questions.", examples=[0.86])
+        float,
+        Field(description="Share of questions that were answered correctly.", examples=[0.86]),
     ]
     tokens: Annotated[
-        float, Field(description="Mean per question, all samples together.", examples=[133.2])
+        float,
+        Field(
+            description="Mean number of generated tokens per question, over all samples.",
+            examples=[133.2],
+        ),
     ]
     full_budget_tokens: Annotated[
-        float, Field(description="The same without early exits.", examples=[381.5])
+        float,
+        Field(
+            description="Mean number of generated tokens per question without early exits, over"
+            " all samples.",
+            examples=[381.5],
+        ),
     ]
     tokens_share: Annotated[
-        float, Field(description="The one as a share of the other.", examples=[0.349])
+        float, Field(description="`tokens` divided by `full_budget_tokens`.", examples=[0.349])
     ]
-    exits: Annotated[
-        dict[str, int],
-        Field(description="Samples by why they stopped.", examples=[{"high": 1500, "low": 0}]),
-    ]
+    exits: ExitCounts
     confidence: Annotated[
         tuple[int, ...],
         Field(
-            description="Samples by the reading at which they stopped, in the bins of "
+            description="Number of samples by their confidence when they ended, in the bins of "
             "`confidence_edges`.",
             examples=[[12, 4]],
         ),
@@ -88,27 +134,33 @@ class FiguresBody(Wire):
 
 
 class ReportLevelBody(Wire):
-    """One level: what is promised, and what was seen."""
+    """A risk level: what is guaranteed and what was measured."""
 
-    alpha: Annotated[float, Field(description="The target.", examples=[0.1])]
-    certified: Annotated[bool, Field(description="Whether it is kept.", examples=[True])]
-    reason: Annotated[str | None, Field(description="Why not.", examples=[None])]
-    policy: Annotated[
-        dict[str, bool | int | float] | None,
-        Field(description="The exit policy served.", examples=[LEVEL_EXAMPLE["policy"]]),
-    ]
-    p_value: Annotated[float, Field(description="Of: risk > alpha.", examples=[0.0021])]
+    alpha: Alpha
+    certified: IsCertified
+    reason: WhyUncertified
+    policy: PolicyScalars
+    p_value: PValue
     risk_upper: RiskUpper
     lambda_low: Annotated[
-        float | None, Field(description="λ1; null if it never gives up.", examples=[None])
+        float | None,
+        Field(
+            description="λ1, the threshold of the low exit; null if the policy has no low exit.",
+            examples=[None],
+        ),
     ]
     lambda_high: Annotated[
-        float | None, Field(description="λ2; null if it never stops early.", examples=[0.75])
+        float | None,
+        Field(
+            description="λ2, the threshold of the high exit; null if the policy has no high exit.",
+            examples=[0.75],
+        ),
     ]
     calibration: Annotated[
         FiguresBody | None,
         Field(
-            description="On the problems that chose the policy, and so optimistic; null if not "
+            description="Measurements on the calibration problems. They tend to be optimistic, "
+            "because these problems selected the policy. Null if the level is not "
             "certified.",
             examples=[_FIGURES_EXAMPLE],
         ),
@@ -116,7 +168,8 @@ class ReportLevelBody(Wire):
     test: Annotated[
         FiguresBody | None,
         Field(
-            description="On problems that had no part in the fit; null if none are known.",
+            description="Measurements on test problems that had no part in the fit; null if "
+            "there are none.",
             examples=[_FIGURES_EXAMPLE],
         ),
     ]
@@ -141,208 +194,281 @@ class ReportLevelBody(Wire):
 
 
 class PlaceBody(Wire):
-    """Where a policy lies on a map."""
+    """The position of a policy on a map of p-values."""
 
     lambda_low: Annotated[
-        float | None, Field(description="λ1; null if it never gives up.", examples=[None])
+        float | None,
+        Field(
+            description="λ1, the threshold of the low exit; null if the policy has no low exit.",
+            examples=[None],
+        ),
     ]
     lambda_high: Annotated[
-        float | None, Field(description="λ2; null if it never stops early.", examples=[0.75])
+        float | None,
+        Field(
+            description="λ2, the threshold of the high exit; null if the policy has no high exit.",
+            examples=[0.75],
+        ),
     ]
     x: Annotated[
-        float, Field(description="Column, from 0; fractional between two.", examples=[0.0])
+        float,
+        Field(
+            description="Column of the map, counted from 0; a fraction lies between two columns.",
+            examples=[0.0],
+        ),
     ]
-    y: Annotated[float, Field(description="Row, likewise.", examples=[12.0])]
+    y: Annotated[
+        float,
+        Field(
+            description="Row of the map, counted from 0; a fraction lies between two rows.",
+            examples=[12.0],
+        ),
+    ]
 
 
 class TestedPlaceBody(PlaceBody):
-    """A policy that the level could come to test."""
+    """The position of a policy that the test of this level may reach."""
 
     in_plane: Annotated[
         bool,
-        Field(description="It differs from the others here in λ1 and λ2 alone.", examples=[True]),
+        Field(
+            description="Whether the policy differs from the map's other policies only in λ1 "
+            "and λ2.",
+            examples=[True],
+        ),
     ]
-    certified: Annotated[bool, Field(description="It passed at this level.", examples=[True])]
+    certified: Annotated[
+        bool,
+        Field(description="Whether the policy passed the test at this level.", examples=[True]),
+    ]
 
 
 class MapBody(Wire):
-    """p-values over λ1 x λ2 around one policy. Small ones that were not tested promise nothing."""
+    """p-values over λ1 and λ2 around one policy. An untested p-value promises nothing."""
 
-    alpha: Annotated[float, Field(description="The level.", examples=[0.1])]
-    certified: Annotated[bool, Field(description="Whether the level is.", examples=[True])]
+    alpha: Alpha
+    certified: IsCertified
     lambda_low: Annotated[
         tuple[float | None, ...],
-        Field(description="λ1 of each column; null never gives up.", examples=[[None, 0.02]]),
+        Field(
+            description="λ1 of each column; null stands for no low exit.", examples=[[None, 0.02]]
+        ),
     ]
     lambda_high: Annotated[
         tuple[float | None, ...],
-        Field(description="λ2 of each row; null never stops early.", examples=[[0.3, None]]),
+        Field(description="λ2 of each row; null stands for no high exit.", examples=[[0.3, None]]),
     ]
     p_values: Annotated[
         tuple[tuple[float | None, ...], ...],
         Field(
-            description="A row for each λ2; null where there is no such policy.",
+            description="p-value of each cell: a row for each λ2, a column for each λ1. Null "
+            "where λ1 would reach λ2.",
             examples=[[[0.91, None]]],
         ),
     ]
     certified_cells: Annotated[
         tuple[tuple[int, ...], ...],
         Field(
-            description="Column and row of the cells that were tested and passed; other tested "
-            "policies lie between cells.",
+            description="Column and row of each cell whose policy was tested and passed.",
             examples=[[[0, 12]]],
         ),
     ]
     tested: Annotated[
         tuple[TestedPlaceBody, ...],
         Field(
-            description="The policies in line to be tested.",
+            description="The policies that the test of this level may reach.",
             examples=[[_PLACE_EXAMPLE | {"in_plane": True, "certified": True}]],
         ),
     ]
     chosen: Annotated[
         PlaceBody | None,
-        Field(description="Served; null if nothing is certified.", examples=[_PLACE_EXAMPLE]),
+        Field(
+            description="The policy that this level is served with; null if no policy is "
+            "certified.",
+            examples=[_PLACE_EXAMPLE],
+        ),
     ]
     held: Annotated[
         dict[str, bool | int | float],
-        Field(description="Settings that all cells share.", examples=[{"patience": 64}]),
+        Field(
+            description="Settings that the policies of all cells share.",
+            examples=[{"patience": 64}],
+        ),
     ]
 
 
 class BinBody(Wire):
-    """Readings with a confidence in [low, high); the last bin includes 1."""
+    """A bin of a reliability diagram. It includes `low` and excludes `high`, except at 1."""
 
-    low: Annotated[float, Field(description="Lower edge.", examples=[0.9])]
-    high: Annotated[float, Field(description="Upper edge.", examples=[1.0])]
-    count: Annotated[int, Field(description="Readings in it.", examples=[900])]
-    confidence: Annotated[float, Field(description="Their mean.", examples=[0.97])]
-    accuracy: Annotated[float, Field(description="Share right of them.", examples=[0.96])]
+    low: Annotated[float, Field(description="Lower edge of the bin.", examples=[0.9])]
+    high: Annotated[float, Field(description="Upper edge of the bin.", examples=[1.0])]
+    count: Annotated[int, Field(description="Number of readings in the bin.", examples=[900])]
+    confidence: Annotated[
+        float, Field(description="Mean confidence of the readings in the bin.", examples=[0.97])
+    ]
+    accuracy: Annotated[
+        float,
+        Field(
+            description="Share of the readings in the bin whose answer is correct.", examples=[0.96]
+        ),
+    ]
 
 
 class ReadingsBody(Wire):
-    """How well a set of readings says what is right."""
+    """How well confidence predicts correctness, over a set of readings."""
 
-    n_readings: Annotated[int, Field(description="Counted.", examples=[1920])]
-    accuracy: Annotated[float, Field(description="Share right.", examples=[0.88])]
+    n_readings: Annotated[int, Field(description="Number of readings.", examples=[1920])]
+    accuracy: Annotated[
+        float, Field(description="Share of the readings whose answer is correct.", examples=[0.88])
+    ]
     ece: Annotated[float, Field(description="Expected calibration error.", examples=[0.02])]
     brier: Annotated[float, Field(description="Brier score.", examples=[0.05])]
     auroc: Annotated[
         float | None,
         Field(
-            description="How often a right answer has more confidence than a wrong one; null if "
-            "there are not both.",
+            description="Area under the ROC curve of confidence as a predictor of correctness; "
+            "null if all answers are correct or all are wrong.",
             examples=[0.95],
         ),
     ]
     bins: Annotated[
-        tuple[BinBody, ...], Field(description="Without the empty ones.", examples=[[_BIN_EXAMPLE]])
+        tuple[BinBody, ...],
+        Field(
+            description="Bins of the reliability diagram; empty bins are left out.",
+            examples=[[_BIN_EXAMPLE]],
+        ),
     ]
 
 
 class ReliabilitiesBody(Wire):
-    """Of the confidence, on test problems if any are known, else on calibration problems."""
+    """Reliability of the confidence."""
 
-    on_test: Annotated[bool, Field(description="Which of them.", examples=[True])]
+    on_test: Annotated[
+        bool,
+        Field(
+            description="True if measured on test problems, false if on calibration problems.",
+            examples=[True],
+        ),
+    ]
     all: Annotated[
-        ReadingsBody, Field(description="Every recorded reading.", examples=[_READINGS_EXAMPLE])
+        ReadingsBody,
+        Field(description="Reliability over every recorded reading.", examples=[_READINGS_EXAMPLE]),
     ]
     final: Annotated[
-        ReadingsBody, Field(description="At the end of reasoning.", examples=[_READINGS_EXAMPLE])
+        ReadingsBody,
+        Field(
+            description="Reliability of the final readings, at the end of the thinking.",
+            examples=[_READINGS_EXAMPLE],
+        ),
     ]
 
 
 class WordsBody(Wire):
-    """What stands beside a figure of `rlcm report`."""
+    """Text for a figure of `rlcm report`."""
 
-    title: Annotated[str, Field(description="Its heading.", examples=[_WORDS_EXAMPLE["title"]])]
-    text: Annotated[str, Field(description="What to make of it.", examples=["Points below ..."])]
-    alt: Annotated[str, Field(description="Its content in words.", examples=["Realised risk ..."])]
+    title: Annotated[
+        str, Field(description="Title of the figure.", examples=[_WORDS_EXAMPLE["title"]])
+    ]
+    text: Annotated[
+        str, Field(description="How to read the figure.", examples=["Points below ..."])
+    ]
+    alt: Annotated[
+        str, Field(description="Content of the figure in words.", examples=["Realised risk ..."])
+    ]
 
 
 class CaptionsBody(Wire):
-    """Of the four figures."""
+    """Texts for the four figures of `rlcm report`."""
 
-    risk: Annotated[WordsBody, Field(description="Of the risks.", examples=[_WORDS_EXAMPLE])]
-    tokens: Annotated[WordsBody, Field(description="Of the tokens.", examples=[_WORDS_EXAMPLE])]
-    p_values: Annotated[WordsBody, Field(description="Of the maps.", examples=[_WORDS_EXAMPLE])]
+    risk: Annotated[
+        WordsBody,
+        Field(description="Text for the figure of realised risk.", examples=[_WORDS_EXAMPLE]),
+    ]
+    tokens: Annotated[
+        WordsBody, Field(description="Text for the figure of tokens.", examples=[_WORDS_EXAMPLE])
+    ]
+    p_values: Annotated[
+        WordsBody, Field(description="Text for the maps of p-values.", examples=[_WORDS_EXAMPLE])
+    ]
     reliability: Annotated[
-        WordsBody, Field(description="Of the reliability.", examples=[_WORDS_EXAMPLE])
+        WordsBody, Field(description="Text for the reliability diagram.", examples=[_WORDS_EXAMPLE])
     ]
 
 
 class ReportBody(Wire):
-    """What it takes to judge a certificate. Figures from traces are rounded."""
+    """Report data of a certificate: measurements for judging it, rounded."""
 
     id: CertificateId
-    active: Annotated[bool, Field(description="Whether it is in force.", examples=[True])]
-    fits: Annotated[
-        bool | None,
-        Field(
-            description="Whether it is of the engine served; null while it starts.", examples=[True]
-        ),
-    ]
-    misfit: Annotated[str | None, Field(description="Why not: every difference.", examples=[None])]
+    active: IsActive
+    fits: Fits
+    misfit: Misfit
     risk: BoundedRisk
     promise: PromiseKind
     delta: Delta
     n: Samples
     vote: Vote
     max_tokens: ThinkingBudget
-    method: Annotated[
-        str, Field(description="Tests and policies, in words.", examples=["Learn-then-Test: ..."])
-    ]
-    created: Annotated[str | None, Field(description="Date of the fit.", examples=["2026-01-12"])]
-    smallest_certifiable_alpha: Annotated[
-        float, Field(description="Where to refit; no promise.", examples=[0.043])
-    ]
-    covers: Annotated[
-        str, Field(description="What the promise covers.", examples=["the policy of each level"])
-    ]
-    does_not_cover: Annotated[
-        list[str], Field(description="What it does not.", examples=[["other problems"]])
-    ]
-    fingerprint: Annotated[
-        dict[str, Any] | None,
-        Field(description="What was calibrated.", examples=[FINGERPRINT_EXAMPLE]),
-    ]
+    method: MethodInWords
+    created: CreatedOn
+    smallest_certifiable_alpha: SmallestAlpha
+    covers: Covers
+    does_not_cover: DoesNotCover
+    fingerprint: FingerprintOf
     engine_fingerprint: Annotated[
         dict[str, Any] | None,
         Field(
-            description="The same of the engine served, asked as the certificate says; null while "
-            "it starts.",
+            description="Fingerprint of the running engine, for comparison with `fingerprint`; "
+            "null while the engine starts.",
             examples=[FINGERPRINT_EXAMPLE],
         ),
     ]
     calibration: Annotated[
-        ProblemSetBody, Field(description="Problems that tested.", examples=[_PROBLEMS_EXAMPLE])
+        ProblemSetBody,
+        Field(
+            description="The calibration problems, which the tests used.",
+            examples=[_PROBLEMS_EXAMPLE],
+        ),
     ]
     test: Annotated[
         ProblemSetBody | None,
         Field(
-            description="Problems that had no part in the fit; null if none are known.",
+            description="Test problems that had no part in the fit; null if there are none.",
             examples=[_PROBLEMS_EXAMPLE | {"n_problems": 240}],
         ),
     ]
     levels: Annotated[
-        list[ReportLevelBody], Field(description="By rising alpha.", examples=[[LEVEL_EXAMPLE]])
+        list[ReportLevelBody],
+        Field(
+            description="Levels of the certificate, by ascending alpha.", examples=[[LEVEL_EXAMPLE]]
+        ),
     ]
     maps: Annotated[
         tuple[MapBody, ...],
-        Field(description="One of each level.", examples=[[{"alpha": 0.1, "certified": True}]]),
+        Field(
+            description="A map of p-values for each level.",
+            examples=[[{"alpha": 0.1, "certified": True}]],
+        ),
     ]
     confidence_edges: Annotated[
         tuple[float, ...],
         Field(
-            description="Of the bins of confidences, each (low, high]; the first includes 0.",
+            description="Edges of the bins that `confidence` counts. Each bin excludes its "
+            "lower edge and includes its upper edge; the first bin includes 0.",
             examples=[EXIT_EDGES],
         ),
     ]
     reliability: Annotated[
-        ReliabilitiesBody, Field(description="Of the confidence.", examples=[{"on_test": True}])
+        ReliabilitiesBody,
+        Field(
+            description="How well confidence predicts correctness.", examples=[{"on_test": True}]
+        ),
     ]
     captions: Annotated[
-        CaptionsBody, Field(description="In words.", examples=[{"risk": _WORDS_EXAMPLE}])
+        CaptionsBody,
+        Field(
+            description="Texts for the figures of `rlcm report`.",
+            examples=[{"risk": _WORDS_EXAMPLE}],
+        ),
     ]
 
     @classmethod

@@ -1,81 +1,123 @@
-"""What `/solve` answers with."""
+"""Wire types of the response of `/solve`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from dataclasses import asdict
+from typing import Annotated, Self
 
 from pydantic import Field
 
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.terms import Delta, PromiseKind
-from rlcm_serve.core import CancelledSample, Sample, Solution
+from rlcm_serve.api.wire.terms import (
+    BoundedRisk,
+    CalibrationProblems,
+    CertificateId,
+    Covers,
+    Delta,
+    DoesNotCover,
+    ExitName,
+    MethodInWords,
+    PromiseKind,
+)
+from rlcm_serve.core import CancelledSample, Guarantee, Sample, Solution
 
 STATEMENT = (
     "Among the questions it answers under this policy, the service answers at most 10% wrong on "
-    "average, with 90% confidence over the draw of the 1600 calibration problems, whichever alpha "
-    "is asked for; this does not cover: other problem distributions; changed prompts."
+    "average, with 90% confidence over the draw of 1600 calibration problems, whichever alpha is "
+    "asked for."
 )
-
-ExitName = Literal["high", "low", "natural", "budget", "cancelled"]
 
 
 class CheckpointBody(Wire):
-    """One reading of the probe."""
+    """A confidence reading of one sample."""
 
-    tokens: Annotated[int, Field(description="Reasoning tokens so far.", examples=[64])]
+    tokens: Annotated[
+        int, Field(description="Number of reasoning tokens at the reading.", examples=[64])
+    ]
     confidence: Annotated[
         float | None,
-        Field(description="That the reasoning carries the right answer.", examples=[0.83]),
+        Field(
+            description="Estimated probability that the sample's current answer is correct.",
+            examples=[0.83],
+        ),
     ]
     is_final: Annotated[
-        bool, Field(description="Whether it was read where the thinking ended.", examples=[False])
+        bool,
+        Field(
+            description="Whether this reading was taken where the thinking ended.", examples=[False]
+        ),
     ]
 
 
 class TraceBody(Wire):
-    """What a sample thought, what it wrote by itself after that, and how confident it was when."""
+    """What a sample thought, and its confidence over time."""
 
-    reasoning: Annotated[str, Field(description="The thinking.", examples=["A up 5: 8. ..."])]
+    reasoning: Annotated[
+        str, Field(description="Text of the thinking.", examples=["A up 5: 8. ..."])
+    ]
     own_answer: Annotated[
         str | None,
-        Field(description="What the model wrote after it ended its thinking.", examples=["8"]),
+        Field(
+            description="Text that the model wrote by itself after its thinking; null if the "
+            "thinking was stopped.",
+            examples=["8"],
+        ),
     ]
     checkpoints: Annotated[
         list[CheckpointBody],
         Field(
-            description="Every reading, in order.",
+            description="All confidence readings, in order.",
             examples=[[{"tokens": 32, "confidence": 0.41, "is_final": False}]],
         ),
     ]
 
 
 class SampleBody(Wire):
-    """One sample. Counts are in tokens."""
+    """One sample of a question. Counts are in tokens."""
 
     answer: Annotated[
-        str | None, Field(description="Its answer, null if it gives none.", examples=["8"])
+        str | None,
+        Field(description="Answer of the sample; null if it gives none.", examples=["8"]),
     ]
     exit: Annotated[
         ExitName,
         Field(
-            description="Why its thinking ended; `cancelled` if it could change nothing any more.",
+            description="Why the sample's thinking ended. `high` or `low`: its confidence "
+            "reached a threshold. `natural`: the model ended it. `budget`: the "
+            "thinking budget was used up. `cancelled`: it could no longer change "
+            "the result.",
             examples=["high"],
         ),
     ]
     confidence: Annotated[
         float | None,
-        Field(description="The reading at its exit; null if it was cancelled.", examples=[0.97]),
+        Field(
+            description="Confidence of the sample when its thinking ended; null if it was "
+            "cancelled.",
+            examples=[0.97],
+        ),
     ]
-    reasoning_tokens: Annotated[int, Field(description="Of its thinking.", examples=[128])]
+    reasoning_tokens: Annotated[
+        int, Field(description="Number of reasoning tokens.", examples=[128])
+    ]
     answer_tokens: Annotated[
-        int, Field(description="Generated for its answer, its own or a forced one.", examples=[4])
+        int,
+        Field(
+            description="Number of tokens generated for the answer, whether written by the "
+            "model or forced.",
+            examples=[4],
+        ),
     ]
-    suffix_tokens: Annotated[int, Field(description="Put in to force its answer.", examples=[22])]
-    discarded_tokens: Annotated[int, Field(description="Generated and kept nowhere.", examples=[1])]
+    suffix_tokens: Annotated[
+        int, Field(description="Number of tokens inserted to force the answer.", examples=[22])
+    ]
+    discarded_tokens: Annotated[
+        int, Field(description="Number of tokens that were generated but not used.", examples=[1])
+    ]
     trace: Annotated[
         TraceBody | None,
         Field(
-            description="If return_trace asked for it.",
+            description="What the sample thought, if `return_trace` is true; otherwise null.",
             examples=[{"reasoning": "A up 5: 8. ...", "own_answer": None, "checkpoints": []}],
         ),
     ]
@@ -117,40 +159,82 @@ def _trace(sample: Sample) -> TraceBody:
 
 
 class GuaranteeBody(Wire):
-    """What the answer is promised under."""
+    """The guarantee that covers an answer. `statement` says it in words, the fields one by one."""
 
     statement: Annotated[
-        str, Field(description="It all in one sentence, limits included.", examples=[STATEMENT])
+        str, Field(description="The guarantee in one sentence.", examples=[STATEMENT])
     ]
-    risk: Annotated[str, Field(description="What is bounded.", examples=["selective"])]
-    alpha_requested: Annotated[float, Field(description="As asked for.", examples=[0.1])]
+    risk: BoundedRisk
+    alpha_requested: Annotated[
+        float, Field(description="Alpha as requested, between 0 and 1.", examples=[0.1])
+    ]
     alpha_certified: Annotated[
-        float, Field(description="The certified level it was served at.", examples=[0.1])
+        float,
+        Field(
+            description="The certified level that the question was served at: the largest one that "
+            "does not exceed the requested alpha.",
+            examples=[0.1],
+        ),
     ]
     delta: Delta
     promise: PromiseKind
-    certificate: Annotated[
-        str, Field(description="Its id, see /certificates.", examples=["93a2ad9a11e8"])
-    ]
+    certificate: CertificateId
+    n_problems: CalibrationProblems
+    method: MethodInWords
+    covers: Covers
+    does_not_cover: DoesNotCover
+
+    @classmethod
+    def of(cls, promised: Guarantee | None) -> Self | None:
+        """The guarantee as it goes over the wire; None without one."""
+        if promised is None:
+            return None
+        limits = list(promised.does_not_cover)
+        return cls(**{**asdict(promised), "does_not_cover": limits})
 
 
 class UsageBody(Wire):
-    """Tokens of the whole question. The prompt counts once, whatever the number of samples."""
+    """Tokens of the whole question. The prompt counts once, for any number of samples."""
 
-    prompt_tokens: Annotated[int, Field(description="Of the prompt.", examples=[37])]
+    prompt_tokens: Annotated[
+        int, Field(description="Number of tokens in the prompt.", examples=[37])
+    ]
     cached_prompt_tokens: Annotated[
-        int, Field(description="Of these, not computed anew for any sample.", examples=[32])
+        int,
+        Field(
+            description="Number of prompt tokens that came from the prefix cache for every sample.",
+            examples=[32],
+        ),
     ]
     reasoning_tokens: Annotated[
-        int, Field(description="Thinking of the samples that were not cancelled.", examples=[128])
+        int,
+        Field(
+            description="Number of reasoning tokens of all samples that were not cancelled.",
+            examples=[128],
+        ),
     ]
-    answer_tokens: Annotated[int, Field(description="Generated for answers.", examples=[4])]
-    suffix_tokens: Annotated[int, Field(description="Put in to force answers.", examples=[22])]
-    discarded_tokens: Annotated[int, Field(description="Generated and kept nowhere.", examples=[1])]
+    answer_tokens: Annotated[
+        int, Field(description="Number of tokens generated for answers.", examples=[4])
+    ]
+    suffix_tokens: Annotated[
+        int, Field(description="Number of tokens inserted to force answers.", examples=[22])
+    ]
+    discarded_tokens: Annotated[
+        int, Field(description="Number of tokens that were generated but not used.", examples=[1])
+    ]
     cancelled_tokens: Annotated[
-        int, Field(description="Generated by samples that were cancelled.", examples=[0])
+        int,
+        Field(
+            description="Number of tokens generated by samples that were cancelled.", examples=[0]
+        ),
     ]
-    total_tokens: Annotated[int, Field(description="All of the above.", examples=[192])]
+    total_tokens: Annotated[
+        int,
+        Field(
+            description="Sum of all token counts of the question, except `cached_prompt_tokens`.",
+            examples=[192],
+        ),
+    ]
 
     @classmethod
     def from_solution(cls, solution: Solution) -> Self:
@@ -169,22 +253,27 @@ class UsageBody(Wire):
 
 
 class SavingsBody(Wire):
-    """Tokens not spent, against what the certificate expects on average for such a question."""
+    """Tokens saved by early exits, relative to the certificate's expectation."""
 
     full_budget_tokens: Annotated[
-        float, Field(description="Expected without early exits, all samples.", examples=[381.5])
+        float,
+        Field(
+            description="Expected tokens of this question without early exits, over all samples.",
+            examples=[381.5],
+        ),
     ]
     tokens: Annotated[
         float,
         Field(
-            description="That, less all that was generated; below 0 for a question that cost more.",
+            description="Expected tokens without early exits minus the tokens generated. "
+            "Negative if the question cost more.",
             examples=[248.5],
         ),
     ]
     by_cancelling_tokens: Annotated[
         float,
         Field(
-            description="Of these, estimated: what cancelled samples would still have cost.",
+            description="Estimated tokens saved by cancelling samples; a part of `tokens`.",
             examples=[0.0],
         ),
     ]
@@ -202,30 +291,35 @@ class SavingsBody(Wire):
 
 
 class SolveResponse(Wire):
-    """An answer or an abstention, how it came about, and what is promised for it."""
+    """The answer to a question, or an abstention, with its guarantee and its cost."""
 
-    answer: Annotated[str | None, Field(description="Null for an abstention.", examples=["8"])]
-    abstained: Annotated[bool, Field(description="Whether no answer is given.", examples=[False])]
+    answer: Annotated[
+        str | None, Field(description="The answer; null if the service abstains.", examples=["8"])
+    ]
+    abstained: Annotated[
+        bool,
+        Field(description="Whether the service abstains: it gives no answer.", examples=[False]),
+    ]
     confidence: Annotated[
         float | None,
         Field(
-            description="Of the one sample; of several, the answer's share of the vote; null "
-            "without an answer.",
+            description="Confidence in the answer: of the sample, or with several samples the "
+            "answer's share of the vote. Null without an answer.",
             examples=[0.97],
         ),
     ]
     exit: Annotated[
         ExitName | None,
         Field(
-            description="Why the thinking of the sample ended whose answer it is; null if nothing "
-            "was drawn.",
+            description="Why the thinking of the answering sample ended; null if no sample was "
+            "generated.",
             examples=["high"],
         ),
     ]
     guarantee: Annotated[
         GuaranteeBody | None,
         Field(
-            description="Null if nothing can be promised.",
+            description="The guarantee that covers the answer; null if none does.",
             examples=[
                 {
                     "statement": STATEMENT,
@@ -235,6 +329,10 @@ class SolveResponse(Wire):
                     "delta": 0.1,
                     "promise": "simultaneous",
                     "certificate": "93a2ad9a11e8",
+                    "n_problems": 1600,
+                    "method": "Learn-then-Test: ...",
+                    "covers": "the policy of each level",
+                    "does_not_cover": ["other problem distributions", "changed prompts"],
                 }
             ],
         ),
@@ -242,18 +340,21 @@ class SolveResponse(Wire):
     no_guarantee_reason: Annotated[
         str | None,
         Field(
-            description="Why there is none.",
-            examples=["certificate 93a2ad9a11e8 is for another procedure: n is 3, certified is 1"],
+            description="Why no guarantee covers the answer; null if one does.",
+            examples=[
+                "certificate 93a2ad9a11e8 does not cover this request: n is 3, the "
+                "certified value is 1"
+            ],
         ),
     ]
     tally: Annotated[
         dict[str, float],
-        Field(description="The weight of each answer in the vote.", examples=[{"8": 0.97}]),
+        Field(description="Total weight of each answer in the vote.", examples=[{"8": 0.97}]),
     ]
     samples: Annotated[
         list[SampleBody],
         Field(
-            description="One for each sample asked for.",
+            description="One entry for each sample.",
             examples=[
                 [
                     {
@@ -273,7 +374,7 @@ class SolveResponse(Wire):
     usage: Annotated[
         UsageBody,
         Field(
-            description="All tokens of the question.",
+            description="Number of tokens of the question, by kind.",
             examples=[
                 {
                     "prompt_tokens": 37,
@@ -291,8 +392,7 @@ class SolveResponse(Wire):
     saved: Annotated[
         SavingsBody | None,
         Field(
-            description="Tokens saved against the full budget's expectation; null without a "
-            "guarantee.",
+            description="Tokens saved by early exits; null without a guarantee.",
             examples=[{"full_budget_tokens": 381.5, "tokens": 248.5, "by_cancelling_tokens": 0.0}],
         ),
     ]
@@ -300,13 +400,12 @@ class SolveResponse(Wire):
     @classmethod
     def from_solution(cls, solution: Solution, return_trace: bool = False) -> Self:
         """The solution as it goes over the wire."""
-        promised = solution.guarantee
         return cls(
             answer=solution.answer,
             abstained=solution.abstained,
             confidence=solution.confidence,
             exit=None if solution.exit is None else solution.exit.value,
-            guarantee=None if promised is None else GuaranteeBody.model_validate(promised),
+            guarantee=GuaranteeBody.of(solution.guarantee),
             no_guarantee_reason=solution.no_guarantee_reason,
             tally=solution.tally,
             samples=[SampleBody.from_sample(sample, return_trace) for sample in solution.samples],

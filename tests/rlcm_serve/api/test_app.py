@@ -69,6 +69,10 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
             "delta": 0.1,
             "promise": "simultaneous",
             "certificate": ONE.id,
+            "n_problems": ONE.n_problems,
+            "method": ONE.method,
+            "covers": ONE.covers,
+            "does_not_cover": list(ONE.does_not_cover),
         },
         "no_guarantee_reason": None,
         "tally": {"7": pytest.approx(0.6)},
@@ -169,7 +173,10 @@ async def test_what_to_do_at_an_infeasible_alpha(
 async def test_a_sampling_the_engine_cannot_honour_is_422(ready: Running) -> None:
     body = error_of(await ready.solve(seed=UNLUCKY_SEED), 422)
     assert body["errors"][0]["field"] == "seed"
-    assert "free draws" in (await ready.solve(seed=7)).json()["no_guarantee_reason"]
+    assert (
+        "certificates assume unseeded sampling"
+        in (await ready.solve(seed=7)).json()["no_guarantee_reason"]
+    )
 
 
 async def test_out_of_time_is_504_and_nothing_is_left_running(one: Path) -> None:
@@ -261,7 +268,7 @@ async def test_a_departure_is_answered_with_the_reason_for_no_guarantee(ready: R
     assert body["answer"] == "7"
     assert body["confidence"] == 1.0
     assert body["guarantee"] is None
-    assert "n is 3, certified is 1" in body["no_guarantee_reason"]
+    assert "n is 3, the certified value is 1" in body["no_guarantee_reason"]
     assert len(body["samples"]) == 3
     body = (await ready.solve(max_tokens=20)).json()
     assert "max_tokens is 20" in body["no_guarantee_reason"]

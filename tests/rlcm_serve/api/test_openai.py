@@ -128,7 +128,7 @@ async def test_several_samples_vote_and_the_thinking_is_of_one_that_won(one: Pat
     assert [sample["answer"] for sample in rlcm["samples"]] == [None, "7", "7"]
     assert completion.choices[0].message.content == "7"
     assert (completion.choices[0].message.model_extra or {})["reasoning"] == "hm" * 4
-    assert "n is 3, certified is 1" in rlcm["no_guarantee_reason"]
+    assert "n is 3, the certified value is 1" in rlcm["no_guarantee_reason"]
 
 
 async def test_an_abstention_is_a_refusal_and_no_answer(one: Path) -> None:
@@ -185,7 +185,7 @@ async def test_own_settings_are_honoured(ready: Running, client: AsyncOpenAI) ->
     extra = {"risk": "regret", "vote": "majority", "n_votes": 2, "stop_when_decided": False}
     completion = await client.chat.completions.create(**ASKED, extra_body=extra)
     assert rlcm_of(completion)["tally"] == {"7": 2}
-    assert "no certificate bounds the risk 'regret'" in rlcm_of(completion)["no_guarantee_reason"]
+    assert "no certificate covers the risk 'regret'" in rlcm_of(completion)["no_guarantee_reason"]
     assert ready.engine.drawings[-1].budget.thinking == BUDGET
 
 

@@ -71,6 +71,10 @@ GUARANTEES = st.builds(
     promise=TEXTS,
     certificate=TEXTS,
     statement=TEXTS,
+    n_problems=COUNTS,
+    method=TEXTS,
+    covers=TEXTS,
+    does_not_cover=st.lists(TEXTS, max_size=2).map(tuple),
 )
 EXPECTATIONS = st.builds(Expectation, st.floats(0, 1e6), st.floats(0, 1e6))
 SOLUTIONS = st.builds(

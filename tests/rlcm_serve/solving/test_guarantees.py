@@ -48,14 +48,18 @@ def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
         "at most 10% wrong",
         "90% confidence",
         "500",
-        "not cover: other problems; changed",
     ):
         assert part in guarantee.statement
+    assert guarantee.n_problems == 500
+    assert guarantee.method == ONE.method
+    assert guarantee.covers == ONE.covers
+    assert guarantee.does_not_cover == ONE.does_not_cover
     assert "whichever alpha is asked for" in guarantee.statement
     pointwise = certificate({0.1: SAFE}, promise=Promise.POINTWISE)
     guarantee = Guarantees(IDENTITY, [pointwise]).terms_for(QUESTION).guarantee
     assert guarantee is not None
     assert "without looking" in guarantee.statement
+    assert len(guarantee.statement.split()) <= 40
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.07])
@@ -83,11 +87,14 @@ def test_without_a_certificate_the_full_budget_is_spent_and_nothing_promised() -
 @pytest.mark.parametrize(
     ("changed", "both_values"),
     [
-        (replace(QUESTION, samples=4), ["n is 4", "certified is 1"]),
-        (replace(QUESTION, max_tokens=50), ["max_tokens is 50", f"certified is {BUDGET}"]),
-        (replace(QUESTION, temperature=0.5), ["temperature is 0.5", "certified is 0.8"]),
-        (replace(QUESTION, top_p=0.9), ["top_p is 0.9", "certified is 1"]),
-        (replace(QUESTION, seed=7), ["seed is 7", "free draws"]),
+        (replace(QUESTION, samples=4), ["n is 4", "the certified value is 1"]),
+        (
+            replace(QUESTION, max_tokens=50),
+            ["max_tokens is 50", f"the certified value is {BUDGET}"],
+        ),
+        (replace(QUESTION, temperature=0.5), ["temperature is 0.5", "the certified value is 0.8"]),
+        (replace(QUESTION, top_p=0.9), ["top_p is 0.9", "the certified value is 1"]),
+        (replace(QUESTION, seed=7), ["seed is 7", "certificates assume unseeded sampling"]),
         (replace(QUESTION, context=(Message(Role.SYSTEM, "Be brief."),)), ["system prompt"]),
         (
             replace(
@@ -195,6 +202,7 @@ def test_each_risk_is_said_in_its_own_words(risk: str, said: str) -> None:
     assert guarantee is not None
     assert guarantee.risk == risk
     assert said in guarantee.statement
+    assert len(guarantee.statement.split()) <= 40
 
 
 def test_a_risk_without_a_certificate_is_answered_at_full_budget() -> None:

@@ -223,7 +223,7 @@ async def test_another_number_of_samples_is_answered_without_a_guarantee(
     solution = await solve(grader, NATURAL, HIGH)
     assert solution.answer is not None
     assert solution.guarantee is None
-    assert "n is 2, certified is 1" in (solution.no_guarantee_reason or "")
+    assert "n is 2, the certified value is 1" in (solution.no_guarantee_reason or "")
     assert solution.policy == POLICY
 
 

@@ -23,6 +23,10 @@ PROMISED = Guarantee(
     promise="simultaneous",
     certificate="c0",
     statement="It is right.",
+    n_problems=500,
+    method="tested",
+    covers="the policy",
+    does_not_cover=("other problems",),
 )
 
 

@@ -1,4 +1,4 @@
-"""What a stream of `/v1/chat/completions` sends: chunks, as OpenAI's clients put them together."""
+"""Wire types of the chunks that `/v1/chat/completions` streams."""
 
 from __future__ import annotations
 
@@ -20,59 +20,93 @@ from rlcm_serve.core import Question, Solution
 
 
 class ChunkDelta(Wire):
-    """What a chunk adds to the message; what it leaves out stays as it is."""
+    """What a chunk adds to the message. Fields that are missing do not change."""
 
     role: Annotated[
         Literal["assistant"] | None,
-        Field(description="Of the first chunk.", examples=["assistant"]),
+        Field(
+            description="Author of the message; only in the first chunk.", examples=["assistant"]
+        ),
     ] = None
     content: Annotated[str | None, Field(description="The answer.", examples=["8"])] = None
     refusal: Annotated[
-        str | None, Field(description="Said instead of an answer.", examples=[None])
+        str | None,
+        Field(
+            description="A sentence that explains the abstention, in place of an answer.",
+            examples=[None],
+        ),
     ] = None
-    reasoning: Annotated[str | None, Field(description="More thinking.", examples=[" up"])] = None
+    reasoning: Annotated[
+        str | None, Field(description="Further text of the thinking.", examples=[" up"])
+    ] = None
     reasoning_content: Annotated[
-        str | None, Field(description="The same by another name.", examples=[" up"])
+        str | None,
+        Field(
+            description="The same as `reasoning`, for clients that read this name.",
+            examples=[" up"],
+        ),
     ] = None
 
 
 class ChunkChoice(Wire):
-    """What a chunk adds to the one choice."""
+    """What a chunk adds to the response."""
 
-    index: Annotated[Literal[0], Field(description="The first, and the last.", examples=[0])] = 0
+    index: Annotated[
+        Literal[0], Field(description="Always 0: there is one choice.", examples=[0])
+    ] = 0
     delta: Annotated[
-        ChunkDelta, Field(description="What is added.", examples=[{"reasoning": " up"}])
+        ChunkDelta,
+        Field(description="What is added to the message.", examples=[{"reasoning": " up"}]),
     ]
     finish_reason: Annotated[
         FinishReason | None,
-        Field(description="Null until nothing more is added.", examples=[None]),
+        Field(description="Why the response ended; null until it ends.", examples=[None]),
     ] = None
 
 
 class ChatChunk(Wire):
-    """A part of a chat completion."""
+    """A chunk of a streamed chat completion."""
 
-    id: Annotated[str, Field(description="Of the response.", examples=["chatcmpl-9f86d08188"])]
+    id: Annotated[
+        str,
+        Field(
+            description="Id of the response, the same in every chunk.",
+            examples=["chatcmpl-9f86d08188"],
+        ),
+    ]
     object: Annotated[
         Literal["chat.completion.chunk"],
-        Field(description="What this is.", examples=["chat.completion.chunk"]),
+        Field(description="Type of the object.", examples=["chat.completion.chunk"]),
     ]
-    created: Annotated[int, Field(description="When it began.", examples=[1790000000])]
-    model: Annotated[str, Field(description="That answers.", examples=["embedded"])]
+    created: Annotated[
+        int,
+        Field(
+            description="When the response began, in seconds since 1970 (UTC).",
+            examples=[1790000000],
+        ),
+    ]
+    model: Annotated[str, Field(description="Name of the model.", examples=["embedded"])]
     choices: Annotated[
         list[ChunkChoice],
         Field(
-            description="One; none in the chunk of the usage.",
+            description="One choice; empty in the chunk that has the usage.",
             examples=[[{"index": 0, "delta": {"content": "8"}, "finish_reason": None}]],
         ),
     ]
     usage: Annotated[
         ChatUsage | None,
-        Field(description="If include_usage asked for it: of the last chunk.", examples=[None]),
+        Field(
+            description="Tokens of the question, in the last chunk if `include_usage` is true.",
+            examples=[None],
+        ),
     ] = None
     rlcm: Annotated[
         RlcmBody | None,
-        Field(description="Of the chunk that has the finish_reason.", examples=[None]),
+        Field(
+            description="The guarantee and the details of the answer, in the chunk that has the"
+            " `finish_reason`.",
+            examples=[None],
+        ),
     ] = None
 
 

@@ -1,4 +1,4 @@
-"""What `/v1/models` answers with, and errors in OpenAI's envelope."""
+"""Wire types of `/v1/models` and of errors in OpenAI's envelope."""
 
 from __future__ import annotations
 
@@ -10,28 +10,36 @@ from rlcm_serve.api.wire.base import Wire
 
 
 class ModelCard(Wire):
-    """A model that can be asked."""
+    """A model that can be used in requests."""
 
-    id: Annotated[str, Field(description="To be given as `model`.", examples=["embedded"])]
-    object: Annotated[Literal["model"], Field(description="What this is.", examples=["model"])] = (
-        "model"
-    )
-    created: Annotated[int, Field(description="Not known: always 0.", examples=[0])] = 0
-    owned_by: Annotated[str, Field(description="Who serves it.", examples=["rlcm-serve"])] = (
+    id: Annotated[
+        str,
+        Field(
+            description="Id of the model, for the field `model` of a request.",
+            examples=["embedded"],
+        ),
+    ]
+    object: Annotated[
+        Literal["model"], Field(description="Type of the object.", examples=["model"])
+    ] = "model"
+    created: Annotated[
+        int, Field(description="Always 0: the creation time is unknown.", examples=[0])
+    ] = 0
+    owned_by: Annotated[str, Field(description="Owner of the model.", examples=["rlcm-serve"])] = (
         "rlcm-serve"
     )
 
 
 class ModelList(Wire):
-    """All models: the one that is served."""
+    """The available models. The service serves one."""
 
-    object: Annotated[Literal["list"], Field(description="What this is.", examples=["list"])] = (
-        "list"
-    )
+    object: Annotated[
+        Literal["list"], Field(description="Type of the object.", examples=["list"])
+    ] = "list"
     data: Annotated[
         list[ModelCard],
         Field(
-            description="The models.",
+            description="The available models.",
             examples=[
                 [{"id": "embedded", "object": "model", "created": 0, "owned_by": "rlcm-serve"}]
             ],
@@ -40,31 +48,34 @@ class ModelList(Wire):
 
 
 class ErrorBody(Wire):
-    """What went wrong, as OpenAI's clients read it."""
+    """An error in OpenAI's format."""
 
     message: Annotated[
         str,
         Field(
-            description="What was wrong, and what to do.",
+            description="What is wrong, and how to fix it.",
             examples=["alpha is 1.5: give an accepted risk between 0 and 1"],
         ),
     ]
     type: Annotated[
-        str, Field(description="Kind of the error.", examples=["invalid_request_error"])
+        str, Field(description="Type of the error.", examples=["invalid_request_error"])
     ]
-    param: Annotated[str | None, Field(description="The field at fault.", examples=["alpha"])]
-    code: Annotated[str, Field(description="Name of the error.", examples=["invalid_request"])]
+    param: Annotated[
+        str | None,
+        Field(description="The field that caused the error; null if none did.", examples=["alpha"]),
+    ]
+    code: Annotated[str, Field(description="Code of the error.", examples=["invalid_request"])]
     rlcm: Annotated[
         dict[str, Any],
         Field(
-            description="The same as a problem document (RFC 9457).",
+            description="The same error as problem details (RFC 9457).",
             examples=[{"type": "urn:rlcm:problem:invalid-request", "status": 422}],
         ),
     ]
 
 
 class ErrorResponse(Wire):
-    """OpenAI's envelope of an error."""
+    """An error response in OpenAI's format."""
 
     error: Annotated[
         ErrorBody,

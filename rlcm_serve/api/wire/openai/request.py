@@ -1,4 +1,4 @@
-"""What is asked of `/v1/chat/completions`: OpenAI's fields, and this service's own beside them."""
+"""Wire types of a request to `/v1/chat/completions`: OpenAI's fields and this service's own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.openai.unsupported import UnsupportedFields, refused
 from rlcm_serve.api.wire.question import PROBLEM, QuestionSettings
+from rlcm_serve.api.wire.terms import SAMPLES_TEXT, STREAM_FLAG
 from rlcm_serve.core import MAX_SAMPLES, Message, Question, Role
 from rlcm_serve.errors import RequestRefused
 
@@ -25,12 +26,12 @@ _TEXT_ALONE = (
     'give a string, or a list of {"type": "text", "text": ...} parts: this service reads no '
     "images, audio or files"
 )
-_ONE_CHOICE = "give 1: one answer is given, and the samples that vote on it are n_votes"
-_NO_NAME = "not supported: the model is not shown names; put it into the content"
+_ONE_CHOICE = "give 1: there is one answer; set n_votes for the number of samples"
+_NO_NAME = "not supported: names are not shown to the model; put the name into the content"
 _NO_TOOLS = "not supported: this service calls no tools"
 _NO_AUDIO = "not supported: this service reads no audio"
-_NO_ANNOTATIONS = "not supported: the model is shown the content alone"
-_PLAIN_DELTAS = "not supported: nothing is added to the deltas; leave it out or give false"
+_NO_ANNOTATIONS = "not supported: only the content is shown to the model"
+_PLAIN_DELTAS = "not supported: deltas are not obfuscated; leave it out or give false"
 
 
 # What `ChatMessage.to_message` checks, for those who read the schema.
@@ -46,43 +47,55 @@ _SOMETHING_SAID: JsonDict = {
 
 
 class TextPart(Wire):
-    """A part of a message."""
+    """A text part of a message."""
 
-    type: Annotated[Literal["text"], Field(description="Only text.", examples=["text"])]
-    text: Annotated[str, Field(description="What is said.", examples=[PROBLEM])]
+    type: Annotated[
+        Literal["text"],
+        Field(description="Type of the part; only `text` is supported.", examples=["text"]),
+    ]
+    text: Annotated[str, Field(description="Text of the part.", examples=[PROBLEM])]
 
 
 class ChatMessage(Wire):
-    """One turn of a conversation; an assistant's may be an earlier response as it came."""
+    """A message of a conversation. A message of an earlier response can be sent back unchanged."""
 
     model_config = ConfigDict(json_schema_extra=_SOMETHING_SAID)
 
     role: Annotated[
         Literal["system", "developer", "user", "assistant"],
-        Field(description="Who says it; developer is the same as system.", examples=["user"]),
+        Field(
+            description="Author of the message. `developer` is the same as `system`.",
+            examples=["user"],
+        ),
     ]
     content: Annotated[
         str | list[TextPart] | None,
         refused(_TEXT_ALONE),
         Field(
-            description="What is said: text, or parts of it, which are put together as they are.",
+            description="Text of the message, or text parts that are concatenated.",
             examples=[PROBLEM],
         ),
     ] = None
     refusal: Annotated[
         str | None,
         Field(
-            description="Of an assistant that abstained: what it said instead of any content.",
+            description="Text of an earlier abstention, sent by the assistant in place of content.",
             examples=[None],
         ),
     ] = None
     reasoning: Annotated[
         str | None,
-        Field(description="Of an earlier response; not shown to the model.", examples=[None]),
+        Field(
+            description="Thinking of an earlier response. The model does not see it.",
+            examples=[None],
+        ),
     ] = None
     reasoning_content: Annotated[
         str | None,
-        Field(description="Of an earlier response; not shown to the model.", examples=[None]),
+        Field(
+            description="Thinking of an earlier response. The model does not see it.",
+            examples=[None],
+        ),
     ] = None
     name: Annotated[None, refused(_NO_NAME), Field(description=_NO_NAME, examples=[None])] = None
     tool_calls: Annotated[
@@ -112,16 +125,16 @@ class ChatMessage(Wire):
         if content is None and self.role == "assistant":
             content = self.refusal
         if content is None:
-            raise RequestRefused("messages", f"a message of the {self.role} has no content: say it")
+            raise RequestRefused("messages", f"a message of the {self.role} has no content: add it")
         return Message(ROLES[self.role], content)
 
 
 class StreamOptions(Wire):
-    """What a stream sends besides the answer."""
+    """Options of a streamed response."""
 
     include_usage: Annotated[
         bool | None,
-        Field(description="Send the usage in a last chunk without choices.", examples=[True]),
+        Field(description="Send the usage in a last chunk, which has no choices.", examples=[True]),
     ] = None
     include_obfuscation: Annotated[
         Literal[False] | None,
@@ -131,18 +144,25 @@ class StreamOptions(Wire):
 
 
 class ChatRequest(UnsupportedFields, QuestionSettings):
-    """A conversation whose last message is the question. Anything before that, and any override of
-    a certified setting, is answered without a guarantee, and `rlcm.no_guarantee_reason` says so.
+    """A conversation whose last message is the question.
+
+    Earlier messages and changed sampling settings remove the guarantee; `rlcm.no_guarantee_reason`
+    in the response says why.
     """
 
     model: Annotated[
-        str, Field(min_length=1, description="Its id in /v1/models.", examples=["embedded"])
+        str,
+        Field(
+            min_length=1,
+            description="Id of the model, as listed in `/v1/models`.",
+            examples=["embedded"],
+        ),
     ]
     messages: Annotated[
         list[ChatMessage],
         Field(
             min_length=1,
-            description="The conversation; the last message is the user's and asks the question.",
+            description="The conversation. The last message is the user's question.",
             examples=[[{"role": "user", "content": PROBLEM}]],
         ),
     ]
@@ -151,18 +171,17 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
         Field(
             gt=0,
             lt=1,
-            description="The accepted risk; by default the server's `default_alpha`.",
+            description="Accepted risk, between 0 and 1. The default is the server's "
+            "`default_alpha`.",
             examples=[0.1],
         ),
     ] = None
-    n_votes: Annotated[
-        int, Field(ge=1, le=MAX_SAMPLES, description="Samples, merged by voting.", examples=[4])
-    ] = 1
+    n_votes: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[4])] = 1
     return_trace: Annotated[
         bool,
         Field(
-            description="Also return, under rlcm, what each sample thought, and every confidence "
-            "read.",
+            description="Also return, under `rlcm`, what each sample thought and every "
+            "confidence reading.",
             examples=[False],
         ),
     ] = False
@@ -170,37 +189,39 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
         int | None,
         Field(
             ge=1,
-            description="The same as max_tokens: the thinking budget of one sample, in tokens.",
+            description="Thinking budget of one sample, in tokens; the same as `max_tokens`.",
             examples=[256],
         ),
     ] = None
     n: Annotated[
         Literal[1] | None,
         refused(_ONE_CHOICE),
-        Field(description="Choices: one. Samples that vote are n_votes.", examples=[1]),
+        Field(
+            description="Number of choices; only 1 is supported. The number of samples is "
+            "`n_votes`.",
+            examples=[1],
+        ),
     ] = None
-    stream: Annotated[
-        bool | None, Field(description="Answer with server-sent events.", examples=[False])
-    ] = None
+    stream: Annotated[bool | None, Field(description=STREAM_FLAG, examples=[False])] = None
     stream_options: Annotated[
         StreamOptions | None,
         Field(
-            description="Of a stream; else without effect: the usage is in the completion.",
+            description="Options of a streamed response; ignored without `stream`.",
             examples=[{"include_usage": True}],
         ),
     ] = None
-    user: Annotated[
-        str | None, Field(description="Accepted, without effect.", examples=["user-1"])
-    ] = None
+    user: Annotated[str | None, Field(description="Accepted and ignored.", examples=["user-1"])] = (
+        None
+    )
     safety_identifier: Annotated[
-        str | None, Field(description="Accepted, without effect.", examples=["user-1"])
+        str | None, Field(description="Accepted and ignored.", examples=["user-1"])
     ] = None
     prompt_cache_key: Annotated[
-        str | None, Field(description="Accepted, without effect.", examples=["dials"])
+        str | None, Field(description="Accepted and ignored.", examples=["dials"])
     ] = None
     metadata: Annotated[
         dict[str, str] | None,
-        Field(description="Accepted, without effect: nothing is stored.", examples=[{"run": "7"}]),
+        Field(description="Accepted and ignored: nothing is stored.", examples=[{"run": "7"}]),
     ] = None
 
     @property

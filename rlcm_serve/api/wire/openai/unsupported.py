@@ -1,6 +1,6 @@
-"""What OpenAI's chat completions have and this service does not: refused, never passed over.
+"""Fields of OpenAI's chat completions that this service refuses instead of ignoring them.
 
-Null and default values ask for nothing, so they are taken.
+Null and default values request nothing, so they are accepted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlcm_serve.api.wire.base import Wire
 
 
 def refused(why: str) -> WrapValidator:
-    """Has a field answer whatever it does not take with `why`."""
+    """Makes a field refuse invalid values with the message `why`."""
 
     def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         return _checked(value, handler, why)
@@ -47,13 +47,13 @@ _Zero = Annotated[float, Field(ge=0, le=0)]
 
 
 class TextFormat(Wire):
-    """The one form of answers."""
+    """The only supported response format: plain text."""
 
     type: Annotated[Literal["text"], Field(description="Plain text.", examples=["text"])]
 
 
 class UnsupportedFields(Wire):
-    """Fields of which only null and the default are taken; each description says why."""
+    """Fields of OpenAI's API that only accept null or their default; each description says why."""
 
     audio: Annotated[
         None, _Why, Field(description="not supported: answers are text", examples=[None])
@@ -62,7 +62,7 @@ class UnsupportedFields(Wire):
         _Zero | None,
         _Why,
         Field(
-            description="not supported: a penalty would change what the certificate was fitted on; "
+            description="not supported: a penalty would void the certificate; "
             "leave it out or give 0",
             examples=[0],
         ),
@@ -81,8 +81,7 @@ class UnsupportedFields(Wire):
         Annotated[dict[str, Any], Field(max_length=0)] | None,
         _Why,
         Field(
-            description="not supported: a bias would change what the certificate was fitted on; "
-            "leave it out",
+            description="not supported: a bias would void the certificate; leave it out",
             examples=[{}],
         ),
     ] = None
@@ -104,22 +103,24 @@ class UnsupportedFields(Wire):
         ),
     ] = None
     moderation: Annotated[
-        None, _Why, Field(description="not supported: nothing is moderated here", examples=[None])
+        None,
+        _Why,
+        Field(description="not supported: this service does no moderation", examples=[None]),
     ] = None
     parallel_tool_calls: Annotated[
         bool | None,
-        Field(description="Accepted, without effect: there are no tools.", examples=[True]),
+        Field(description="Accepted and ignored: there are no tools.", examples=[True]),
     ] = None
     prediction: Annotated[
         None,
         _Why,
-        Field(description="not supported: no output is taken from the request", examples=[None]),
+        Field(description="not supported: predicted output is not used", examples=[None]),
     ] = None
     presence_penalty: Annotated[
         _Zero | None,
         _Why,
         Field(
-            description="not supported: a penalty would change what the certificate was fitted on; "
+            description="not supported: a penalty would void the certificate; "
             "leave it out or give 0",
             examples=[0],
         ),
@@ -127,7 +128,7 @@ class UnsupportedFields(Wire):
     prompt_cache_options: Annotated[
         None,
         _Why,
-        Field(description="not supported: prompts are cached by themselves", examples=[None]),
+        Field(description="not supported: prompt caching is automatic", examples=[None]),
     ] = None
     prompt_cache_retention: Annotated[
         Literal["in_memory"] | None,
@@ -142,7 +143,7 @@ class UnsupportedFields(Wire):
         None,
         _Why,
         Field(
-            description="not supported: the accepted risk `alpha` says how long to think, and "
+            description="not supported: the accepted risk `alpha` decides how long to think, and "
             "max_completion_tokens caps it",
             examples=[None],
         ),
@@ -160,7 +161,7 @@ class UnsupportedFields(Wire):
         Literal["auto", "default"] | None,
         _Why,
         Field(
-            description="not supported: all questions are treated alike; leave it out or give "
+            description="not supported: there is one service tier; leave it out or give "
             '"auto" or "default"',
             examples=["auto"],
         ),
@@ -205,11 +206,13 @@ class UnsupportedFields(Wire):
         Literal["medium"] | None,
         _Why,
         Field(
-            description="not supported: an answer is as long as it is; leave it out or give "
+            description="not supported: the length of answers is fixed; leave it out or give "
             '"medium"',
             examples=["medium"],
         ),
     ] = None
     web_search_options: Annotated[
-        None, _Why, Field(description="not supported: nothing is searched", examples=[None])
+        None,
+        _Why,
+        Field(description="not supported: this service searches nothing", examples=[None]),
     ] = None
