@@ -20,7 +20,16 @@ MAY_NOT_IMPORT = {
     "training": {"studies"},
     "studies": set(),
 }
-CALIBRATION_MAY_IMPORT = {"calibration", "matplotlib", "numpy", "pyarrow", "scipy", "statsmodels"}
+CALIBRATION_MAY_IMPORT = {
+    "calibration",
+    "jinja2",
+    "markupsafe",
+    "matplotlib",
+    "numpy",
+    "pyarrow",
+    "scipy",
+    "statsmodels",
+}
 ONLY_IN = {
     "vllm": ("rlcm_serve.engine", "studies.serving"),
     "fastapi": ("rlcm_serve.api",),

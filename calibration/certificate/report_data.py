@@ -15,6 +15,7 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 from calibration.errors import CertificateError
 from calibration.files import write_text
 from calibration.metrics import ReliabilityBin
+from calibration.report_kit.content import Caption
 
 FORMAT = "rlcm-exhibit"
 VERSION = 1
@@ -160,22 +161,13 @@ class ReliabilityData:
 
 
 @dataclass(frozen=True, slots=True)
-class FigureText:
-    """What stands beside a figure: its title, what to make of it, and its content in words."""
-
-    title: str
-    text: str
-    alt: str
-
-
-@dataclass(frozen=True, slots=True)
 class FigureTexts:
-    """Of the four figures."""
+    """The captions of the four figures."""
 
-    risk: FigureText
-    tokens: FigureText
-    p_values: FigureText
-    reliability: FigureText
+    risk: Caption
+    tokens: Caption
+    p_values: Caption
+    reliability: Caption
 
 
 @dataclass(frozen=True, slots=True)

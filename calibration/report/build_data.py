@@ -10,7 +10,6 @@ from calibration.certificate.certificate import Certificate, CertifiedLevel
 from calibration.certificate.evaluate import Evaluation
 from calibration.certificate.report_data import (
     EXIT_EDGES,
-    FigureText,
     FigureTexts,
     LevelFigures,
     Map,
@@ -24,10 +23,9 @@ from calibration.certificate.report_data import (
 )
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.exit_search import find_exits
-from calibration.report import labels as captions
-from calibration.report.labels import Caption
+from calibration.report import captions
 from calibration.report.pvalue_map import NEVER_LOW, PValueMap, high_of, low_of
-from calibration.report.summary import Findings, Measured, Reliability, find
+from calibration.report.summary import Measured, Reliability, Summary, summarize
 from calibration.simulation.risks import Risk
 from calibration.testing.families import NEVER
 from calibration.testing.methods import find_split
@@ -44,41 +42,41 @@ def build_report_data(
     test: Traces | None = None,
     risk: Risk | None = None,
 ) -> ReportData:
-    """What was seen of a certificate.
+    """The report data of a certificate.
 
     Args:
-        certificate: to be shown.
+        certificate: what to report on.
         traces: those it was fitted on.
         test: problems that had no part in the fit, for honest figures.
-        risk: needed if the certificate bounds a loss of one's own.
+        risk: needed if the certificate bounds a loss of your own.
 
     Raises:
         CertificateError: traces of another recording than the certificate's.
         CalibrationError: `traces` are not those it was fitted on, `test` shares problems or groups
             with them, a user's loss is missing, or a problem has too few rollouts.
     """
-    findings = find(certificate, traces, test, risk)
-    # `find` has refused traces that have no such part.
+    summary = summarize(certificate, traces, test, risk)
+    # `summarize` has refused traces that have no such part.
     _, tested = find_split(traces, certificate.calibration_digest) or (None, traces)
-    on_calibration = _figures(certificate, findings.measured[-1], tested)
+    on_calibration = _figures(certificate, summary.measured[-1], tested)
     on_test: dict[float, LevelFigures] = {}
     if test is not None:
-        on_test = _figures(certificate, findings.shown, test)
+        on_test = _figures(certificate, summary.shown, test)
     return ReportData(
         certificate=certificate.digest,
-        calibration=_problems(findings.measured[-1]),
-        test=None if test is None else _problems(findings.shown),
+        calibration=_problems(summary.measured[-1]),
+        test=None if test is None else _problems(summary.shown),
         levels=tuple(
             ReportLevel(level.alpha, on_calibration.get(level.alpha), on_test.get(level.alpha))
             for level in certificate.levels
         ),
-        maps=tuple(map(_map, findings.maps)),
+        maps=tuple(map(_map, summary.maps)),
         reliability=ReliabilityData(
-            on_test=findings.shown.on_test,
-            all=_readings(findings.all_readings),
-            final=_readings(findings.final_readings),
+            on_test=summary.shown.on_test,
+            all=_readings(summary.all_readings),
+            final=_readings(summary.final_readings),
         ),
-        captions=_captions(findings),
+        captions=_captions(summary),
     )
 
 
@@ -89,7 +87,7 @@ def _problems(measured: Measured) -> ProblemSet:
 def _figures(
     certificate: Certificate, measured: Measured, traces: Traces
 ) -> dict[float, LevelFigures]:
-    """Of each certified level, by its alpha."""
+    """The figures of each certified level, by its alpha."""
     policies = [one.policy for one in certificate.levels if isinstance(one, CertifiedLevel)]
     found = [
         (level.alpha, level.evaluation) for level in measured.levels if level.evaluation is not None
@@ -134,7 +132,7 @@ def _map(found: PValueMap) -> Map:
     for policy in found.tested:
         place = _place(found, policy.lambda_low, policy.lambda_high)
         key = (place.x, place.y, policy.in_plane)
-        # Where several lie, one that passed is what is shown.
+        # Where several policies lie, one that passed is shown.
         if key not in places or (policy.certified and not places[key].certified):
             places[key] = TestedPoint(
                 place.lambda_low,
@@ -193,17 +191,13 @@ def _readings(found: Reliability) -> Readings:
     )
 
 
-def _captions(findings: Findings) -> FigureTexts:
+def _captions(summary: Summary) -> FigureTexts:
     return FigureTexts(
-        risk=_words(captions.of_risk(findings)),
-        tokens=_words(captions.of_tokens(findings)),
-        p_values=_words(captions.of_p_values(findings)),
-        reliability=_words(captions.of_reliability(findings)),
+        risk=captions.of_risk(summary),
+        tokens=captions.of_tokens(summary),
+        p_values=captions.of_p_values(summary),
+        reliability=captions.of_reliability(summary),
     )
-
-
-def _words(caption: Caption) -> FigureText:
-    return FigureText(caption.title, caption.text, caption.alt)
 
 
 def _maybe(value: float | None) -> float | None:

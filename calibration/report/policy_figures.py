@@ -9,21 +9,22 @@ from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
 from calibration.report.pvalue_map import NEVER_LOW, PValueMap, high_of, low_of
 from calibration.report.samples import OUTCOMES, PER_OUTCOME, Sample, Samples
-from calibration.report.summary import Findings
-from calibration.report.wording import target
-from calibration.report_kit.palette import BLUE, INK, MUTED, ORANGE, PAPER, WIDTH
+from calibration.report.summary import Summary
+from calibration.report_kit.palette import BLUE, INK, MUTED, ORANGE, PAPER
+from calibration.report_kit.panels import tokens_axis
+from calibration.report_kit.style import DASHES, DOTS, WIDTH
+from calibration.report_kit.wording import target
 
 SMALLEST = 1e-6
 """p-values below it look the same."""
 MOST_COLUMNS = 3
 MOST_TICKS = 14
 
-# The map keeps its colours on dark paper, and so do the marks on it.
+# Map and marks keep their colours on dark paper.
 _PASSES = ("#0b3c73", "#3f7fc0", "#cfe2f3")
 _FAILS = ("#fae3d3", "#e39a63", "#8c3a0a")
 _MARK, _MARK_EDGE = "#fffffe", "#101316"
@@ -46,9 +47,9 @@ _MARKS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def draw_p_values(findings: Findings) -> Figure:
-    """p-values over λ1 x λ2 for every level, and what was tested and certified there."""
-    maps, delta = findings.maps, findings.certificate.delta
+def draw_p_values(summary: Summary) -> Figure:
+    """p-values over λ1 x λ2 for every level, with the tested and the certified policies."""
+    maps, delta = summary.maps, summary.certificate.delta
     n_columns = min(len(maps), MOST_COLUMNS)
     n_rows = math.ceil(len(maps) / n_columns)
     height = 1.3 + n_rows * (3.0 if len(maps[0].high_Y) <= 24 else 4.2)
@@ -104,7 +105,7 @@ def draw_samples(samples: Samples) -> Figure:
 
 
 def _draw_tested(axes: Axes, found: PValueMap) -> None:
-    """Marks, each place once; thresholds between two of the map's lie between its cells."""
+    """A mark for each place; thresholds between two of the map's lie between its cells."""
     kinds = {
         "elsewhere": [t for t in found.tested if t.certified and not t.in_plane],
         "failed": [t for t in found.tested if not t.certified and t.in_plane],
@@ -126,7 +127,7 @@ def _mark(kind: str, found: PValueMap) -> dict[str, Any]:
 
 
 def _place(found: PValueMap, low: float, high: float) -> tuple[float, float]:
-    """Where thresholds lie on a map: on a cell, or between two."""
+    """Coordinates of thresholds on a map: on a cell, or between two."""
     x = np.interp(low, found.low_X, np.arange(len(found.low_X)))
     y = np.interp(high, found.high_Y, np.arange(len(found.high_Y)))
     return float(x), float(y)
@@ -159,12 +160,12 @@ def _label_bar(bar: Colorbar, smallest: float, delta: float) -> None:
 
 def _map_legend() -> list[Line2D]:
     names = {
-        "served": "served: certified, and chosen",
+        "served": "served: certified and chosen",
         "certified": "tested here and certified",
         "failed": "failed here, or not reached",
         "elsewhere": "certified with other settings",
     }
-    # Beside the map the paper may be dark, and then the edges must not be.
+    # The legend may stand on dark paper, where dark edges would vanish.
     return [
         Line2D([], [], linestyle="", label=label, **_MARKS[kind] | {"markeredgecolor": INK})
         for kind, label in names.items()
@@ -174,7 +175,7 @@ def _map_legend() -> list[Line2D]:
 def _draw_sample(axes: Axes, sample: Sample, policy: ExitPolicy) -> None:
     tokens_C, confidence_C, stop = sample.tokens_C, sample.confidence_C, sample.stop
     until, after = slice(0, stop + 1), slice(stop, None)
-    axes.plot(tokens_C[after], confidence_C[after], color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
+    axes.plot(tokens_C[after], confidence_C[after], color=MUTED, linewidth=1, linestyle=DOTS)
     axes.plot(tokens_C[until], confidence_C[until], color=MUTED, linewidth=1.2)
     if policy.smoothing > 0:
         axes.plot(tokens_C[until], sample.smoothed_C[until], color=INK, linewidth=1.6)
@@ -190,19 +191,18 @@ def _draw_sample(axes: Axes, sample: Sample, policy: ExitPolicy) -> None:
     axes.plot(
         tokens_C[stop], confidence_C[stop], "o", color=INK, markerfacecolor="none", markersize=8
     )
+    tokens_axis(axes, 4)
     axes.set_xlim(0, 1.06 * int(tokens_C[-1]))
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     axes.set_title(f"{sample.outcome}:\n{_stop_in_words(sample)}", fontsize=8.5)
 
 
 def _draw_thresholds(axes: Axes, sample: Sample, policy: ExitPolicy) -> None:
     tokens = np.linspace(0, int(sample.tokens_C[-1]), 100)
     if policy.lambda_high <= 1:
-        axes.plot(tokens[[0, -1]], [policy.lambda_high] * 2, color=BLUE, linestyle=(0, (5, 2)))
+        axes.plot(tokens[[0, -1]], [policy.lambda_high] * 2, color=BLUE, linestyle=DASHES)
     if low_of(policy) != NEVER_LOW:
         low = [policy.low_threshold(int(t)) for t in tokens]
-        axes.plot(tokens, low, color=ORANGE, linestyle=(0, (5, 2)))
+        axes.plot(tokens, low, color=ORANGE, linestyle=DASHES)
     if policy.lambda_answer > 0:
         end = int(sample.tokens_C[-1])
         axes.plot([end], [policy.lambda_answer], "_", color=INK, markersize=14)
@@ -217,7 +217,7 @@ def _stop_in_words(sample: Sample) -> str:
 
 
 def _sample_legend(policy: ExitPolicy) -> list[Line2D]:
-    dashed: dict[str, Any] = {"linestyle": (0, (5, 2))}
+    dashed: dict[str, Any] = {"linestyle": DASHES}
     marks = [
         Line2D([], [], marker="o", color=BLUE, linestyle="", markersize=4, label="answer right"),
         Line2D(

@@ -89,7 +89,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Findings:
+class Summary:
     """All numbers of a report.
 
     Attributes:
@@ -119,9 +119,9 @@ class Findings:
         return self.measured[0]
 
 
-def find(
+def summarize(
     certificate: Certificate, traces: Traces, test: Traces | None, risk: Risk | None
-) -> Findings:
+) -> Summary:
     """Everything a report shows.
 
     Raises:
@@ -139,7 +139,7 @@ def find(
     shown = tested if test is None else test
     recorded_RC = np.arange(shown.tokens_RC.shape[1]) <= shown.final_R[:, None]
     final_RC = np.arange(shown.tokens_RC.shape[1]) == shown.final_R[:, None]
-    return Findings(
+    return Summary(
         certificate=certificate,
         risk=risk,
         measured=tuple(measured),

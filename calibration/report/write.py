@@ -1,25 +1,18 @@
 """From a certificate and its traces to a page and its figures."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from calibration.certificate.certificate import Certificate
 from calibration.errors import CalibrationError
-from calibration.report import figures, policy_figures
-from calibration.report import labels as captions
-from calibration.report.labels import Caption
-from calibration.report.page import Plate, page
-from calibration.report.summary import Findings, find
-from calibration.report_kit.files import replace_files
-from calibration.report_kit.palette import inline_svg, png, settings
+from calibration.report.page import page
+from calibration.report.summary import summarize
+from calibration.report_kit.page import write_page
 from calibration.simulation.risks import Risk
 from calibration.traces.traces import Traces
 
 PAGE = "report.html"
 FIGURES = ("risk", "tokens", "risk-coverage", "reliability", "p-values", "samples")
-"""Stems of the PNGs, in the order of the page."""
+"""Stems of all PNGs that a report may have."""
 
 
 def write_report(
@@ -40,7 +33,7 @@ def write_report(
     Args:
         certificate: what to report on.
         traces: those it was fitted on; with or without the part that only put policies in order.
-        out: folder for the files; made if need be.
+        out: folder for the files; created if it does not exist.
         test: other problems of the same recording, which had no part in the fit.
         risk: needed if the certificate bounds a loss of your own.
 
@@ -55,28 +48,5 @@ def write_report(
     out = Path(out)
     if out.exists() and not out.is_dir():
         raise CalibrationError(f"{out} is a file: give a folder for the report")
-    findings = find(certificate, traces, test, risk)
-    files: dict[str, bytes] = {}
-    plates = []
-    with settings():
-        for name, figure, caption in _drawn(findings):
-            files[f"{name}.png"] = png(figure)
-            figure.set_layout_engine("none")  # as laid out for the PNG
-            plates.append(Plate(name, inline_svg(figure, name, caption.alt), caption))
-    files[PAGE] = page(findings, plates).encode()
-    replace_files(out, files, former=[f"{name}.png" for name in FIGURES])
-    return out / PAGE
-
-
-def _drawn(findings: Findings) -> Iterator[tuple[str, Figure, Caption]]:
-    yield "risk", figures.draw_risk(findings), captions.of_risk(findings)
-    yield "tokens", figures.draw_tokens(findings), captions.of_tokens(findings)
-    if findings.coverage is not None:
-        yield (
-            "risk-coverage",
-            figures.draw_coverage(findings, findings.coverage),
-            captions.of_coverage(findings, findings.coverage),
-        )
-    yield "reliability", figures.draw_reliability(findings), captions.of_reliability(findings)
-    yield "p-values", policy_figures.draw_p_values(findings), captions.of_p_values(findings)
-    yield "samples", policy_figures.draw_samples(findings.samples), captions.of_samples(findings)
+    content = page(summarize(certificate, traces, test, risk))
+    return write_page(content, out / PAGE, former=[f"{name}.png" for name in FIGURES])

@@ -1,1 +1,1 @@
-"""What every report is drawn with: colours, and files that are replaced together."""
+"""What every report is made of: content, templates, palette and style, panels, wording."""

@@ -5,12 +5,12 @@ from pathlib import Path
 
 
 def replace_files(out: Path, files: Mapping[str, bytes], former: Iterable[str] = ()) -> None:
-    """All files under other names first, then each under its own, the last one last.
+    """Write all files under temporary names, then rename them in order, the last one last.
 
     Args:
-        out: their folder; made if need be.
+        out: their folder; created if it does not exist.
         files: contents by path within the folder.
-        former: what an earlier time may have written; removed unless written again.
+        former: files of an earlier run; removed unless written again.
     """
     partial = {name: out / f"{name}.partial" for name in files}
     try:

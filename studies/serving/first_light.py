@@ -27,10 +27,10 @@ from calibration import (
     replay_certificate,
 )
 from calibration.files import write_text
+from calibration.report_kit.wording import number_in_full
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled, RunMeasures
-from rlcm_serve.evaluation.report.wording import number_in_full
 from rlcm_serve.solving.guarantees import find_certificates
 from studies.paper.report.markdown import table
 from studies.paper.report.page import replace_blocks

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
+from calibration.report_kit.tables import Rank
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
 
 COLUMNS = ("accuracy", "pce", "ece")
@@ -16,27 +17,25 @@ DIFFERENCES = ("accuracy", "pce", "ece", "auroc", "within_auroc")
 """Metrics of the paired differences."""
 HIGHER_IS_BETTER = frozenset({"accuracy", "auroc", "within_auroc"})
 
-Rank = Literal["", "best", "second"]
-
 
 class Run(Protocol):
     """A finished run."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def source(self) -> str:
-        """Of the confidence that it is compared by."""
+        """The source of confidence that it is compared by."""
 
     @property
     def measures(self) -> RunMeasures:
-        """Its figures."""
+        """Its measures."""
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What it was made with."""
+        """Its settings."""
 
     def scored(self, benchmark: str, source: str, /) -> ScoredRollouts:
         """A benchmark's rollouts as they ended, under a source of confidence."""
@@ -47,7 +46,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A figure of the main table, and where it stands among the runs."""
+    """A figure of the main table, and its rank among the runs."""
 
     estimate: Estimate
     rank: Rank = ""
@@ -92,9 +91,9 @@ class Comparison:
     """Runs side by side.
 
     Attributes:
-        names: of the runs, the one that the others are held against first.
+        names: of the runs; the others are compared with the first.
         sources: of the confidence that each is compared by.
-        benchmarks: those of the first run, then what only others have.
+        benchmarks: those of the first run, then those that only others have.
         overall: the mean over the benchmarks that all runs have, by run and metric; none without
             two such benchmarks.
         warnings: why figures may not be comparable.

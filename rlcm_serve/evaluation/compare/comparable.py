@@ -1,18 +1,18 @@
-"""Whether figures of two runs may be held against each other, and if not, why."""
+"""Whether figures of two runs are comparable, and if not, why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from calibration.report_kit.wording import listed
 from rlcm_serve.evaluation.compare.base import Run, benchmark_of
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.report.style import is_probability, title_of
-from rlcm_serve.evaluation.report.wording import listed
 from rlcm_serve.evaluation.run_folder import flat
 
 _OF_THE_MODEL = frozenset({"model", "engine model", "engine probe", "engine tokenizer", "source"})
-"""What runs are compared for; anything else should be the same."""
+"""Settings that runs are compared for; all others should be the same."""
 
 _TITLES = {
     "engine sampling temperature": "temperature",
@@ -20,14 +20,14 @@ _TITLES = {
     "engine budget thinking": "reasoning budget, tokens",
     "engine budget answer": "answer budget, tokens",
     "engine checkpoint_interval": "tokens between two readings",
-    "engine forced_suffix": "what opens a forced answer",
+    "engine forced_suffix": "forced suffix",
     "engine chat_template": "chat template",
     "answers": "answers forced at every reading",
 }
 
 
 def warnings(runs: Sequence[Run]) -> Iterator[str]:
-    """What differs between each run and the first, one sentence each."""
+    """The differences between each run and the first, one sentence each."""
     first, *others = runs
     for other in others:
         yield from _settings(first, other)
@@ -55,7 +55,7 @@ def _settings(first: Run, other: Run) -> Iterator[str]:
         if name not in _OF_THE_MODEL and one.get(name) != two.get(name):
             title = _TITLES.get(name, name)
             yield (
-                f"Made otherwise: {title} is {_shown(one.get(name))} in {first.name} and "
+                f"Different settings: {title} is {_shown(one.get(name))} in {first.name} and "
                 f"{_shown(two.get(name))} in {other.name}."
             )
 
@@ -66,7 +66,7 @@ def _benchmarks(
     if one.grader != two.grader:
         yield (
             f"graded by {one.grader} in {first.name} and by {two.grader} in {other.name}; where "
-            "they judge differently, that counts as a difference of models."
+            "the graders disagree, the difference is attributed to the models."
         )
     if one.problems != two.problems:
         yield _problems(first, other, one.name)
@@ -74,7 +74,7 @@ def _benchmarks(
     if ours != theirs:
         yield (
             f"{ours} rollouts of each problem in {first.name} and {theirs} in {other.name}; votes "
-            "of the same number n compare, those of all rollouts do not."
+            "with an equal number n are comparable, votes of all rollouts are not."
         )
 
 
@@ -101,10 +101,12 @@ def _sources(runs: Sequence[Run]) -> Iterator[str]:
         if not is_probability(source):
             yield (
                 f"The {title_of(source)} confidence does not claim to be a probability: PCE and "
-                "ECE say only how far its scale is from one, AUROC how well it ranks."
+                "ECE only show how far its scale is from one. AUROC shows how well it ranks."
             )
 
 
 def _shown(value: Any) -> str:
-    text = "not said" if value is None else repr(value) if isinstance(value, str) else f"{value:,}"
+    text = (
+        "not recorded" if value is None else repr(value) if isinstance(value, str) else f"{value:,}"
+    )
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -11,6 +11,7 @@ from calibration.errors import CalibrationError
 from calibration.metrics.bootstrap import estimate_difference
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
+from calibration.report_kit.tables import ranked
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare.base import (
     COLUMNS,
@@ -20,7 +21,6 @@ from rlcm_serve.evaluation.compare.base import (
     Comparison,
     Difference,
     Place,
-    Rank,
     Run,
     benchmark_of,
     source_of,
@@ -28,22 +28,19 @@ from rlcm_serve.evaluation.compare.base import (
 from rlcm_serve.evaluation.compare.comparable import warnings
 from rlcm_serve.evaluation.report.results import mean
 
-_DIGITS = 3
-"""Figures that are the same in print share their rank."""
-
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Put runs side by side; the others are held against the first.
+    """Put runs side by side; the others are compared with the first.
 
-    Differences are of the problems that both runs have, told by their ids, and their intervals
-    resample these problems for both alike. What else differs between the runs is not corrected,
-    but warned of.
+    Differences use the problems that both runs have, by their ids, and their intervals resample
+    these problems for both at once. Other differences between the runs are not corrected, but
+    raise warnings.
 
     Raises:
         RequestRefused: fewer than two runs, two of one name, or no benchmark in common.
     """
     if len(runs) < 2:
-        raise RequestRefused("runs", "one run has nothing to be compared with: give two or more")
+        raise RequestRefused("runs", "one run cannot be compared: give two or more")
     names = tuple(run.name for run in runs)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -65,23 +62,6 @@ def compare(runs: Sequence[Run]) -> Comparison:
         warnings=tuple(warnings(runs)),
         measures=tuple(run.measures for run in runs),
     )
-
-
-def ranked(estimates: Sequence[Estimate | None], higher_is_better: bool) -> list[Rank]:
-    """The best and, of three or more, the second best; ties share a rank, and the next is lost."""
-    sign = -1 if higher_is_better else 1
-    scores = [
-        None if e is None or e.value is None else sign * round(e.value, _DIGITS) for e in estimates
-    ]
-    known = sorted(score for score in scores if score is not None)
-    if len(known) < 2:
-        return [""] * len(scores)
-    best = known[0]
-    second = known[1] if len(known) > 2 and known[1] > best else None
-    return [
-        "" if score is None else "best" if score == best else "second" if score == second else ""
-        for score in scores
-    ]
 
 
 def _benchmark(runs: Sequence[Run], name: str, title: str) -> BenchmarkComparison:

@@ -1,4 +1,4 @@
-"""Sections of a comparison's page: what two runs or more have curves of."""
+"""Sections of a comparison's page: curves that at least two runs have."""
 
 from __future__ import annotations
 
@@ -6,32 +6,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.labels import Caption
+from calibration.report_kit.content import Caption, Folded, Plate, Section
+from calibration.report_kit.tables import Cell, Row, Table, number_cell
+from calibration.report_kit.wording import (
+    number,
+    number_in_full,
+    share,
+    share_in_full,
+)
 from rlcm_serve.evaluation.compare import figures
 from rlcm_serve.evaluation.compare.base import Comparison, benchmark_of, source_of
 from rlcm_serve.evaluation.measuring.markers import CATEGORY_OF, INDICATORS, Category
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
-from rlcm_serve.evaluation.report import html
-from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.section import Plate, Section
-from rlcm_serve.evaluation.report.verbalized import TITLES as CATEGORIES
-from rlcm_serve.evaluation.report.wording import (
-    number,
-    number_in_full,
-    number_interval,
-    share,
-    share_in_full,
-)
+from rlcm_serve.evaluation.report.verbalized import CATEGORY_TITLES
 
 
 def curves(comparison: Comparison) -> Iterator[Section]:
-    """Budgets, votes and markers, of those benchmarks where there are two runs to compare."""
+    """Budgets, votes and markers, for benchmarks that at least two runs have."""
     budgets = _shared(comparison, _has_budgets)
     if budgets:
         yield Section(
             "on-the-way",
             "Answers on the way",
-            "Who knows more, and knows it better, at a smaller budget?",
+            "Which run is more accurate, and better calibrated, at a smaller budget?",
             (
                 Plate(
                     "budgets",
@@ -45,7 +42,7 @@ def curves(comparison: Comparison) -> Iterator[Section]:
         yield Section(
             "voting",
             "One answer from several rollouts",
-            "Whose rollouts, and whose confidence, make the better vote?",
+            "Which run's rollouts and confidence make the better vote?",
             (
                 Plate(
                     "votes",
@@ -59,14 +56,17 @@ def curves(comparison: Comparison) -> Iterator[Section]:
         yield Section(
             "doubt",
             "Doubt in words",
-            "How often does each run's reasoning voice doubt (RLCM App. E)?",
+            "How often does each run's reasoning express doubt (RLCM App. E)?",
             (
                 Plate(
                     "markers",
                     partial(figures.draw_markers, comparison, texts),
                     _of_markers(comparison, texts),
                 ),
-                html.folded("Every phrase", "".join(_phrases(comparison, name) for name in texts)),
+                Folded(
+                    "Every phrase",
+                    [table for name in texts if (table := _phrases(comparison, name)).rows],
+                ),
             ),
         )
 
@@ -74,7 +74,7 @@ def curves(comparison: Comparison) -> Iterator[Section]:
 def _shared(
     comparison: Comparison, has: Callable[[BenchmarkMeasures, str], bool]
 ) -> tuple[str, ...]:
-    """Benchmarks of which at least two runs have something."""
+    """Benchmarks for which at least two runs have these measures."""
     return tuple(
         benchmark.name
         for benchmark in comparison.benchmarks
@@ -112,9 +112,9 @@ def _of_budgets(comparison: Comparison, names: Sequence[str]) -> Caption:
             )
     return Caption(
         "Accuracy and calibration by budget",
-        "Every rollout cut at the budget and made to answer, those that had ended before as they "
-        "ended. Bands are 95 % intervals by resampling problems, of each run alone: where they "
-        "overlap the runs may still differ, and the paired differences above are what tells.",
+        "Every rollout cut at the budget and forced to answer; rollouts that ended earlier keep "
+        "their answer. Bands are 95% intervals by resampling problems, for each run alone. If "
+        "bands overlap, the runs may still differ: the paired differences above decide.",
         " ".join(said),
     )
 
@@ -133,8 +133,8 @@ def _of_votes(comparison: Comparison, names: Sequence[str]) -> Caption:
     return Caption(
         "Votes by number of rollouts",
         "Share of the problems whose winner is right. At n = 1 all three are Pass@1. The oracle is "
-        "right if any rollout is; its gap to a vote is what choosing the answer loses. Bands are "
-        "95 % intervals by resampling problems, of each run alone.",
+        "right if any rollout is right; its gap to a vote is the loss by choosing the answer. "
+        "Bands are 95% intervals by resampling problems, for each run alone.",
         " ".join(said),
     )
 
@@ -143,7 +143,8 @@ def _of_markers(comparison: Comparison, names: Sequence[str]) -> Caption:
     said = [
         f"{benchmark.title}, {run}: "
         + ", ".join(
-            f"{CATEGORIES[Category(marker.category)]} {number_in_full(marker.per_1000_tokens, 2)}"
+            f"{CATEGORY_TITLES[Category(marker.category)]} "
+            f"{number_in_full(marker.per_1000_tokens, 2)}"
             for marker in benchmark.categories
         )
         + " per 1,000 tokens."
@@ -151,40 +152,34 @@ def _of_markers(comparison: Comparison, names: Sequence[str]) -> Caption:
     ]
     return Caption(
         "Epistemic markers",
-        "Phrases of each category, with 95 % intervals by resampling problems. Per rollout a run "
-        "that writes more has more of them; per 1,000 tokens that is accounted for. They describe "
-        "how a model writes, and not how unsure it is.",
+        "Phrases of each category, with 95% intervals by resampling problems. A run that writes "
+        "more has more phrases per rollout; counts per 1,000 tokens correct for that. They "
+        "describe how a model writes, not its uncertainty.",
         " ".join(said),
     )
 
 
-def _phrases(comparison: Comparison, name: str) -> str:
-    """Count per rollout of each phrase that any run writes."""
+def _phrases(comparison: Comparison, name: str) -> Table:
+    """Count per rollout of each phrase that any run writes; without rows if there is none."""
     runs = [
         {marker.name: marker.per_rollout for marker in benchmark.indicators} if benchmark else {}
         for benchmark, _ in _found(comparison, name)
     ]
-    heard = [phrase for phrase in INDICATORS if any(_value(run, phrase) for run in runs)]
-    if not heard:
-        return ""
+    written = [phrase for phrase in INDICATORS if any(_value(run, phrase) for run in runs)]
     (title,) = (b.title for b in comparison.benchmarks if b.name == name)
-    return html.table(
-        f"{title}: count per rollout of every phrase that occurs, 95 % intervals by resampling "
-        "problems, of each run alone.",
+    return Table(
+        f"{title}: count per rollout of every phrase that occurs, with 95% intervals by resampling "
+        "problems, for each run alone.",
         ["phrase", "category", *comparison.names],
         [
             Row(
                 phrase,
                 [
-                    Cell(CATEGORIES[CATEGORY_OF[phrase]], kind="name"),
-                    *(
-                        Cell(number(estimate), number_interval(estimate))
-                        for run in runs
-                        for estimate in [run.get(phrase, Estimate(None))]
-                    ),
+                    Cell(CATEGORY_TITLES[CATEGORY_OF[phrase]], kind="name"),
+                    *(number_cell(run.get(phrase, Estimate(None))) for run in runs),
                 ],
             )
-            for phrase in heard
+            for phrase in written
         ],
     )
 

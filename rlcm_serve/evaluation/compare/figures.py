@@ -10,10 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.palette import INK
-from rlcm_serve.evaluation.compare.base import Comparison, benchmark_of, source_of
-from rlcm_serve.evaluation.measuring.markers import Category
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
-from rlcm_serve.evaluation.report.panels import (
+from calibration.report_kit.panels import (
     draw_curve,
     legend,
     panels,
@@ -21,15 +18,19 @@ from rlcm_serve.evaluation.report.panels import (
     rows_of_panels,
     tokens_axis,
 )
-from rlcm_serve.evaluation.report.style import RUNS, Look
-from rlcm_serve.evaluation.report.verbalized import TITLES as CATEGORIES
+from calibration.report_kit.style import Style
+from rlcm_serve.evaluation.compare.base import Comparison, benchmark_of, source_of
+from rlcm_serve.evaluation.measuring.markers import Category
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
+from rlcm_serve.evaluation.report.style import RUNS
+from rlcm_serve.evaluation.report.verbalized import CATEGORY_TITLES
 
 _SHOWN = (("accuracy", "accuracy, points"), ("ece", "ECE"), ("auroc", "AUROC"))
-"""Differences that are drawn; the table has all."""
+"""Metrics whose differences are drawn; the table has all."""
 
 
-def look_of(place: int) -> Look:
-    """Of the run at this place."""
+def style_of(place: int) -> Style:
+    """Style of the run at this place."""
     return RUNS[place % len(RUNS)]
 
 
@@ -54,14 +55,14 @@ def draw_differences(comparison: Comparison) -> Figure:
                 offset = 0.62 * ((run - 0.5) / n_others - 0.5)
                 estimate = difference.metrics.get(metric, Estimate(None))
                 scale = 100 if metric == "accuracy" else 1
-                _draw_interval(panel, estimate, row + offset, look_of(run), difference.run, scale)
+                _draw_interval(panel, estimate, row + offset, style_of(run), difference.run, scale)
         panel.set_yticks(
             range(len(benchmarks)), [b.title for b in benchmarks] if place == 0 else []
         )
         panel.set_ylim(len(benchmarks) - 0.5, -0.5)
         panel.set_title(title)
         panel.xaxis.set_major_locator(MaxNLocator(4))
-    figure.supxlabel(f"difference to {comparison.names[0]}", fontsize=9)
+    figure.supxlabel(f"difference to {comparison.names[0]}")
     legend(figure, axes)
     return figure
 
@@ -70,21 +71,21 @@ def draw_budgets(comparison: Comparison, names: Sequence[str]) -> Figure:
     """Accuracy and ECE against the budget (RLCM §4.3): a row per benchmark, a line per run."""
     figure, rows = rows_of_panels(len(names), 2, 2.6 if len(names) == 1 else 2.1)
     for place, run in enumerate(comparison.names):
-        look, source = look_of(place), comparison.sources[place]
+        style, source = style_of(place), comparison.sources[place]
         for (accuracy, ece), benchmark in zip(rows, of_run(comparison, place, names), strict=True):
             if benchmark is None or not benchmark.budgets:
                 continue
             tokens_B = [at.tokens for at in benchmark.budgets]
-            draw_curve(accuracy, tokens_B, [at.accuracy for at in benchmark.budgets], look, run)
+            draw_curve(accuracy, tokens_B, [at.accuracy for at in benchmark.budgets], style, run)
             known = [at.ece.get(source, Estimate(None)) for at in benchmark.budgets]
-            draw_curve(ece, tokens_B, known, look, run)
+            draw_curve(ece, tokens_B, known, style, run)
     _finish(comparison, rows, names, ("accuracy", "ECE"))
     for accuracy, ece in rows:
         percent_axis(accuracy, "y", 5)
         for panel in (accuracy, ece):
             panel.set_ylim(bottom=0)
             tokens_axis(panel, 5)
-    figure.supxlabel("budget, reasoning tokens", fontsize=9)
+    figure.supxlabel("budget, reasoning tokens")
     legend(figure, [panel for row in rows for panel in row])
     return figure
 
@@ -100,7 +101,7 @@ def draw_votes(comparison: Comparison, names: Sequence[str]) -> Figure:
             if found is None:
                 continue
             for panel, field in zip(row, fields, strict=True):
-                draw_curve(panel, found.votes.n, getattr(found.votes, field), look_of(place), run)
+                draw_curve(panel, found.votes.n, getattr(found.votes, field), style_of(place), run)
     _finish(comparison, rows, names, ("majority", "weighted by confidence", "oracle"))
     for row in rows:
         low = min(panel.get_ylim()[0] for panel in row)
@@ -109,7 +110,7 @@ def draw_votes(comparison: Comparison, names: Sequence[str]) -> Figure:
             panel.set_ylim(low, min(high, 1.02))
             percent_axis(panel, "y", 5)
             panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    figure.supxlabel("rollouts that vote, n", fontsize=9)
+    figure.supxlabel("rollouts that vote, n")
     legend(figure, [panel for row in rows for panel in row])
     return figure
 
@@ -124,10 +125,10 @@ def draw_markers(comparison: Comparison, names: Sequence[str]) -> Figure:
                 at = list(Category).index(Category(marker.category))
                 offset = 0.6 * ((place + 0.5) / n_runs - 0.5)
                 for panel, per in zip(row, ("per_1000_tokens", "per_rollout"), strict=True):
-                    _draw_interval(panel, getattr(marker, per), at + offset, look_of(place), run)
+                    _draw_interval(panel, getattr(marker, per), at + offset, style_of(place), run)
     _finish(comparison, rows, names, ("per 1,000 tokens", "per rollout"))
     for left, right in rows:
-        left.set_yticks(range(len(Category)), [CATEGORIES[category] for category in Category])
+        left.set_yticks(range(len(Category)), [CATEGORY_TITLES[category] for category in Category])
         right.set_yticks(range(len(Category)), [""] * len(Category))
         for panel in (left, right):
             panel.set_ylim(len(Category) - 0.5, -0.5)
@@ -152,10 +153,12 @@ def _finish(
 
 
 def _draw_interval(
-    panel: Axes, estimate: Estimate, y: float, look: Look, label: str, scale: float = 1
+    panel: Axes, estimate: Estimate, y: float, style: Style, label: str, scale: float = 1
 ) -> None:
     if estimate.value is None:
         return
     if estimate.low is not None and estimate.high is not None:
-        panel.hlines(y, scale * estimate.low, scale * estimate.high, color=look.color)
-    panel.plot(scale * estimate.value, y, look.marker, color=look.color, markersize=5, label=label)
+        panel.hlines(y, scale * estimate.low, scale * estimate.high, color=style.color)
+    panel.plot(
+        scale * estimate.value, y, style.marker, color=style.color, markersize=5, label=label
+    )

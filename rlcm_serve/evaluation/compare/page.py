@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from html import escape
 from pathlib import Path
 
 import msgspec
 
-from calibration.metrics.estimates import Estimate
-from calibration.report.labels import Caption
-from calibration.report.wording import NB
+from calibration.report_kit.content import (
+    Bullets,
+    Caption,
+    Folded,
+    Page,
+    Part,
+    Plate,
+    Section,
+    contents,
+)
+from calibration.report_kit.tables import Cell, Rank, Row, Table, number_cell, share_cell
+from calibration.report_kit.wording import (
+    UNDEFINED,
+    excludes_zero,
+    in_points,
+    listed,
+    number_in_full,
+    number_interval,
+    points,
+    signed,
+)
 from rlcm_serve.evaluation.compare import figures
 from rlcm_serve.evaluation.compare.base import (
     COLUMNS,
@@ -20,26 +37,11 @@ from rlcm_serve.evaluation.compare.base import (
     Comparison,
     Difference,
     Place,
-    Rank,
 )
 from rlcm_serve.evaluation.compare.curves import curves
-from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.confidence import TITLES
-from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.section import Plate, Section
 from rlcm_serve.evaluation.report.style import title_of
-from rlcm_serve.evaluation.report.wording import (
-    UNDEFINED,
-    listed,
-    number,
-    number_in_full,
-    number_interval,
-    points,
-    share,
-    share_interval,
-    signed,
-)
-from rlcm_serve.evaluation.report.write import contents, write_page
+from rlcm_serve.evaluation.report.write import write_into
 
 PAGE, FIGURES_AS_JSON = "comparison.html", "comparison.json"
 
@@ -54,20 +56,23 @@ def write_comparison(comparison: Comparison, out: Path) -> Path:
         RequestRefused: `out` is a file.
     """
     sections = list(_sections(comparison))
-    header = (
-        f"<h1>{escape(listed(list(comparison.names)))}</h1>\n"
-        f'<p class="promise">{escape(headline(comparison))}</p>\n{contents(sections)}'
+    names = listed(comparison.names)
+    page = Page(
+        title=f"Comparison of {names}",
+        heading=names,
+        lead=headline(comparison),
+        header=[contents(sections)],
+        sections=sections,
     )
-    title = f"Comparison of {listed(list(comparison.names))}"
-    page = write_page(out, PAGE, title, header, sections)
+    written = write_into(out, PAGE, page)
     (out / FIGURES_AS_JSON).write_bytes(
         msgspec.json.format(msgspec.json.encode(_plain(comparison)))
     )
-    return page
+    return written
 
 
 def headline(comparison: Comparison) -> str:
-    """What the paired differences in accuracy say."""
+    """The result of the paired differences in accuracy."""
     first = comparison.names[0]
     found = [
         (benchmark.title, difference.run, difference.metrics["accuracy"])
@@ -77,7 +82,7 @@ def headline(comparison: Comparison) -> str:
     ]
     clear = [(title, run, d) for title, run, d in found if excludes_zero(d) and d.value is not None]
     if not clear:
-        return f"In accuracy no run differs from {first} by more than chance might make."
+        return f"No run differs from {first} in accuracy by more than chance."
     said = [
         f"{run} is {points(abs(d.value)).lstrip('+')} {'better' if d.value > 0 else 'worse'} "
         f"than {first} on {title}"
@@ -85,15 +90,8 @@ def headline(comparison: Comparison) -> str:
         if d.value is not None
     ]
     rest = len(found) - len(clear)
-    others = " What else differs in accuracy may be chance." if rest else ""
+    others = " Other differences in accuracy may be due to chance." if rest else ""
     return f"In accuracy, {listed(said)}.{others}"
-
-
-def excludes_zero(difference: Estimate) -> bool:
-    """Whether the interval of a difference lies on one side of 0."""
-    if difference.low is None or difference.high is None:
-        return False
-    return difference.low > 0 or difference.high < 0
 
 
 def _sections(comparison: Comparison) -> Iterator[Section]:
@@ -106,31 +104,31 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
 
 def _warnings(comparison: Comparison) -> Section:
     intro = (
-        "A difference of two runs is a difference of the models only if everything else is alike. "
-        "Here this is not so:"
+        "A difference between two runs is a difference between the models only if everything else "
+        "is the same. Here it is not:"
         if comparison.warnings
-        else "Sampling, budgets, graders, problems and numbers of rollouts are alike in all runs."
+        else "Sampling, budgets, graders, problems and rollouts are the same in all runs."
     )
-    content = (html.bullets(comparison.warnings),) if comparison.warnings else ()
-    return Section("alike", "What is not alike", intro, content)
+    content = (Bullets(comparison.warnings),) if comparison.warnings else ()
+    return Section("alike", "What else differs", intro, content)
 
 
 def _results(comparison: Comparison) -> Section:
     """The main table (RLCM Table 1), and the same with intervals."""
-    in_full = "".join(map(partial(_with_intervals, comparison), comparison.benchmarks))
+    in_full = [_with_intervals(comparison, benchmark) for benchmark in comparison.benchmarks]
     return Section(
         "results",
         "Accuracy and calibration",
-        "Share of rollouts that are right (higher is better), positive and expected calibration "
-        "error of the confidence at their end (lower is better). Best in bold"
+        "Share of right rollouts (higher is better), positive and expected calibration error of "
+        "the confidence at their end (lower is better). Best in bold"
         + (", second best underlined" if len(comparison.names) > 2 else "")
-        + "; figures that are the same in print share their rank. A rank does not say how sure it "
-        "is: the differences below do.",
-        (_main_table(comparison), html.folded("The same with intervals", in_full)),
+        + "; figures that are equal in print share their rank. A rank may be due to chance: see "
+        "the differences below.",
+        (_main_table(comparison), Folded("The same with intervals", in_full)),
     )
 
 
-def _main_table(comparison: Comparison) -> str:
+def _main_table(comparison: Comparison) -> Table:
     columns = [(benchmark.title, benchmark.table) for benchmark in comparison.benchmarks]
     if comparison.overall:
         columns.append(("Overall", comparison.overall))
@@ -139,21 +137,19 @@ def _main_table(comparison: Comparison) -> str:
     for i, name in enumerate(comparison.names):
         cells = [Cell(title_of(comparison.sources[i]), kind="name")]
         for _, table in columns:
-            cells += [
-                Cell(cell.text.rstrip(f"{NB}%"), rank=cell.rank) for cell in _places(table[i])
-            ]
+            cells += [Cell(cell.text.rstrip("%"), rank=cell.rank) for cell in _places(table[i])]
         rows.append(Row(name, cells))
-    return html.grouped_table(
+    return Table(
         f"Runs and benchmarks. –: not evaluated.{overall}",
         ["run", "confidence"],
-        {title: ["Acc % ↑", "PCE ↓", "ECE ↓"] for title, _ in columns},
         rows,
+        groups={title: ["Acc % ↑", "PCE ↓", "ECE ↓"] for title, _ in columns},
     )
 
 
-def _with_intervals(comparison: Comparison, benchmark: BenchmarkComparison) -> str:
-    return html.table(
-        f"{benchmark.title}, 95 % intervals by resampling problems, of each run alone.",
+def _with_intervals(comparison: Comparison, benchmark: BenchmarkComparison) -> Table:
+    return Table(
+        f"{benchmark.title}, with 95% intervals by resampling problems, for each run alone.",
         ["run", "accuracy", "PCE", "ECE"],
         [
             Row(name, _places(places))
@@ -167,14 +163,14 @@ def _places(places: dict[str, Place] | None) -> list[Cell]:
         return [Cell(UNDEFINED)] * len(COLUMNS)
     accuracy, *errors = (places[column] for column in COLUMNS)
     return [
-        Cell(share(accuracy.estimate), share_interval(accuracy.estimate), accuracy.rank),
-        *(Cell(number(e.estimate), number_interval(e.estimate), e.rank) for e in errors),
+        share_cell(accuracy.estimate, accuracy.rank),
+        *(number_cell(error.estimate, rank=error.rank) for error in errors),
     ]
 
 
 def _differences(comparison: Comparison) -> Section:
     first = comparison.names[0]
-    content: list[Plate | str] = []
+    content: list[Part] = []
     if any(d.metrics for benchmark in comparison.benchmarks for d in benchmark.differences):
         content.append(
             Plate(
@@ -182,12 +178,11 @@ def _differences(comparison: Comparison) -> Section:
                 partial(figures.draw_differences, comparison),
                 Caption(
                     f"Differences to {first}",
-                    "Points right of the line are higher than in that run: better for accuracy and "
-                    "AUROC, worse for ECE. Bars are 95 % intervals of paired resamples: both runs "
-                    "are taken on the same resampled problems, so what makes a problem hard for "
-                    "both drops out. A bar that does not cross the line says that the runs differ "
-                    "on problems like these. Where nothing differs, "
-                    "about one bar of twenty does so by chance.",
+                    f"Points right of the line are higher than in {first}: better for accuracy and "
+                    "AUROC, worse for ECE. Bars are 95% intervals of paired resamples: both runs "
+                    "use the same resampled problems, so the difficulty that they share cancels "
+                    "out. If a bar does not cross the line, the runs differ on problems like "
+                    "these. Without any difference, about one bar in twenty does so by chance.",
                     f"Differences to {first}. " + " ".join(_said(comparison)),
                 ),
             )
@@ -200,16 +195,16 @@ def _differences(comparison: Comparison) -> Section:
     return Section(
         "differences-in-full",
         "Paired differences",
-        f"How much do the others differ from {first}, on the problems that both have?",
+        f"How much do the other runs differ from {first} on the problems that both have?",
         tuple(content),
     )
 
 
-def _difference_table(benchmark: BenchmarkComparison, first: str) -> str:
+def _difference_table(benchmark: BenchmarkComparison, first: str) -> Table:
     titles = {**TITLES, "accuracy": "accuracy, points"}
-    return html.table(
-        f"{benchmark.title}: run minus {first}, on the problems that both have, 95 % intervals of "
-        "paired resamples. Bold: the interval excludes 0.",
+    return Table(
+        f"{benchmark.title}: run minus {first} on the problems that both have, with 95% intervals "
+        "of paired resamples. Bold: the interval excludes 0.",
         ["run", "problems", *(titles[name] for name in DIFFERENCES)],
         [
             Row(found.run, [Cell(f"{found.n_problems:,}"), *_difference_cells(found)])
@@ -227,19 +222,9 @@ def _difference_cells(found: Difference) -> list[Cell]:
         digits = 3
         if name == "accuracy":
             estimate, digits = in_points(estimate), 1
-        interval = number_interval(estimate, digits).replace("-", "−")
         marked: Rank = "best" if excludes_zero(estimate) else ""
-        cells.append(Cell(signed(estimate, digits), interval, marked))
+        cells.append(Cell(signed(estimate, digits), number_interval(estimate, digits), marked))
     return cells
-
-
-def in_points(estimate: Estimate) -> Estimate:
-    """A share in percentage points."""
-    low, value, high = (
-        None if share is None else 100 * share
-        for share in (estimate.low, estimate.value, estimate.high)
-    )
-    return Estimate(value, low, high)
 
 
 def _said(comparison: Comparison) -> Iterator[str]:
@@ -262,12 +247,12 @@ def _made(comparison: Comparison) -> Section:
         "made",
         "What was run",
         "",
-        (html.table("Model, engine and settings.", ["", *comparison.names], rows),),
+        (Table("Model, engine and settings.", ["setting", *comparison.names], rows),),
     )
 
 
 def _plain(comparison: Comparison) -> dict[str, object]:
-    """All but the runs' own measures, which stand in their folders."""
+    """All fields but the runs' own measures, which are in their folders."""
     fields = {name: getattr(comparison, name) for name in comparison.__slots__}
     del fields["measures"]
     return fields

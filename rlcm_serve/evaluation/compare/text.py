@@ -9,16 +9,17 @@ from rich.table import Table
 from rich.text import Text
 
 from calibration.metrics.estimates import Estimate
-from rlcm_serve.evaluation.compare.base import COLUMNS, Comparison, Place
-from rlcm_serve.evaluation.compare.page import excludes_zero, in_points
-from rlcm_serve.evaluation.report.style import title_of
-from rlcm_serve.evaluation.report.wording import (
+from calibration.report_kit.wording import (
     UNDEFINED,
+    excludes_zero,
+    in_points,
     number,
     number_interval,
     share,
     signed,
 )
+from rlcm_serve.evaluation.compare.base import COLUMNS, Comparison, Place
+from rlcm_serve.evaluation.report.style import title_of
 
 _STYLES = {"best": "bold", "second": "underline", "": ""}
 
@@ -31,7 +32,7 @@ def to_text(comparison: Comparison) -> RenderableType:
 
 
 def _main(comparison: Comparison) -> Table:
-    """Benchmarks below each other, for a terminal is narrow."""
+    """Benchmarks below each other, because a terminal is narrow."""
     table = Table(
         title="Best in bold" + (", second underlined" if len(comparison.names) > 2 else ""),
         title_justify="left",
@@ -66,15 +67,13 @@ def _places(places: dict[str, Place] | None) -> Sequence[RenderableType]:
 
 
 def _difference(estimate: Estimate, digits: int) -> Text:
-    interval = number_interval(estimate, digits).replace("-", "−")
-    return Text(
-        f"{signed(estimate, digits)} ({interval})", style="bold" if excludes_zero(estimate) else ""
-    )
+    text = f"{signed(estimate, digits)} ({number_interval(estimate, digits)})"
+    return Text(text, style="bold" if excludes_zero(estimate) else "")
 
 
 def _differences(comparison: Comparison) -> Table:
     table = Table(
-        title=f"Differences to {comparison.names[0]}, 95 %; bold where 0 is excluded",
+        title=f"Differences to {comparison.names[0]}, 95% intervals; bold: 0 is excluded",
         title_justify="left",
     )
     for column in ("benchmark", "run"):

@@ -1,4 +1,4 @@
-"""Section: what would have come of every rollout at a smaller budget (RLCM §4.3)."""
+"""Section: accuracy and confidence of every rollout at a smaller budget (RLCM §4.3)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibration.report.labels import Caption
-from calibration.report.wording import percent, target
+from calibration.report_kit.content import Caption, Part, Plate, Section, Text
 from calibration.report_kit.palette import BLUE, GRID, INK
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
-from rlcm_serve.evaluation.report import html
-from rlcm_serve.evaluation.report.panels import (
+from calibration.report_kit.panels import (
     draw_curve,
     drawable,
     legend,
@@ -21,34 +18,34 @@ from rlcm_serve.evaluation.report.panels import (
     rows_of_panels,
     tokens_axis,
 )
-from rlcm_serve.evaluation.report.section import Plate, Section
-from rlcm_serve.evaluation.report.style import LOOKS, Look, title_of
-from rlcm_serve.evaluation.report.wording import number, share
+from calibration.report_kit.style import DASH_DOT, DASHES, DOTS, SOLID, Style
+from calibration.report_kit.wording import number, percent, share, target
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
+from rlcm_serve.evaluation.report.style import STYLES, title_of
 
-_ALPHA_DASHES = ((0, ()), (0, (4.0, 2.0)), (0, (1.2, 1.6)), (0, (5.0, 1.6, 1.2, 1.6)))
+_ALPHA_DASHES = (SOLID, DASHES, DOTS, DASH_DOT)
 _ALPHA_MARKERS = "osD^vP"
 SMALLEST = 2
-"""Budgets of a curve."""
+"""Budgets that a curve needs."""
 
 
 def section(run: RunMeasures) -> Section:
     """Accuracy, ECE, and who has stopped, against the token budget."""
     benchmarks = [b for b in run.benchmarks if len(b.budgets) >= SMALLEST]
-    content: tuple[Plate | str, ...] = (
-        html.empty(
-            "Rollouts were read at fewer than two budgets, so there is no curve. Record with "
-            "--budgets smaller than the reasoning budget to force answers on the way."
-        ),
+    content: Part = Text(
+        "Rollouts were read at fewer than two budgets, so there is no curve. To force answers on "
+        "the way, record with --budgets smaller than the reasoning budget.",
+        "empty",
     )
     if benchmarks:
-        content = (Plate("budgets", partial(draw_budgets, benchmarks), _caption(benchmarks)),)
+        content = Plate("budgets", partial(draw_budgets, benchmarks), _caption(benchmarks))
     return Section(
         "on-the-way",
         "Answers on the way",
-        "What does the model know while it is still thinking, and does it know that it knows? "
-        "Every rollout is cut at each budget and made to answer; one that had ended before keeps "
-        "its own answer and confidence.",
-        content,
+        "How accurate are answers before the model has finished thinking, and does its confidence "
+        "show it? Every rollout is cut at each budget and forced to answer; a rollout that ended "
+        "earlier keeps its own answer and confidence.",
+        (content,),
     )
 
 
@@ -57,14 +54,14 @@ def draw_budgets(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     figure, rows = rows_of_panels(len(benchmarks), 3, 2.5 if len(benchmarks) == 1 else 2.1)
     for (accuracy, ece, stopped), benchmark in zip(rows, benchmarks, strict=True):
         tokens_B = [at.tokens for at in benchmark.budgets]
-        look = Look(BLUE, "o")
-        draw_curve(accuracy, tokens_B, [at.accuracy for at in benchmark.budgets], look, "accuracy")
+        style = Style(BLUE, "o")
+        draw_curve(accuracy, tokens_B, [at.accuracy for at in benchmark.budgets], style, "accuracy")
         percent_axis(accuracy, "y", 5)
         for found in benchmark.sources:
             estimates = [at.ece[found.source] for at in benchmark.budgets if found.source in at.ece]
             if len(estimates) == len(tokens_B):
                 title = title_of(found.source)
-                draw_curve(ece, tokens_B, estimates, LOOKS[found.source], title, band=False)
+                draw_curve(ece, tokens_B, estimates, STYLES[found.source], title, band=False)
         _draw_stopped(stopped, benchmark)
         for panel in (accuracy, ece, stopped):
             tokens_axis(panel, 4)
@@ -73,13 +70,13 @@ def draw_budgets(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
             accuracy.set_ylabel(benchmark.title)
     for panel, title in zip(rows[0], ("accuracy", "ECE", "ended or stopped by then"), strict=True):
         panel.set_title(title)
-    figure.supxlabel("budget, reasoning tokens", fontsize=9)
+    figure.supxlabel("budget, reasoning tokens")
     legend(figure, [panel for row in rows for panel in row[1:]])
     return figure
 
 
 def _draw_stopped(panel: Axes, benchmark: BenchmarkMeasures) -> None:
-    """Share that ended by itself as an area, and what a certified policy had stopped as lines."""
+    """Share that ended by itself as an area; shares that certified policies stopped as lines."""
     tokens_B = [at.tokens for at in benchmark.budgets]
     ended_B = [at.ended for at in benchmark.budgets]
     panel.fill_between(tokens_B, ended_B, color=GRID, linewidth=0, label="ended by itself")
@@ -115,14 +112,14 @@ def _caption(benchmarks: Sequence[BenchmarkMeasures]) -> Caption:
     exits = any(at.exited for benchmark in benchmarks for at in benchmark.budgets)
     return Caption(
         "Accuracy, calibration and exits by budget",
-        "Left: share right, with 95 % intervals by resampling problems. Middle: ECE of each source "
-        "at that budget; a line that stays low means the confidence can be trusted while the model "
-        "thinks. Right: rollouts that had ended by themselves"
+        "Left: share right, with 95% intervals by resampling problems. Middle: ECE of each source "
+        "at that budget; if a line stays low, the confidence is calibrated while the model thinks. "
+        "Right: rollouts that ended by themselves"
         + (
-            ", and those that the policy certified at a target α would have stopped by then. "
+            ", and rollouts that the policy certified at a target α would have stopped by then. "
             if exits
             else ". No policy was certified, so no exits are shown. "
         )
-        + "Points of one line are of the same rollouts: they move up and down together.",
+        + "All points of a line come from the same rollouts, so their errors are correlated.",
         ". ".join(said) + ".",
     )

@@ -1,35 +1,30 @@
-"""Section: what each source of confidence is worth at the end of a rollout."""
+"""Section: calibration and ranking of each source of confidence at the end of a rollout."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from calibration.report.labels import Caption
-from calibration.report.wording import NB, count, percent
+from calibration.report_kit.content import Caption, Part, Plate, Section, Text
+from calibration.report_kit.tables import Cell, Row, Table, number_cell, ranked
+from calibration.report_kit.wording import (
+    NB,
+    count,
+    listed,
+    number,
+    number_in_full,
+    percent,
+    tokens,
+)
 from rlcm_serve.evaluation.measuring.measures import (
     METRICS,
     BenchmarkMeasures,
     RunMeasures,
     SourceMeasures,
 )
-from rlcm_serve.evaluation.report import confidence_figures, html
-from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.section import (
-    Plate,
-    Section,
-    of_benchmark,
-    own_source,
-    per_benchmark,
-)
+from rlcm_serve.evaluation.report import confidence_figures
+from rlcm_serve.evaluation.report.benchmarks import of_benchmark, own_source, per_benchmark
 from rlcm_serve.evaluation.report.style import is_probability, title_of
-from rlcm_serve.evaluation.report.wording import (
-    listed,
-    number,
-    number_in_full,
-    number_interval,
-    tokens,
-)
 
 TITLES = {
     "ece": "ECE",
@@ -44,8 +39,8 @@ TITLES = {
 _OF_TRUTH, _OF_ORDER = METRICS[:5], METRICS[5:]
 _HIGHER_IS_BETTER = ("auroc", "within_auroc")
 _FIGURES = (
-    "95 % intervals by resampling problems. The best figure of a column is bold, which does not "
-    "say that it differs from the next."
+    "95% intervals by resampling problems. The best figure of a column is bold; it need not differ "
+    "from the next one by more than chance."
 )
 
 
@@ -54,19 +49,19 @@ def section(run: RunMeasures) -> Section:
     return Section(
         "confidence",
         "Confidence at the end of a rollout",
-        "When the model says how sure it is, what is that worth? Two things can be asked: is the "
-        "number true (calibration), and is it higher where the model is right (ranking)? Neither "
-        "follows from the other.",
+        "Two questions about a confidence: does it match the share of right answers (calibration), "
+        "and is it higher where the model is right (ranking)? Neither follows from the other.",
         tuple(_content(run)),
     )
 
 
-def _content(run: RunMeasures) -> Iterator[Plate | str]:
+def _content(run: RunMeasures) -> Iterator[Part]:
     benchmarks = [benchmark for benchmark in run.benchmarks if benchmark.sources]
     if not benchmarks:
-        yield html.empty(
-            "No source of confidence was measured. A model without a probe still has those that "
-            "are read from its token probabilities: choose one with --confidence."
+        yield Text(
+            "No source of confidence was measured. A model without a probe still has sources that "
+            "use its token probabilities: choose one with --confidence.",
+            "empty",
         )
         return
     for benchmark in benchmarks:
@@ -82,23 +77,23 @@ def _content(run: RunMeasures) -> Iterator[Plate | str]:
             "ranking", partial(confidence_figures.draw_ranking, benchmarks), _of_ranking(run)
         )
     else:
-        yield html.empty(
-            "All rollouts are right, or all wrong: whether confidence ranks them is undefined."
+        yield Text(
+            "All rollouts are right, or all are wrong, so ranking by confidence is undefined.",
+            "empty",
         )
 
 
-def _calibration_table(benchmark: BenchmarkMeasures) -> str:
+def _calibration_table(benchmark: BenchmarkMeasures) -> Table:
     unclaimed = [title_of(s.source) for s in benchmark.sources if not is_probability(s.source)]
-    verb = "does" if len(unclaimed) == 1 else "do"
     dagger = (
-        f" † {listed(unclaimed)} {verb} not claim to be a probability: these figures say only how "
-        "far its scale is from one."
+        f" † {listed(unclaimed)}: not a probability by definition; these figures only show how far "
+        "its scale is from one."
         if unclaimed
         else ""
     )
-    return html.table(
-        f"{benchmark.title}, {count(benchmark.n_problems, 'problem')}: is the number true? Lower "
-        f"is better in every column; {_FIGURES}{dagger}",
+    return Table(
+        f"{benchmark.title}, {count(benchmark.n_problems, 'problem')}: calibration. Lower is "
+        f"better in every column. {_FIGURES}{dagger}",
         ["source", *(TITLES[name] for name in _OF_TRUTH)],
         [
             Row(_name(found), _metric_cells(found, _OF_TRUTH, benchmark.sources))
@@ -107,12 +102,12 @@ def _calibration_table(benchmark: BenchmarkMeasures) -> str:
     )
 
 
-def _ranking_table(benchmark: BenchmarkMeasures) -> str:
-    return html.table(
-        f"{benchmark.title}, {count(benchmark.n_problems, 'problem')}: is it higher where the "
-        "model is right? For both AUROC higher is better, for AURC lower; "
-        f"{_FIGURES} Reading tokens: what all readings of a rollout cost. Missing: rollouts of "
-        "which the source says nothing; they count as a confidence of 0.",
+def _ranking_table(benchmark: BenchmarkMeasures) -> Table:
+    return Table(
+        f"{benchmark.title}, {count(benchmark.n_problems, 'problem')}: ranking. For both AUROCs "
+        f"higher is better, for AURC lower. {_FIGURES} Reading tokens: the cost of all readings of "
+        "a rollout. Missing: rollouts for which the source has no reading; they count as a "
+        "confidence of 0.",
         ["source", *(TITLES[name] for name in _OF_ORDER), "reading tokens", "missing"],
         [
             Row(
@@ -132,10 +127,8 @@ def _metric_cells(
     found: SourceMeasures, names: tuple[str, ...], sources: tuple[SourceMeasures, ...]
 ) -> list[Cell]:
     return [
-        Cell(
-            number(found.metrics[name]),
-            number_interval(found.metrics[name]),
-            "best" if found.source in _best(name, sources) else "",
+        number_cell(
+            found.metrics[name], rank="best" if found.source in _best(name, sources) else ""
         )
         for name in names
     ]
@@ -146,16 +139,9 @@ def _name(found: SourceMeasures) -> str:
 
 
 def _best(name: str, sources: tuple[SourceMeasures, ...]) -> set[str]:
-    """The sources with the best figure, as far as it is printed; none if only one has a figure."""
-    known = {
-        found.source: round(value, 3)
-        for found in sources
-        if (value := found.metrics[name].value) is not None
-    }
-    if len(known) < 2:
-        return set()
-    best = (max if name in _HIGHER_IS_BETTER else min)(known.values())
-    return {source for source, value in known.items() if value == best}
+    """The sources with the best figure as printed; none if only one has a figure."""
+    ranks = ranked([found.metrics[name] for found in sources], name in _HIGHER_IS_BETTER)
+    return {found.source for found, rank in zip(sources, ranks, strict=True) if rank == "best"}
 
 
 def _reliability(run: RunMeasures, benchmark: BenchmarkMeasures) -> Plate:
@@ -169,11 +155,11 @@ def _reliability(run: RunMeasures, benchmark: BenchmarkMeasures) -> Plate:
         partial(confidence_figures.draw_reliability, benchmark),
         Caption(
             of_benchmark("Reliability", run, benchmark),
-            "Rollouts in ten bins of equal width by their confidence: how many of a bin are right. "
-            "On the line, confidence is true; the gaps to it, weighted by the rollouts of each bin "
-            "(grey), are the ECE, and those where confidence is too high (squares) the PCE. Bins "
-            "with few rollouts move by chance. They have no intervals here, since rollouts of one "
-            "question depend on each other; that of the ECE resamples whole questions.",
+            "Share of right rollouts in ten bins of equal width by confidence. On the line, "
+            "confidence equals accuracy. The mean gap to the line, weighted by the rollouts of "
+            "each bin (grey), is the ECE; the gaps of overconfident bins (squares) are the PCE. "
+            "Bins with few rollouts vary by chance. Bins have no intervals, because rollouts of "
+            "one problem depend on each other; the interval of the ECE resamples whole problems.",
             f"Reliability of {len(benchmark.sources)} sources on {benchmark.title}: {said}.",
         ),
     )
@@ -189,10 +175,10 @@ def _distributions(run: RunMeasures, benchmark: BenchmarkMeasures) -> Plate:
         partial(confidence_figures.draw_distributions, benchmark),
         Caption(
             of_benchmark("Distribution of confidence", run, benchmark),
-            "Rollouts by confidence, those with a right answer upwards, those with a wrong one "
-            "downwards; every panel has its own scale. Few bars or a narrow heap leave little to "
-            "choose a threshold from. A wide spread alone is no merit: what counts is that up and "
-            "down lie apart.",
+            "Rollouts by confidence: right answers upwards, wrong answers downwards; every panel "
+            "has its own scale. A threshold can separate right from wrong only if the two parts "
+            "lie apart. A wide spread alone does not help, and few bars leave few thresholds to "
+            "choose from.",
             f"Confidence of right and wrong rollouts on {benchmark.title}: {said}.",
         ),
     )
@@ -210,11 +196,11 @@ def _of_coverage(run: RunMeasures) -> Caption:
     )
     return Caption(
         "Risk and coverage",
-        "If only the surest rollouts were answered, how many of them would be wrong? At the right "
-        "end all are answered, and every line meets. The lower, the better the ranking; the area "
-        "under a line (AURC, in brackets where there is one benchmark) is its mean. It depends on "
-        "how often the model is right, so it compares sources of one model, not models. No point "
-        "was tested: a threshold picked by its risk here has a larger one on new questions.",
+        "Share of wrong answers if only the most confident rollouts are answered. At the right end "
+        "all are answered, and all lines meet. A lower line is a better ranking. The area under a "
+        "line (AURC, in brackets if there is one benchmark) is its mean. It depends on the model's "
+        "accuracy, so it compares sources of one model, not models. No point was tested: a "
+        "threshold that is picked by its risk here has a higher risk on new questions.",
         f"Share wrong against share answered. Area under each line: {said}.",
     )
 
@@ -228,12 +214,12 @@ def _of_ranking(run: RunMeasures) -> Caption:
     )
     return Caption(
         "Ranking, over all rollouts and within a question",
-        "How often a right rollout has more confidence than a wrong one; 0.5 is chance. Over all "
-        "rollouts it is enough to know which questions are hard. Within a question, both rollouts "
-        "are of the same one: this is what a confidence-weighted vote needs, and what ECE cannot "
-        "see (RLCM App. F). It is measured on questions that have both right and wrong rollouts, "
-        "and missing where there are none.",
-        f"AUROC with 95 % intervals. {said or 'The run has no source of its own here'}.",
+        "Probability that a right rollout has more confidence than a wrong one; 0.5 is chance. "
+        "Over all rollouts, knowing which problems are hard is enough for a high value. Within a "
+        "question, both rollouts answer the same problem: a confidence-weighted vote needs this, "
+        "and ECE does not measure it (RLCM App. F). It uses problems that have both right and "
+        "wrong rollouts, and is missing if there are none.",
+        f"AUROC with 95% intervals. {said or 'The run has no source of its own here'}.",
     )
 
 

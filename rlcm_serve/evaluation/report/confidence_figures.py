@@ -1,4 +1,4 @@
-"""Figures of what a confidence is worth: reliability, distribution, risk-coverage, ranking."""
+"""Figures of a confidence: reliability, distribution, risk-coverage, ranking."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibration.report.wording import rate
 from calibration.report_kit.palette import BLUE, GRID, INK, MUTED, ORANGE, PAPER
+from calibration.report_kit.panels import legend, panels, percent_axis
+from calibration.report_kit.style import DASHES, DOTS
+from calibration.report_kit.wording import number, number_in_full, rate
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
-from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
-from rlcm_serve.evaluation.report.style import DASHES, DOTS, LOOKS, title_of
-from rlcm_serve.evaluation.report.wording import number, number_in_full
+from rlcm_serve.evaluation.report.style import STYLES, title_of
 
 FOOT = 0.22
-"""Height of the highest bar of a reliability diagram, of its panel's."""
+"""Height of the highest bar of a reliability diagram, as a share of its panel's height."""
 
 
 def draw_reliability(benchmark: BenchmarkMeasures) -> Figure:
-    """Share right against confidence, a panel per source; below, how many rollouts are where."""
+    """Share right against confidence, a panel per source; at the foot the number of rollouts."""
     columns = _columns(len(benchmark.sources))
     figure, axes = panels(len(benchmark.sources), columns, 2.05 if columns > 3 else 2.5)
     for panel, found in zip(axes, benchmark.sources, strict=True):
@@ -30,8 +30,8 @@ def draw_reliability(benchmark: BenchmarkMeasures) -> Figure:
         panel.set(xlim=(0, 1), ylim=(0, 1))
         _write_ece(panel, found)
         _quarters(panel)
-    figure.supxlabel("confidence", fontsize=9)
-    figure.supylabel("share right", fontsize=9)
+    figure.supxlabel("confidence")
+    figure.supylabel("share right")
     legend(figure, axes)
     return figure
 
@@ -43,8 +43,8 @@ def draw_distributions(benchmark: BenchmarkMeasures) -> Figure:
     for panel, found in zip(axes, benchmark.sources, strict=True):
         draw_distribution(panel, found)
         panel.set_title(title_of(found.source), fontsize=8.5)
-    figure.supxlabel("confidence", fontsize=9)
-    figure.supylabel("share of the rollouts", fontsize=9)
+    figure.supxlabel("confidence")
+    figure.supylabel("share of the rollouts")
     legend(figure, axes)
     return figure
 
@@ -69,13 +69,12 @@ def draw_distribution(panel: Axes, found: SourceMeasures) -> None:
 
 
 def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
-    """Share wrong among the surest against how many they are, a line per source."""
+    """Share wrong among the most confident rollouts against their share, a line per source."""
     columns = min(len(benchmarks), 3)
     figure, axes = panels(len(benchmarks), columns, 3.4 if columns == 1 else 2.5)
     single = len(benchmarks) == 1
     for panel, benchmark in zip(axes, benchmarks, strict=True):
         for found in benchmark.sources:
-            look = LOOKS[found.source]
             label = title_of(found.source)
             if single:
                 label += f" ({number(found.metrics['aurc'])})"
@@ -84,16 +83,16 @@ def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
                 [found.risk[0], *found.risk],
                 drawstyle="steps-pre",
                 label=label,
-                markevery=_spread(found.coverage, list(LOOKS).index(found.source)),
-                **look.line(),
+                markevery=_spread(found.coverage, list(STYLES).index(found.source)),
+                **STYLES[found.source].line(),
             )
         panel.set_title("" if single else benchmark.title)
         panel.set_xlim(0, 1)
         panel.set_ylim(bottom=0)
         percent_axis(panel, "x", 5 if columns < 3 else 2)
         percent_axis(panel, "y", 5)
-    figure.supxlabel("share answered, the surest first", fontsize=9)
-    figure.supylabel("share wrong of these", fontsize=9)
+    figure.supxlabel("share answered, most confident first")
+    figure.supylabel("share wrong of the answers")
     legend(figure, axes)
     return figure
 
@@ -117,13 +116,13 @@ def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         panel.set_title("" if len(benchmarks) == 1 else benchmark.title)
         panel.xaxis.set_major_locator(MaxNLocator(6))
         panel.set_xlim(left, 1)
-    figure.supxlabel("AUROC", fontsize=9)
+    figure.supxlabel("AUROC")
     legend(figure, axes)
     return figure
 
 
 def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
-    """Accuracy by confidence, gaps as lines; at the foot how many rollouts a bin has."""
+    """Accuracy by confidence, gaps as lines; at the foot the number of rollouts of each bin."""
     most = max(b.count for b in found.bins)
     panel.bar(
         [b.low for b in found.bins],
@@ -132,7 +131,7 @@ def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
         align="edge",
         color=GRID,
         zorder=0.5,
-        label="rollouts (on a scale of their own)",
+        label="rollouts (own scale)",
     )
     panel.plot([0, 1], [0, 1], color=INK, linewidth=1, label="accuracy = confidence")
     panel.vlines(
@@ -143,8 +142,8 @@ def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
         linewidth=1,
     )
     for label, color, sure in (
-        ("too sure", ORANGE, True),
-        ("not sure enough", BLUE, False),
+        ("overconfident", ORANGE, True),
+        ("underconfident", BLUE, False),
     ):
         bins = [b for b in found.bins if (b.confidence > b.accuracy) == sure]
         if not bins:

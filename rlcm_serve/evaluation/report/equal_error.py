@@ -9,7 +9,7 @@ ALLOWED = (0.0, 0.005, 0.01, 0.02, 0.05)
 
 
 def error_levels(benchmark: BenchmarkMeasures) -> tuple[float, ...]:
-    """Errors to compare at: the full budget's, and a little more."""
+    """Errors at which sources are compared: that of the full budget, and a few higher ones."""
     full = full_error(benchmark)
     return tuple(full + more for more in ALLOWED)
 
@@ -22,10 +22,10 @@ def full_error(benchmark: BenchmarkMeasures) -> float:
 def tokens_at(frontier: Frontier, error: float) -> float | None:
     """Share of the full budget's tokens at which the error reaches a level.
 
-    The threshold falls from the one that never fires until the error first exceeds the level, and
-    the point of passing it is interpolated; what lies beyond is not searched for luck. None if even
-    the full budget errs more often. It is what the source needed on these problems; it promises
-    nothing for others.
+    The threshold falls from the one that never fires until the error first exceeds the level; the
+    crossing is interpolated. Lower thresholds are not searched, because a return below the level
+    would be luck. None if even the full budget errs more often. The share describes these problems
+    and promises nothing for others.
     """
     if frontier.error[0] > error + 1e-12:
         return None

@@ -1,73 +1,68 @@
-"""Sections at the end: what every figure means, what it does not cover, and what was run."""
+"""Sections at the end: what every term means, what intervals do not cover, and what was run."""
 
 from __future__ import annotations
 
+from calibration.report_kit.content import Definitions, Section, Text
+from calibration.report_kit.tables import Cell, Row, Table, pairs
 from rlcm_serve.evaluation.measuring.measures import RunMeasures
-from rlcm_serve.evaluation.report import html
-from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.section import Section
 from rlcm_serve.evaluation.sources import ABOUT, Source
 
 METRICS = {
     "Accuracy (Pass@1)": "Share of rollouts with a right answer, averaged over problems.",
     "ECE": (
-        "Expected calibration error: the gap between confidence and accuracy, averaged over ten "
-        "bins of equal width, each counted by its rollouts. 0 is best. It depends on the number "
-        "of bins and is biased upwards where bins are small."
+        "Expected calibration error: the gap between confidence and accuracy in ten bins of equal "
+        "width, averaged over rollouts. 0 is best. It depends on the number of bins, and is biased "
+        "upwards if bins hold few rollouts."
     ),
     "PCE": (
-        "Positive calibration error: the part of the ECE that comes from bins with more "
-        "confidence than accuracy. Equal to the ECE if all of the error is overconfidence."
+        "Positive calibration error: the part of the ECE from bins whose confidence exceeds their "
+        "accuracy. It equals the ECE if the whole error is overconfidence."
     ),
-    "Adaptive ECE": "The same as ECE with bins that hold equally many rollouts.",
+    "Adaptive ECE": "ECE with bins that hold equal numbers of rollouts.",
     "Brier": "Mean squared difference of confidence and outcome (1 right, 0 wrong). 0 is best.",
     "NLL": (
         "Mean negative log-likelihood of the outcome under the confidence, in nats. It punishes "
-        "being sure and wrong most of all."
+        "high confidence in wrong answers most."
     ),
     "AUROC": (
-        "How often a right rollout has more confidence than a wrong one, ties counted half. 1 is "
-        "best, 0.5 is chance. It does not see whether confidence is true, only whether it ranks."
+        "Probability that a right rollout has more confidence than a wrong one; ties count half. 1 "
+        "is best, 0.5 is chance. It measures ranking only, not whether the confidence is accurate."
     ),
     "AURC": (
-        "Area under the risk-coverage curve: the mean share wrong among the surest, over all "
-        "numbers of answers. 0 is best. It depends on how often the model is right."
+        "Area under the risk-coverage curve: the share wrong among the most confident answers, "
+        "averaged over all coverages. 0 is best. It depends on the model's accuracy."
     ),
     "Within-question AUROC": (
-        "AUROC over pairs of rollouts of the same question, pooled. It says whether confidence "
-        "can pick the right one of several attempts."
+        "AUROC over pairs of rollouts of the same problem, pooled. It shows whether confidence can "
+        "pick the right one of several attempts."
     ),
 }
 
 
-def words(run: RunMeasures) -> Section:
-    """Metrics and sources in a sentence each."""
+def terms(run: RunMeasures) -> Section:
+    """Metrics and sources of confidence, each in a few sentences."""
     measured = dict.fromkeys(found.source for b in run.benchmarks for found in b.sources)
     sources = {
         about.title: about.definition
-        + (" Read while the model thinks, at no tokens' cost." if about.online else "")
+        + (" Read while the model thinks; it costs no tokens." if about.online else "")
         + ("" if about.is_probability else " It does not claim to be a probability.")
         for about in (ABOUT[Source(name)] for name in measured)
     }
     return Section(
-        "words",
-        "What the words mean",
+        "terms",
+        "What the terms mean",
         "",
         (
-            html.heading("Metrics"),
-            html.definitions(METRICS),
-            *(
-                (html.heading("Sources of confidence"), html.definitions(sources))
-                if sources
-                else ()
-            ),
-            html.heading("Intervals"),
-            html.paragraph(
-                "Intervals are 95 % and come from resampling problems (bootstrap): they say how "
-                "much other problems of the same kind would have changed a figure. They do not "
-                "cover what is wrong with all problems alike: a grader's mistakes, a benchmark "
-                "the model has seen in training, another way of sampling. Where several figures "
-                "are compared by eye, some differ by chance."
+            Text("Metrics", "heading"),
+            Definitions(METRICS),
+            *((Text("Sources of confidence", "heading"), Definitions(sources)) if sources else ()),
+            Text("Intervals", "heading"),
+            Text(
+                "All intervals are 95% intervals by resampling problems (bootstrap). They show how "
+                "much a figure would change with other problems of the same kind. They do not "
+                "cover an error that all problems share: mistakes of the grader, a benchmark that "
+                "the model has seen in training, other sampling settings. If you compare many "
+                "figures by eye, some differ by chance."
             ),
         ),
     )
@@ -90,14 +85,14 @@ def made(run: RunMeasures) -> Section:
     return Section(
         "made",
         "What was run",
-        "Two runs compare only if these agree; rlcm compare says where they do not.",
+        "Two runs are comparable only if these agree; rlcm compare lists the differences.",
         (
-            html.pairs("Model, engine and settings", {"Model": run.name, **run.made_by}),
-            html.table(
-                "Benchmarks. Problems: digest of all problems and references.",
+            pairs("Model, engine and settings", {"Model": run.name, **run.made_by}),
+            Table(
+                "Benchmarks. Digest: of all problems and references.",
                 ["benchmark", "problems", "rollouts of each", "grader", "digest"],
                 rows,
             ),
-            html.paragraph(f"rlcm-serve {run.version}, {run.created}."),
+            Text(f"rlcm-serve {run.version}, {run.created}."),
         ),
     )

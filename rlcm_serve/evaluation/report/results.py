@@ -1,26 +1,27 @@
-"""The first things to know: how often the model is right, and how true its confidence is."""
+"""The main results: how often the model is right, and how well its confidence is calibrated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.wording import count, percent
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
-from rlcm_serve.evaluation.report import html
-from rlcm_serve.evaluation.report.html import Card, Cell, Row
-from rlcm_serve.evaluation.report.section import Section, own_source
-from rlcm_serve.evaluation.report.style import is_probability, title_of
-from rlcm_serve.evaluation.report.wording import (
+from calibration.report_kit.content import Card, Cards, Part, Section, Text
+from calibration.report_kit.tables import Cell, Row, Table, number_cell, share_cell
+from calibration.report_kit.wording import (
     UNDEFINED,
+    count,
     listed,
     number,
     number_interval,
+    percent,
     share,
     share_in_full,
     share_interval,
     tokens,
 )
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
+from rlcm_serve.evaluation.report.benchmarks import own_source
+from rlcm_serve.evaluation.report.style import is_probability, title_of
 
 UNKNOWN = Estimate(None)
 
@@ -33,19 +34,20 @@ def headline(run: RunMeasures) -> str:
     else:
         titles = listed([benchmark.title for benchmark in run.benchmarks])
         accuracy = mean([benchmark.accuracy for benchmark in run.benchmarks])
-        right = f"Over {titles} it answers {share(accuracy)} right, each benchmark counted alike."
+        right = f"It answers {share(accuracy)} right on average over {titles}, weighted equally."
     gap = _gap(run)
     if gap is None or not is_probability(run.source):
         return right
     name = title_of(run.source)
     if abs(gap) < 0.005:
-        return f"{right} Its confidence ({name}) is on average as high as that."
-    direction = "too sure" if gap > 0 else "not sure enough"
-    return f"{right} Its confidence ({name}) is on average {100 * abs(gap):.1f} points {direction}."
+        return f"{right} Its confidence ({name}) is on average as high as its accuracy."
+    direction = "high" if gap > 0 else "low"
+    points_off = f"{100 * abs(gap):.1f} points"
+    return f"{right} Its confidence ({name}) is on average {points_off} too {direction}."
 
 
-def cards(run: RunMeasures) -> str:
-    """The few figures to take away, means over benchmarks where there are several."""
+def cards(run: RunMeasures) -> Cards:
+    """The key numbers; means over benchmarks if there are several."""
     own = [own_source(run, benchmark) for benchmark in run.benchmarks]
     metrics = [found.metrics for found in own if found]
     several = len(run.benchmarks) > 1
@@ -63,7 +65,7 @@ def cards(run: RunMeasures) -> str:
             "reasoning and answer" + ("; mean over benchmarks" if several else ""),
         )
     )
-    return html.cards(shown)
+    return Cards(shown)
 
 
 def section(run: RunMeasures) -> Section:
@@ -72,21 +74,23 @@ def section(run: RunMeasures) -> Section:
     if len(run.benchmarks) > 1:
         rows.append(_overall(run))
     caption = (
-        f"Confidence: {title_of(run.source)}, at the end of each rollout. Intervals are 95 %, by "
-        "resampling problems. Accuracy: higher is better; PCE and ECE: lower is better. Where PCE "
-        "equals ECE, all of the error is overconfidence. Ended: rollouts that ended by themselves, "
-        "not by the budget. No answer: rollouts without a readable one."
+        f"Confidence: {title_of(run.source)}, at the end of each rollout. 95% intervals by "
+        "resampling problems. Accuracy: higher is better; PCE and ECE: lower is better. If PCE "
+        "equals ECE, the whole error is overconfidence. Ended: rollouts that ended by themselves "
+        "before the budget. No answer: rollouts without a readable answer."
     )
     head = [
         "benchmark", "problems", "accuracy", "PCE", "ECE",
         "tokens", "ended", "no answer",
     ]  # fmt: skip
-    content = [html.table(caption, head, rows)]
+    content: list[Part] = [Table(caption, head, rows)]
     if not is_probability(run.source):
         content.append(
-            html.note(
+            Text(
                 f"The confidence of this run ({title_of(run.source)}) does not claim to be the "
-                "probability of being right: PCE and ECE say only how far its scale is from one."
+                "probability of being right: PCE and ECE only show how far its scale is from a "
+                "probability.",
+                "note",
             )
         )
     return Section(
@@ -99,7 +103,7 @@ def section(run: RunMeasures) -> Section:
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Over benchmarks, each counted alike, without an interval; of a single one, it as it is."""
+    """Mean over benchmarks, without an interval; a single estimate stays as it is."""
     if len(estimates) == 1:
         return estimates[0]
     values = [estimate.value for estimate in estimates if estimate.value is not None]
@@ -115,14 +119,9 @@ def _rows(run: RunMeasures, benchmark: BenchmarkMeasures) -> list[Row]:
         benchmark.title,
         [
             Cell(f"{benchmark.n_problems:,}", count(benchmark.n_rollouts, "rollout")),
-            Cell(share(benchmark.accuracy), share_interval(benchmark.accuracy)),
-            *(
-                Cell(
-                    number(metrics.get(name, UNKNOWN)), number_interval(metrics.get(name, UNKNOWN))
-                )
-                for name in ("pce", "ece")
-            ),
-            Cell(number(benchmark.tokens, 0), number_interval(benchmark.tokens, 0)),
+            share_cell(benchmark.accuracy),
+            *(number_cell(metrics.get(name, UNKNOWN)) for name in ("pce", "ece")),
+            number_cell(benchmark.tokens, 0),
             Cell(percent(benchmark.natural)),
             Cell(percent(benchmark.unread)),
         ],
@@ -132,9 +131,9 @@ def _rows(run: RunMeasures, benchmark: BenchmarkMeasures) -> list[Row]:
             part.name,
             [
                 Cell(f"{part.n_problems:,}"),
-                Cell(share(part.accuracy), share_interval(part.accuracy)),
-                Cell(number(part.pce), number_interval(part.pce)),
-                Cell(number(part.ece), number_interval(part.ece)),
+                share_cell(part.accuracy),
+                number_cell(part.pce),
+                number_cell(part.ece),
                 *[Cell("")] * 3,
             ],
             indented=True,
@@ -167,7 +166,7 @@ def _under(estimate: Estimate, interval: Callable[[Estimate], str], several: boo
     if several:
         return "mean of the benchmarks"
     text = interval(estimate)
-    return f"95 %: {text}" if text else UNDEFINED
+    return f"95%: {text}" if text else UNDEFINED
 
 
 def _gap(run: RunMeasures) -> float | None:

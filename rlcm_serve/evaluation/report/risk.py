@@ -1,4 +1,4 @@
-"""Section: exits at a risk target, what they really cost, and which source is cheapest."""
+"""Section: exits at a risk target, realised risk and tokens, and the cheapest source."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from calibration.report.labels import Caption
-from calibration.report.wording import count, percent, target
+from calibration.report_kit.content import Caption, Folded, Part, Plate, Section, Text
+from calibration.report_kit.wording import count, listed, percent, share_in_full, target
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
-from rlcm_serve.evaluation.report import html, risk_figures, risk_tables
+from rlcm_serve.evaluation.report import risk_figures, risk_tables
+from rlcm_serve.evaluation.report.benchmarks import of_benchmark, per_benchmark
 from rlcm_serve.evaluation.report.equal_error import full_error
 from rlcm_serve.evaluation.report.risk_figures import tokens_share
 from rlcm_serve.evaluation.report.risk_tables import kind_of
-from rlcm_serve.evaluation.report.section import Plate, Section, of_benchmark, per_benchmark
 from rlcm_serve.evaluation.report.style import title_of
-from rlcm_serve.evaluation.report.wording import listed, share_in_full
 
 BOUNDED = {
     "selective": "the share of the answers given that are wrong",
@@ -29,31 +28,34 @@ def section(run: RunMeasures) -> Section:
     return Section(
         "risk",
         "Stopping early at a risk target",
-        "If the model stops thinking once it is sure enough, does the risk stay below its target, "
-        "and how many tokens does that save? Every source of confidence drives the same two "
-        "thresholds, calibrated by the same test (Learn then Test).",
+        "If the model stops thinking once its confidence is high enough, does the risk stay below "
+        "its target, and how many tokens does that save? Every source of confidence uses the same "
+        "two thresholds, calibrated by the same test (Learn then Test).",
         tuple(_content(run)),
     )
 
 
-def _content(run: RunMeasures) -> Iterator[Plate | str]:
+def _content(run: RunMeasures) -> Iterator[Part]:
     controlled = [benchmark for benchmark in run.benchmarks if benchmark.controlled]
     if not controlled:
-        yield html.empty(
-            "No target was tested: there are neither certified policies for this engine nor "
-            "problems enough to fit some on one part and measure them on another."
+        yield Text(
+            "No target was tested: no certified policy is for this engine, and there are too few "
+            "problems to fit policies on one part and measure them on the other.",
+            "empty",
         )
     for risk in dict.fromkeys(found.risk for b in controlled for found in b.controlled):
         yield from _one_risk(run, risk, list(_of_risk(controlled, risk)))
     for benchmark in controlled:
-        yield html.folded(
+        yield Folded(
             f"{benchmark.title}: every target, source and origin",
-            risk_tables.every_target(benchmark),
+            [risk_tables.every_target(benchmark)],
         )
     frontiers = [benchmark for benchmark in run.benchmarks if benchmark.frontiers]
     if not frontiers:
-        yield html.empty(
-            "Rollouts have no readings on the way, so there is nothing to stop at and no frontier."
+        yield Text(
+            "Rollouts have no readings before their end, so there is nothing to stop at and no "
+            "frontier.",
+            "empty",
         )
         return
     yield Plate("frontier", partial(risk_figures.draw_frontier, frontiers), _of_frontier(frontiers))
@@ -62,12 +64,13 @@ def _content(run: RunMeasures) -> Iterator[Plate | str]:
 
 def _one_risk(
     run: RunMeasures, risk: str, benchmarks: Sequence[BenchmarkMeasures]
-) -> Iterator[Plate | str]:
+) -> Iterator[Part]:
     for benchmark in benchmarks:
         if risk_figures.certified_sources(benchmark):
             yield risk_tables.by_target(benchmark, risk)
             yield _target_risk(run, benchmark, risk)
-        yield risk_tables.nowhere_certified(benchmark, risk)
+        if text := risk_tables.nowhere_certified(benchmark, risk):
+            yield Text(text, "empty")
     spending = [b for b in benchmarks if any(tokens_share(found) for found in b.controlled)]
     if spending:
         yield Plate(
@@ -78,7 +81,7 @@ def _one_risk(
 
 
 def _of_risk(benchmarks: Iterable[BenchmarkMeasures], risk: str) -> Iterator[BenchmarkMeasures]:
-    """The benchmarks with those targets alone that bound this risk."""
+    """The benchmarks that have targets of this risk, with these targets alone."""
     for benchmark in benchmarks:
         chosen = tuple(found for found in benchmark.controlled if found.risk == risk)
         if chosen:
@@ -107,12 +110,12 @@ def _target_risk(run: RunMeasures, benchmark: BenchmarkMeasures, risk: str) -> P
         Caption(
             of_benchmark(f"Target against realised {risk} risk", run, benchmark),
             f"Risk: {_bounded(risk)}. Points below the line keep their target. Each is measured on "
-            f"{measured_on or 'no problem'} that had no part in its fit (of certificates, if they "
-            "were fitted on other problems), with 95 % intervals (exact for losses of 0 or 1, else "
-            "approximate). The promise is about new questions like those of the fit; with few "
-            "problems a point or bar may lie above the line although the true risk keeps the "
-            "target. A cross says that no policy passed the test "
-            f"at that target, and so nothing is stopped early. Policies: {listed(origins)}.",
+            f"{measured_on or 'no problem'} that had no part in its fit (for certificates: if they "
+            "were fitted on other problems). Bars are 95% intervals: exact for losses of 0 or 1, "
+            "otherwise approximate. The promise is about new questions like the problems of the "
+            "fit. With few problems, a point or bar may lie above the line although the true risk "
+            "keeps the target. A cross: no policy passed the test at that target, so nothing stops "
+            f"early. Policies: {listed(origins)}.",
             f"Realised risk against target α on {benchmark.title}: {kept} of {len(met)} "
             "certified targets have a realised risk at or below the target. "
             + "; ".join(
@@ -140,11 +143,11 @@ def _of_tokens(benchmarks: Sequence[BenchmarkMeasures], risk: str) -> Caption:
         )
     return Caption(
         f"Tokens against target of the {risk} risk",
-        "Left: reasoning and answer tokens per question, and what the readings cost, as a share of "
-        "what the same questions take without early exits or readings. A line above 100 % costs "
-        "more than it saves. Right: questions that get an answer; fewer tokens are no gain if "
-        "fewer questions are answered. Filled: under a certificate; hollow: fitted for this "
-        "report. Means, without intervals.",
+        "Left: reasoning and answer tokens per question plus the tokens of the readings, as a "
+        "share of the tokens without early exits and readings. A line above 100% costs more than "
+        "it saves. Right: share of questions answered; fewer tokens are no gain if fewer questions "
+        "are answered. Filled: under a certificate; hollow: fitted for this report. Means, without "
+        "intervals.",
         "Tokens and answers against target. " + "; ".join(said) + ".",
     )
 
@@ -157,10 +160,10 @@ def _of_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Caption:
     return Caption(
         "Which source is cheapest",
         "Each line is one source: from right to left its threshold falls, rollouts stop earlier, "
-        "and more answers are wrong. The lower left, the better. A source that must generate text "
-        "to be read pays for it: its line begins right of 100 %. The ring is the full budget "
-        "without readings. Where more than 15 points more answers are wrong the lines are cut "
-        "off. These are all thresholds there are, measured and not tested: none of them promises "
-        "anything, and the best of many is partly luck.",
+        "and more answers are wrong. Lower left is better. A source that generates text for its "
+        "readings pays for it: its line begins right of 100%. The ring is the full budget without "
+        "readings. Lines end where the error is more than 15 points above that of the full "
+        "budget. All thresholds are measured and none is tested: none of them promises anything, "
+        "and the best of many is partly luck.",
         f"Tokens against error for every source. {said}.",
     )

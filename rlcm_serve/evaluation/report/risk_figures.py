@@ -1,4 +1,4 @@
-"""Figures of controlled risk: target and what came of it, its tokens, and the frontier."""
+"""Figures of controlled risk: target against realised risk and tokens, and the frontier."""
 
 from __future__ import annotations
 
@@ -9,27 +9,21 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibration.report_kit.palette import BLUE, INK, MUTED, PAPER, TINT
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
-from rlcm_serve.evaluation.report.panels import (
+from calibration.report_kit.palette import BLUE, INK, MUTED, PAPER
+from calibration.report_kit.panels import (
+    draw_target,
     drawable,
     legend,
     panels,
     percent_axis,
     rows_of_panels,
 )
-from rlcm_serve.evaluation.report.style import (
-    DASH_DOT,
-    DASHES,
-    DOTS,
-    LOOKS,
-    SOLID,
-    Look,
-    title_of,
-)
+from calibration.report_kit.style import DASH_DOT, DASHES, DOTS, SOLID, Style
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
+from rlcm_serve.evaluation.report.style import STYLES, title_of
 
 MOST_ADDED = 0.15
-"""Errors shown of a frontier: up to so much above the full budget's."""
+"""A frontier is shown up to an error that is this much above the full budget's."""
 
 
 def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
@@ -45,10 +39,7 @@ def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
     ]
     top = min(1.0, max([right, *(1.06 * high for high in highest)]))
     for panel, (source, samples) in zip(axes, shown, strict=True):
-        panel.fill_between(
-            [0, right], [0, right], top, color=TINT, linewidth=0, label="above target"
-        )
-        panel.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
+        draw_target(panel, right, top)
         here = [found for found in benchmark.controlled if _panel_of(found) == (source, samples)]
         _draw_realised(panel, here)
         voting = f", n = {samples}" if samples > 1 else ""
@@ -56,8 +47,8 @@ def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
         panel.set(xlim=(0, right), ylim=(0, top))
         percent_axis(panel, "x", 4)
         percent_axis(panel, "y", 5)
-    figure.supxlabel("target α", fontsize=9)
-    figure.supylabel("realised risk", fontsize=9)
+    figure.supxlabel("target α")
+    figure.supylabel("realised risk")
     legend(figure, axes)
     return figure
 
@@ -70,7 +61,7 @@ def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         n_certificates = 0
         for found in _lines(benchmark.controlled):
             source, origin = found[0].source, found[0].origin
-            label, style = title_of(source), LOOKS[source].line(hollow=True)
+            label, style = title_of(source), STYLES[source].line(hollow=True)
             if origin.certificate:
                 label += f", {origin}"
                 style = _of_certificate(source, n_certificates)
@@ -88,7 +79,7 @@ def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
             spent.set_ylabel(benchmark.title)
     rows[0][0].set_title("tokens, share of the full budget's")
     rows[0][1].set_title("questions answered")
-    figure.supxlabel("target α", fontsize=9)
+    figure.supxlabel("target α")
     legend(figure, [panel for row in rows for panel in row])
     return figure
 
@@ -104,7 +95,7 @@ def draw_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
                 frontier.error,
                 label=title_of(frontier.source),
                 markevery=max(1, len(frontier.tokens) // 10),
-                **LOOKS[frontier.source].line(),
+                **STYLES[frontier.source].line(),
             )
         panel.plot(
             1, max(f.error[0] for f in benchmark.frontiers), "o", color=INK, markersize=9,
@@ -114,10 +105,8 @@ def draw_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         _near_full_budget(panel, benchmark)
         percent_axis(panel, "x", 5 if columns < 3 else 3)
         percent_axis(panel, "y", 5)
-    figure.supxlabel(
-        "tokens, share of the full budget's, those of the readings included", fontsize=9
-    )
-    figure.supylabel("share answered wrong", fontsize=9)
+    figure.supxlabel("tokens including those of the readings, share of the full budget's")
+    figure.supylabel("share answered wrong")
     legend(figure, axes)
     return figure
 
@@ -128,9 +117,9 @@ def certified_sources(benchmark: BenchmarkMeasures) -> list[str]:
 
 
 def _certified(benchmark: BenchmarkMeasures) -> list[Controlled]:
-    """By source, those of fewer samples first."""
+    """By source, then by the number of samples."""
     certified = [found for found in benchmark.controlled if found.reason is None]
-    return sorted(certified, key=lambda f: (list(LOOKS).index(f.source), _panel_of(f)[1]))
+    return sorted(certified, key=lambda f: (list(STYLES).index(f.source), _panel_of(f)[1]))
 
 
 def _panel_of(found: Controlled) -> tuple[str, int]:
@@ -146,7 +135,7 @@ def tokens_share(found: Controlled) -> float | None:
 
 
 def _near_full_budget(panel: Axes, benchmark: BenchmarkMeasures) -> None:
-    """Leaves out where so many answers are wrong that nobody would stop there."""
+    """Leaves out errors far above the full budget's, where nobody would stop."""
     errors = [error for frontier in benchmark.frontiers for error in frontier.error]
     full = max(frontier.error[0] for frontier in benchmark.frontiers)
     top = min(max(errors), full + MOST_ADDED)
@@ -201,15 +190,15 @@ def _draw_origin(panel: Axes, own: Sequence[Controlled]) -> None:
 def _of_certificate(source: str, number: int) -> dict[str, Any]:
     """Filled, in its source's colour; several are told apart by marker and dashes."""
     markers, dashes = "osD^", (SOLID, DASHES, DOTS, DASH_DOT)
-    look = Look(LOOKS[source].color, markers[number % 4], dashes[number % 4])
-    return look.line()
+    style = Style(STYLES[source].color, markers[number % 4], dashes[number % 4])
+    return style.line()
 
 
 def _lines(controlled: Iterable[Controlled]) -> Iterator[list[Controlled]]:
-    """Those with tokens, by source and origin, by rising target."""
+    """Targets with tokens, by source and origin, by rising target."""
     shown = sorted(
         (found for found in controlled if tokens_share(found) is not None),
-        key=lambda found: (list(LOOKS).index(found.source), str(found.origin), found.alpha),
+        key=lambda found: (list(STYLES).index(found.source), str(found.origin), found.alpha),
     )
     for _, line in groupby(shown, key=lambda found: (found.source, found.origin)):
         yield list(line)

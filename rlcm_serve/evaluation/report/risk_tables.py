@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.wording import percent, target
+from calibration.report_kit.tables import Cell, Row, Table
+from calibration.report_kit.wording import (
+    UNDEFINED,
+    listed,
+    percent,
+    share,
+    share_in_full,
+    target,
+    tokens,
+)
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled, Origin
-from rlcm_serve.evaluation.report import html
 from rlcm_serve.evaluation.report.equal_error import ALLOWED, error_levels, full_error, tokens_at
-from rlcm_serve.evaluation.report.html import Cell, Row
 from rlcm_serve.evaluation.report.risk_figures import certified_sources, tokens_share
 from rlcm_serve.evaluation.report.style import title_of
-from rlcm_serve.evaluation.report.wording import UNDEFINED, listed, share, share_in_full, tokens
 
 
-def by_target(benchmark: BenchmarkMeasures, risk: str) -> str:
-    """Tokens by source and target: which signal is cheapest at equal target."""
+def by_target(benchmark: BenchmarkMeasures, risk: str) -> Table:
+    """Tokens by source and target: which source is cheapest at an equal target."""
     certified = [found for found in benchmark.controlled if found.reason is None]
     alphas = sorted({found.alpha for found in benchmark.controlled})
     lines = dict.fromkeys((found.source, found.origin) for found in certified)
@@ -24,15 +30,15 @@ def by_target(benchmark: BenchmarkMeasures, risk: str) -> str:
     all_answer = all(found.answered in (None, 1.0) for found in certified)
     cheapest = {alpha: _cheapest(certified, alpha) if all_answer else None for alpha in alphas}
     marked = (
-        "The fewest tokens of the policies fitted for this report are bold: the cheapest source at "
-        "that target."
+        "Bold: the fewest tokens among the policies fitted for this report, so the cheapest source "
+        "at that target."
         if all_answer
-        else "Below that the share of the questions answered: fewer tokens are no gain where fewer "
-        "questions are answered, so no figure is marked as best."
+        else "Below: the share of questions answered. Fewer tokens are no gain if fewer questions "
+        "are answered, so no figure is marked as best."
     )
-    return html.table(
-        f"{benchmark.title}, {risk} risk: tokens as a share of the full budget's, those that the "
-        f"readings cost included, and the realised risk. {marked}",
+    return Table(
+        f"{benchmark.title}, {risk} risk: tokens including those of the readings, as a share of "
+        f"the full budget's, and the realised risk. {marked}",
         ["source, policies", *(target(alpha) for alpha in alphas)],
         [
             Row(
@@ -49,27 +55,27 @@ def by_target(benchmark: BenchmarkMeasures, risk: str) -> str:
 
 
 def nowhere_certified(benchmark: BenchmarkMeasures, risk: str) -> str:
-    """The sources for which no policy passed at any target; empty if each has one."""
+    """Names the sources for which no policy passed at any target; empty if there are none."""
     certified = certified_sources(benchmark)
     sources = dict.fromkeys(found.source for found in benchmark.controlled)
     without = [title_of(source) for source in sources if source not in certified]
     if not without:
         return ""
-    return html.empty(
+    return (
         f"{benchmark.title}, {risk} risk: for {listed(without)} no policy passed the test at any "
-        "target. The table below says why; more problems make a test stronger."
+        "target. The table below has the reasons; more problems make a test stronger."
     )
 
 
-def every_target(benchmark: BenchmarkMeasures) -> str:
-    """All that is known of every target, one per line."""
+def every_target(benchmark: BenchmarkMeasures) -> Table:
+    """All measures of every target, one target per line."""
     rows = [
         Row(f"{title_of(found.source)}, {found.risk}, {target(found.alpha)}", _full_cells(found))
         for found in benchmark.controlled
     ]
-    return html.table(
-        f"{benchmark.title}: realised risk has a 95 % interval; tokens are per question, those of "
-        "the readings included; saved is against the full budget without readings.",
+    return Table(
+        f"{benchmark.title}: realised risk with its 95% interval; tokens per question including "
+        "those of the readings; tokens saved against the full budget without readings.",
         [
             "source, risk, target",
             "policies",
@@ -84,7 +90,7 @@ def every_target(benchmark: BenchmarkMeasures) -> str:
     )
 
 
-def at_equal_error(benchmark: BenchmarkMeasures) -> str:
+def at_equal_error(benchmark: BenchmarkMeasures) -> Table:
     """Tokens that each source needs at the same error."""
     levels = error_levels(benchmark)
     spent = {
@@ -109,17 +115,17 @@ def at_equal_error(benchmark: BenchmarkMeasures) -> str:
         for source, row in spent.items()
     ]
     more = [f"+{100 * extra:g} points" for extra in ALLOWED[1:]]
-    return html.table(
+    return Table(
         f"{benchmark.title}: tokens at equal error, as a share of the full budget's, interpolated "
-        f"on the lines above; the full budget has {percent(full_error(benchmark))} wrong, and each "
-        "column allows so much more. The fewest are bold.",
+        f"on the lines above. The full budget has {percent(full_error(benchmark))} wrong; each "
+        "further column allows more errors by that many points. The fewest tokens are bold.",
         ["source", "as at the full budget", *more],
         rows,
     )
 
 
 def kind_of(origin: Origin) -> str:
-    """An origin in a word: its id or number of problems stands elsewhere."""
+    """An origin in one word."""
     return "certified" if origin.certificate else "fitted"
 
 
@@ -136,7 +142,7 @@ def _target_cell(found: Controlled | None, cheapest: str | None) -> Cell:
 
 
 def _cheapest(controlled: Sequence[Controlled], alpha: float) -> str | None:
-    """The source that spends least, of several fitted for this report."""
+    """The source that spends the fewest tokens, if several were fitted for this report."""
     spent = {
         found.source: part
         for found in controlled

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from calibration.report_kit.palette import (
     BLUE,
     BROWN,
@@ -13,59 +10,34 @@ from calibration.report_kit.palette import (
     INK,
     MUTED,
     ORANGE,
-    PAPER,
     PURPLE,
     ROSE,
     TEAL,
 )
+from calibration.report_kit.style import DASH_DOT, DASHES, DOTS, Style
 from rlcm_serve.evaluation.sources import ABOUT, Source
 
-SOLID: tuple[int, tuple[float, ...]] = (0, ())
-DASHES = (0, (4.0, 2.0))
-DOTS = (0, (1.2, 1.6))
-DASH_DOT = (0, (5.0, 1.6, 1.2, 1.6))
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A line: its colour, its marker, its dashes (offset, on and off in line widths)."""
-
-    color: str
-    marker: str
-    dashes: tuple[int, tuple[float, ...]] = SOLID
-
-    def line(self, hollow: bool = False) -> dict[str, Any]:
-        """Arguments of `Axes.plot`."""
-        return {
-            "color": self.color,
-            "marker": self.marker,
-            "linestyle": self.dashes,
-            "markerfacecolor": PAPER if hollow else self.color,
-            "markersize": 5,
-        }
-
-
-LOOKS: dict[str, Look] = {
-    Source.PROBE: Look(BLUE, "o"),
-    Source.SEQUENCE_PROBABILITY: Look(ORANGE, "s", DASHES),
-    Source.LOWEST_GROUP: Look(GREEN, "^", DASH_DOT),
-    Source.TAIL: Look(PURPLE, "v", DOTS),
-    Source.ANSWER_PROBABILITY: Look(TEAL, "D", DASHES),
-    Source.AGREEMENT: Look(ROSE, "P", DASH_DOT),
-    Source.ENTROPY: Look(GOLD, "X", DOTS),
-    Source.VERBALIZED: Look(BROWN, "*"),
+STYLES: dict[str, Style] = {
+    Source.PROBE: Style(BLUE, "o"),
+    Source.SEQUENCE_PROBABILITY: Style(ORANGE, "s", DASHES),
+    Source.LOWEST_GROUP: Style(GREEN, "^", DASH_DOT),
+    Source.TAIL: Style(PURPLE, "v", DOTS),
+    Source.ANSWER_PROBABILITY: Style(TEAL, "D", DASHES),
+    Source.AGREEMENT: Style(ROSE, "P", DASH_DOT),
+    Source.ENTROPY: Style(GOLD, "X", DOTS),
+    Source.VERBALIZED: Style(BROWN, "*"),
 }
 
-RUNS = tuple(LOOKS.values())
-"""Looks of runs side by side, the first one first; they begin again after eight."""
+RUNS = tuple(STYLES.values())
+"""Styles of runs side by side, that of the first run first; they repeat after eight."""
 
-PASS_AT_1 = Look(MUTED, "", DASHES)
-MAJORITY = Look(INK, "s")
-ORACLE = Look(MUTED, "^", DASH_DOT)
+PASS_AT_1 = Style(MUTED, "", DASHES)
+MAJORITY = Style(INK, "s")
+ORACLE = Style(MUTED, "^", DASH_DOT)
 
 
 def title_of(source: str) -> str:
-    """How a source is called in tables and figures."""
+    """The name of a source in tables and figures."""
     return ABOUT[Source(source)].title
 
 

@@ -1,4 +1,4 @@
-"""Section: how often the reasoning voices doubt (RLCM App. E)."""
+"""Section: how often the reasoning expresses doubt in words (RLCM App. E)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibration.report.labels import Caption
-from calibration.report_kit.palette import BLUE, GREEN, ORANGE, WIDTH
+from calibration.report_kit.content import Caption, Folded, Part, Plate, Section, Text
+from calibration.report_kit.palette import BLUE, GREEN, ORANGE
+from calibration.report_kit.panels import panels
+from calibration.report_kit.style import WIDTH
+from calibration.report_kit.tables import Cell, Row, Table, number_cell
+from calibration.report_kit.wording import listed, number
 from rlcm_serve.evaluation.measuring.markers import Category
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Marker, RunMeasures
-from rlcm_serve.evaluation.report import html
-from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.panels import panels
-from rlcm_serve.evaluation.report.section import Plate, Section, of_benchmark, per_benchmark
-from rlcm_serve.evaluation.report.wording import listed, number, number_interval
+from rlcm_serve.evaluation.report.benchmarks import of_benchmark, per_benchmark
 
-TITLES = {
+CATEGORY_TITLES = {
     Category.SELF_CORRECTION: "self-correction",
     Category.HEDGING: "confidence hedging",
     Category.KNOWLEDGE_GAP: "knowledge gap",
 }
-LOOKS = {
+STYLES = {
     Category.SELF_CORRECTION: (BLUE, "o"),
     Category.HEDGING: (ORANGE, "s"),
     Category.KNOWLEDGE_GAP: (GREEN, "^"),
 }
 MOST_LISTED = 12
-"""Phrases that a caption names."""
+"""A caption names at most this many phrases."""
 _LINE = 0.185
 """Height of a phrase's line, inches."""
 
@@ -40,22 +40,23 @@ def section(run: RunMeasures) -> Section:
     return Section(
         "doubt",
         "Doubt in words",
-        "How often does the reasoning itself voice doubt? Phrases of three kinds are counted: "
+        "How often does the reasoning itself express doubt? Three kinds of phrases are counted: "
         "self-correction (“wait”), confidence hedging (“perhaps”) and knowledge gaps (“I don't "
         "know”).",
         tuple(_content(run)),
     )
 
 
-def _content(run: RunMeasures) -> Iterator[Plate | str]:
+def _content(run: RunMeasures) -> Iterator[Part]:
     benchmarks = [benchmark for benchmark in run.benchmarks if benchmark.categories]
     if not benchmarks:
-        yield html.empty("The texts of the rollouts were not kept, so no phrases were counted.")
+        yield Text("The texts of the rollouts were not kept, so no phrases were counted.", "empty")
         return
     if not any(marker.per_rollout.value for b in benchmarks for marker in b.categories):
-        yield html.empty(
-            "None of the 48 phrases occurs in any rollout. Of a model that does not reason in "
-            "English, or in a notation of its own, that says nothing."
+        yield Text(
+            "None of the 48 phrases occurs in any rollout. This means nothing for a model that "
+            "reasons in another language or in a notation of its own.",
+            "empty",
         )
         return
     yield Plate("markers", partial(draw_categories, benchmarks), _of_categories(benchmarks))
@@ -66,7 +67,7 @@ def _content(run: RunMeasures) -> Iterator[Plate | str]:
                 partial(draw_indicators, benchmark),
                 _of_indicators(run, benchmark),
             )
-            yield html.folded(f"{benchmark.title}: every phrase in numbers", _table(benchmark))
+            yield Folded(f"{benchmark.title}: every phrase in numbers", [_table(benchmark)])
 
 
 def draw_categories(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
@@ -88,7 +89,8 @@ def draw_categories(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         panel.set_ylim(len(lines) - 0.4, -0.6)
         panel.set_xlim(left=0)
     names = [
-        TITLES[Category(marker.category)] + ("" if len(benchmarks) == 1 else f", {benchmark.title}")
+        CATEGORY_TITLES[Category(marker.category)]
+        + ("" if len(benchmarks) == 1 else f", {benchmark.title}")
         for marker, benchmark in lines
     ]
     axes[0].set_yticks(range(len(lines)), names)
@@ -98,8 +100,8 @@ def draw_categories(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
 
 def draw_indicators(benchmark: BenchmarkMeasures) -> Figure:
     """Each phrase that occurs, per rollout, the most frequent first within its category."""
-    left = [_heard(benchmark, c) for c in (Category.SELF_CORRECTION, Category.KNOWLEDGE_GAP)]
-    right = [_heard(benchmark, Category.HEDGING)]
+    left = [_written(benchmark, c) for c in (Category.SELF_CORRECTION, Category.KNOWLEDGE_GAP)]
+    right = [_written(benchmark, Category.HEDGING)]
     height = max(sum(map(len, left)) + 3.5, len(right[0]) + 1.5)
     figure = Figure(figsize=(WIDTH, 0.6 + _LINE * height), layout="constrained")
     grid = figure.add_gridspec(1, 2)
@@ -112,7 +114,7 @@ def draw_indicators(benchmark: BenchmarkMeasures) -> Figure:
         )
         for place, group in enumerate(groups):
             _draw_phrases(figure.add_subplot(cells[place]), group)
-    figure.supxlabel("count per rollout", fontsize=9)
+    figure.supxlabel("count per rollout")
     return figure
 
 
@@ -122,12 +124,12 @@ def _draw_phrases(panel: Axes, group: Sequence[Marker]) -> None:
     panel.set_yticks(range(len(group)), [marker.name for marker in group])
     panel.set_ylim(len(group) - 0.4, -0.6)
     panel.set_xlim(left=0)
-    panel.set_title(TITLES[Category(group[0].category)])
+    panel.set_title(CATEGORY_TITLES[Category(group[0].category)])
     panel.xaxis.set_major_locator(MaxNLocator(5))
 
 
 def _draw_marker(panel: Axes, marker: Marker, row: int, per: str) -> None:
-    color, shape = LOOKS[Category(marker.category)]
+    color, shape = STYLES[Category(marker.category)]
     estimate = getattr(marker, per)
     if estimate.value is None:
         return
@@ -137,28 +139,28 @@ def _draw_marker(panel: Axes, marker: Marker, row: int, per: str) -> None:
     panel.plot(estimate.value, row, shape, color=color, markersize=5, clip_on=False)
 
 
-def _heard(benchmark: BenchmarkMeasures, category: Category) -> list[Marker]:
+def _written(benchmark: BenchmarkMeasures, category: Category) -> list[Marker]:
     """The category's phrases that occur, the most frequent first."""
-    heard = [m for m in benchmark.indicators if m.category == category and m.per_rollout.value]
-    return sorted(heard, key=lambda marker: -(marker.per_rollout.value or 0))
+    written = [m for m in benchmark.indicators if m.category == category and m.per_rollout.value]
+    return sorted(written, key=lambda marker: -(marker.per_rollout.value or 0))
 
 
 def _of_categories(benchmarks: Sequence[BenchmarkMeasures]) -> Caption:
     said = "; ".join(
         f"{benchmark.title}: "
         + ", ".join(
-            f"{TITLES[Category(marker.category)]} {number(marker.per_rollout, 2)} per rollout and "
-            f"{number(marker.per_1000_tokens, 2)} per 1,000 tokens"
+            f"{CATEGORY_TITLES[Category(marker.category)]} {number(marker.per_rollout, 2)} per "
+            f"rollout and {number(marker.per_1000_tokens, 2)} per 1,000 tokens"
             for marker in benchmark.categories
         )
         for benchmark in benchmarks
     )
     return Caption(
         "Markers by category",
-        "Counts of the phrases of each category in the reasoning, with 95 % intervals by "
-        "resampling problems. Per rollout, a model that writes more has more of them; per 1,000 "
-        "tokens that is accounted for. The phrases are matched as words, whatever they mean where "
-        "they stand, so this describes a style; it does not say how unsure the model is.",
+        "Counts of the phrases of each category in the reasoning, with 95% intervals by resampling "
+        "problems. A model that writes more has more phrases per rollout; counts per 1,000 tokens "
+        "correct for that. Phrases are matched as words, whatever their meaning in context: the "
+        "counts describe a style, not the uncertainty of the model.",
         f"Epistemic markers. {said}.",
     )
 
@@ -173,29 +175,29 @@ def _of_indicators(run: RunMeasures, benchmark: BenchmarkMeasures) -> Caption:
     most = sorted(benchmark.indicators, key=lambda marker: -(marker.per_rollout.value or 0))[:5]
     return Caption(
         of_benchmark("Markers by phrase", run, benchmark),
-        "Count per rollout with 95 % intervals by resampling problems, the most frequent first; "
-        "the panels have their own scales. Where several phrases begin at the same word the "
-        f"longest is counted, and no word counts twice.{never}",
+        "Count per rollout with 95% intervals by resampling problems, the most frequent phrase "
+        "first; every panel has its own scale. If several phrases begin at the same word, only the "
+        f"longest is counted; no word counts twice.{never}",
         f"The most frequent of {len(benchmark.indicators)} phrases on {benchmark.title}: "
         + ", ".join(f"“{m.name}” {number(m.per_rollout, 2)} per rollout" for m in most)
         + ".",
     )
 
 
-def _table(benchmark: BenchmarkMeasures) -> str:
+def _table(benchmark: BenchmarkMeasures) -> Table:
     rows = [
         Row(
             marker.name,
             [
-                Cell(TITLES[Category(marker.category)], kind="name"),
-                Cell(number(marker.per_rollout), number_interval(marker.per_rollout)),
-                Cell(number(marker.per_1000_tokens), number_interval(marker.per_1000_tokens)),
+                Cell(CATEGORY_TITLES[Category(marker.category)], kind="name"),
+                number_cell(marker.per_rollout),
+                number_cell(marker.per_1000_tokens),
             ],
         )
         for marker in benchmark.indicators
     ]
-    return html.table(
-        f"{benchmark.title}: every phrase of the list, 95 % intervals by resampling problems.",
+    return Table(
+        f"{benchmark.title}: every phrase of the list, with 95% intervals by resampling problems.",
         ["phrase", "category", "per rollout", "per 1,000 tokens"],
         rows,
     )

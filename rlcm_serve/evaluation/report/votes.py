@@ -9,12 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibration.report.labels import Caption
+from calibration.report_kit.content import Caption, Part, Plate, Section, Text
 from calibration.report_kit.palette import INK
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, Votes
-from rlcm_serve.evaluation.report import html
-from rlcm_serve.evaluation.report.html import Cell, Row
-from rlcm_serve.evaluation.report.panels import (
+from calibration.report_kit.panels import (
     draw_curve,
     drawable,
     legend,
@@ -23,22 +20,18 @@ from rlcm_serve.evaluation.report.panels import (
     rows_of_panels,
     tokens_axis,
 )
-from rlcm_serve.evaluation.report.section import Plate, Section, own_source
-from rlcm_serve.evaluation.report.style import (
-    LOOKS,
-    MAJORITY,
-    ORACLE,
-    PASS_AT_1,
-    title_of,
-)
-from rlcm_serve.evaluation.report.wording import points, share, share_in_full, share_interval
+from calibration.report_kit.tables import Cell, Row, Table, share_cell
+from calibration.report_kit.wording import points, share, share_in_full
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, Votes
+from rlcm_serve.evaluation.report.benchmarks import own_source
+from rlcm_serve.evaluation.report.style import MAJORITY, ORACLE, PASS_AT_1, STYLES, title_of
 
 PLAIN = (
     ("oracle", "oracle", ORACLE),
     ("majority", "majority", MAJORITY),
     ("pass_at_1", "Pass@1", PASS_AT_1),
 )
-"""Field, title and look of what needs no confidence."""
+"""Field, title and style of the votes that need no confidence."""
 
 
 def section(run: RunMeasures) -> Section:
@@ -46,18 +39,19 @@ def section(run: RunMeasures) -> Section:
     return Section(
         "voting",
         "One answer from several rollouts",
-        "If a question is sampled n times and the answers vote, how often is the winner right, and "
-        "does it help to weigh each vote by its confidence?",
+        "If a question is sampled n times and the answers vote, how often is the winner right? "
+        "Does it help to weight each vote by its confidence?",
         tuple(_content(run)),
     )
 
 
-def _content(run: RunMeasures) -> Iterator[Plate | str]:
+def _content(run: RunMeasures) -> Iterator[Part]:
     voting = [b for b in run.benchmarks if _own_votes(run, b) is not None]
     if not voting:
-        yield html.empty(
+        yield Text(
             "Every problem has a single rollout, so there is nothing to vote on. Record several "
-            "with --rollouts."
+            "with --rollouts.",
+            "empty",
         )
         return
     yield Plate("votes", partial(draw_votes, run, voting), _of_votes(run, voting))
@@ -74,10 +68,10 @@ def draw_votes(run: RunMeasures, benchmarks: Sequence[BenchmarkMeasures]) -> Fig
         votes = _own_votes(run, benchmark)
         if votes is None:
             continue
-        for name, title, look in PLAIN:
-            draw_curve(left, votes.n, getattr(votes, name), look, title, band=False)
+        for name, title, style in PLAIN:
+            draw_curve(left, votes.n, getattr(votes, name), style, title, band=False)
         weights = _weights(run, benchmark)
-        draw_curve(left, votes.n, votes.confidence, LOOKS[weights], _weighted_by(weights))
+        draw_curve(left, votes.n, votes.confidence, STYLES[weights], _weighted_by(weights))
         percent_axis(left, "y", 5)
         _draw_gains(right, benchmark)
         for panel in (left, right):
@@ -87,7 +81,7 @@ def draw_votes(run: RunMeasures, benchmarks: Sequence[BenchmarkMeasures]) -> Fig
             left.set_ylabel(benchmark.title)
     rows[0][0].set_title("share right")
     rows[0][1].set_title("gain over majority, percentage points")
-    figure.supxlabel("rollouts that vote, n", fontsize=9)
+    figure.supxlabel("rollouts that vote, n")
     legend(figure, [panel for row in rows for panel in row])
     return figure
 
@@ -98,19 +92,19 @@ def draw_by_budget(run: RunMeasures, benchmarks: Sequence[BenchmarkMeasures]) ->
     figure, axes = panels(len(benchmarks), columns, 3.3 if columns == 1 else 2.5)
     for panel, benchmark in zip(axes, benchmarks, strict=True):
         tokens_B = [at.tokens for at in benchmark.budgets]
-        for name, title, look in PLAIN:
+        for name, title, style in PLAIN:
             field = "accuracy" if name == "pass_at_1" else name
             estimates = [getattr(at, field) for at in benchmark.budgets]
-            draw_curve(panel, tokens_B, estimates, look, title, band=False)
+            draw_curve(panel, tokens_B, estimates, style, title, band=False)
         weighted = [at.confidence for at in benchmark.budgets]
         weights = _weights(run, benchmark)
-        draw_curve(panel, tokens_B, weighted, LOOKS[weights], _weighted_by(weights))
+        draw_curve(panel, tokens_B, weighted, STYLES[weights], _weighted_by(weights))
         percent_axis(panel, "y", 5)
         tokens_axis(panel, 6 if columns == 1 else 3)
         panel.set_ylim(bottom=0)
         panel.set_title("" if len(benchmarks) == 1 else benchmark.title)
-    figure.supxlabel("budget of each rollout, reasoning tokens", fontsize=9)
-    figure.supylabel("share right", fontsize=9)
+    figure.supxlabel("budget of each rollout, reasoning tokens")
+    figure.supylabel("share right")
     legend(figure, axes)
     return figure
 
@@ -124,17 +118,17 @@ def _draw_gains(panel: Axes, benchmark: BenchmarkMeasures) -> None:
             drawable(None if gain is None else 100 * gain for gain in gains),
             label=_weighted_by(found.source),
             markevery=max(1, len(gains) // 10),
-            **LOOKS[found.source].line(),
+            **STYLES[found.source].line(),
         )
     panel.yaxis.set_major_locator(MaxNLocator(5))
 
 
-def _table(benchmark: BenchmarkMeasures) -> str:
+def _table(benchmark: BenchmarkMeasures) -> Table:
     """All strategies with all rollouts."""
     first = benchmark.sources[0].votes
     n = first.n[-1]
     plain = [
-        Row(title, [Cell(share(at), share_interval(at)), Cell("")])
+        Row(title, [share_cell(at), Cell("")])
         for title, at in (
             ("Pass@1", first.pass_at_1[-1]),
             ("majority", first.majority[-1]),
@@ -146,17 +140,13 @@ def _table(benchmark: BenchmarkMeasures) -> str:
         weighted.append(
             Row(
                 _weighted_by(found.source),
-                [
-                    Cell(share(at), share_interval(at)),
-                    Cell("" if gain is None else points(gain)),
-                ],
+                [share_cell(at), Cell("" if gain is None else points(gain))],
             )
         )
-    best = first.oracle[-1]
-    oracle = Row("oracle", [Cell(share(best), share_interval(best)), Cell("")])
-    return html.table(
-        f"{benchmark.title}: share right with all n = {n} rollouts of a problem, 95 % intervals by "
-        "resampling problems, and the gain over the plain majority of the same rollouts.",
+    oracle = Row("oracle", [share_cell(first.oracle[-1]), Cell("")])
+    return Table(
+        f"{benchmark.title}: share right with all n = {n} rollouts of a problem, with 95% "
+        "intervals by resampling problems, and the gain over the majority of the same rollouts.",
         ["vote", "share right", "gain over majority"],
         [*plain, *weighted, oracle],
     )
@@ -177,13 +167,12 @@ def _of_votes(run: RunMeasures, benchmarks: Sequence[BenchmarkMeasures]) -> Capt
             )
     return Caption(
         "Votes by number of rollouts",
-        "Left: share right; the band is the 95 % interval of the weighted vote by resampling "
-        "problems, those of the other curves are about as wide (table). Pass@1 is a single "
-        "rollout. The oracle is right if any rollout is: no vote can do better, and its gap to "
-        "the vote is what choosing the answer loses. Right: what weighing by each "
-        "source adds to a plain majority. The curves of one panel share their problems and "
-        "rollouts, so their difference is surer than their intervals suggest; a gain smaller than "
-        "one problem's share means nothing.",
+        "Left: share right. The band is the 95% interval of the weighted vote by resampling "
+        "problems; intervals of the other curves are about as wide (see the table). Pass@1 is a "
+        "single rollout. The oracle is right if any rollout is right, so no vote can do better. "
+        "Right: the gain of weighting by each source over a plain majority. The curves of a panel "
+        "share their problems and rollouts, so their difference is more precise than their "
+        "intervals suggest. A gain smaller than one problem's share means nothing.",
         "Share right by vote. " + "; ".join(said) + ".",
     )
 
@@ -198,15 +187,15 @@ def _of_budgets(run: RunMeasures, benchmarks: Sequence[BenchmarkMeasures]) -> Ca
     )
     return Caption(
         "Votes by budget",
-        "All rollouts of a problem, each cut at the budget and made to answer, then the same votes "
-        f"as above with the confidence read there (weights: {title_of(run.source)}). Many short "
-        "rollouts against few long ones is a question of the total: n times the budget.",
+        "All rollouts of a problem, each cut at the budget and forced to answer, with the same "
+        f"votes as above and the confidence at the cut (weights: {title_of(run.source)}). To "
+        "compare many short rollouts with few long ones, compare at equal n times budget.",
         f"Share right by vote and budget. {said}.",
     )
 
 
 def _weights(run: RunMeasures, benchmark: BenchmarkMeasures) -> str:
-    """The run's own source, or the first there is."""
+    """The run's own source, else the first."""
     found = own_source(run, benchmark) or benchmark.sources[0]
     return found.source
 
@@ -216,7 +205,7 @@ def _weighted_by(source: str) -> str:
 
 
 def _own_votes(run: RunMeasures, benchmark: BenchmarkMeasures) -> Votes | None:
-    """Votes weighted by the run's own source, or by the first there is; None of one rollout."""
+    """Votes weighted by the run's own source, else by the first; None with a single rollout."""
     found = own_source(run, benchmark) or next(iter(benchmark.sources), None)
     return found.votes if found and max(found.votes.n, default=0) > 1 else None
 

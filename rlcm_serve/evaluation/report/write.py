@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 
-from calibration.report_kit.files import replace_files
-from calibration.report_kit.palette import inline_svg, png, settings
+from calibration.report_kit.content import Page, contents
+from calibration.report_kit.page import write_page
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import RunMeasures
-from rlcm_serve.evaluation.report import budgets, confidence, glossary, html, results, risk, votes
-from rlcm_serve.evaluation.report import verbalized as voiced
-from rlcm_serve.evaluation.report.section import Plate, Section
+from rlcm_serve.evaluation.report import (
+    budgets,
+    confidence,
+    glossary,
+    results,
+    risk,
+    verbalized,
+    votes,
+)
 
 PAGE = "report.html"
 FIGURES = "figures"
@@ -39,52 +43,28 @@ def write_report(measures: RunMeasures, out: Path) -> Path:
         budgets.section(measures),
         risk.section(measures),
         votes.section(measures),
-        voiced.section(measures),
-        glossary.words(measures),
+        verbalized.section(measures),
+        glossary.terms(measures),
         glossary.made(measures),
     ]
-    header = (
-        f'<p class="muted">rlcm-serve {escape(measures.version)}, {escape(measures.created)}</p>\n'
-        f"<h1>{escape(measures.name)}</h1>\n"
-        f'<p class="promise">{escape(results.headline(measures))}</p>\n'
-        f"{results.cards(measures)}{contents(sections)}"
+    page = Page(
+        title=f"Evaluation of {measures.name}",
+        about=f"rlcm-serve {measures.version}, {measures.created}",
+        heading=measures.name,
+        lead=results.headline(measures),
+        header=[results.cards(measures), contents(sections)],
+        sections=sections,
     )
-    return write_page(out, PAGE, f"Evaluation of {measures.name}", header, sections)
+    return write_into(out, PAGE, page)
 
 
-def write_page(out: Path, name: str, title: str, header: str, sections: Sequence[Section]) -> Path:
-    """Draw the sections' figures, and write them and the page, all or nothing.
+def write_into(out: Path, name: str, page: Page) -> Path:
+    """Write a page of this name into a folder, and its figures into `figures/` there.
 
     Raises:
         RequestRefused: `out` is a file.
     """
     if out.exists() and not out.is_dir():
         raise RequestRefused("out", f"{out} is a file: give a folder for the report")
-    files: dict[str, bytes] = {}
-    body = []
-    with settings():
-        for section in sections:
-            content = [
-                part if isinstance(part, str) else _drawn(part, files) for part in section.content
-            ]
-            body.append(html.section(section.anchor, section.title, section.intro, content))
-    files[name] = html.document(title, header, "".join(body)).encode()
     former = [f"{FIGURES}/{path.name}" for path in (out / FIGURES).glob("*.png")]
-    replace_files(out, files, former)
-    return out / name
-
-
-def contents(sections: Iterable[Section]) -> str:
-    """Links to all sections."""
-    links = "".join(
-        f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in sections
-    )
-    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
-
-
-def _drawn(plate: Plate, files: dict[str, bytes]) -> str:
-    figure = plate.draw()
-    files[f"{FIGURES}/{plate.name}.png"] = png(figure)
-    figure.set_layout_engine("none")  # as laid out for the PNG
-    svg = inline_svg(figure, plate.name, plate.caption.alt)
-    return html.figure(plate.name, svg, plate.caption)
+    return write_page(page, out / name, FIGURES, former)

@@ -12,17 +12,16 @@ from matplotlib.figure import Figure
 
 from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.estimates import Estimate
-from calibration.report.labels import Caption
+from calibration.report_kit.content import Caption, Plate
+from calibration.report_kit.panels import legend, panels, percent_axis
+from calibration.report_kit.style import Style
+from calibration.report_kit.tables import ranked
+from calibration.report_kit.wording import number
 from rlcm_serve.evaluation.compare.base import COLUMNS, HIGHER_IS_BETTER
-from rlcm_serve.evaluation.compare.comparing import ranked
-from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
-from rlcm_serve.evaluation.report.section import Plate
-from rlcm_serve.evaluation.report.style import Look
-from rlcm_serve.evaluation.report.wording import number
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
-from studies.paper.report.results_index import Shelf, fewest_rollouts, scored_alike, title_of
+from studies.paper.report.results_index import ResultsIndex, fewest_rollouts, scored_alike, title_of
 from studies.paper.report.seeds import mean_difference
-from studies.paper.report.style import LOOKS
+from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 from studies.paper.runs import ABLATED, BRIER_WEIGHTS, REGULARISERS, STRENGTHS
 from training.rl.rewards.methods import METHODS
@@ -39,8 +38,8 @@ class _Side:
     """Runs side by side, on as many rollouts of each problem.
 
     Attributes:
-        runs: by what they are called; None where one is missing.
-        metrics: of those that are there.
+        runs: by name; None if a run is missing.
+        metrics: of the runs that are there.
         n_rollouts: of each problem.
     """
 
@@ -59,12 +58,12 @@ class _Side:
         return cls(runs, metrics, n_rollouts)
 
     def said(self, to: str) -> str:
-        """How to read their table."""
+        """How to read the table."""
         compared = f", on the first {self.n_rollouts} rollouts of each problem in every run"
         return (
-            f"One seed each (0){compared if self.metrics else ''}, with 95 % intervals by "
-            f"resampling problems. Δ is the difference to {to}, paired on the same problems, bold "
-            "where its interval excludes 0. Best in bold, second best underlined."
+            f"One seed each (0){compared if self.metrics else ''}, with 95% intervals by "
+            f"resampling problems. Δ is the difference to {to}, paired on the same problems; bold "
+            "if its interval excludes 0. Best in bold, second best underlined."
         )
 
     def rows(self, to: str) -> Iterator[list[str]]:
@@ -88,32 +87,32 @@ class _Side:
             yield [title, *own, *_differences(self.runs[to], result)]
 
 
-def ablation(shelf: Shelf) -> Block:
+def ablation(index: ResultsIndex) -> Block:
     """Where calibration is supervised, and how."""
-    side = _Side.of({title_of(method): shelf.first(method) for method in (*ABLATED, "rlcm")})
+    side = _Side.of({title_of(method): index.first(method) for method in (*ABLATED, "rlcm")})
     intro = (
         f"All four rewards read the same jointly trained probe with λ = 0.1. {side.said('RLCM')} "
-        "It answers to the paper's Table 2."
+        "The counterpart in the paper is Table 2."
     )
     return Block("ablation", (intro, table(["method", *_HEAD], side.rows("RLCM"))))
 
 
-def margin_weight(shelf: Shelf) -> Block:
+def margin_weight(index: ResultsIndex) -> Block:
     """λ of RLCM."""
-    side = _Side.of({f"{strength:g}": shelf.first("rlcm", strength) for strength in STRENGTHS})
-    intro = f"{side.said('λ = 0.1')} It answers to the paper's table of App. C.2."
+    side = _Side.of({f"{strength:g}": index.first("rlcm", strength) for strength in STRENGTHS})
+    intro = f"{side.said('λ = 0.1')} The counterpart in the paper is the table of App. C.2."
     return Block("lambda", (intro, table(["λ", *_HEAD], side.rows("0.1"))))
 
 
-def brier_weight(shelf: Shelf) -> Block:
+def brier_weight(index: ResultsIndex) -> Block:
     """The Brier weight of RLCR, and what it trades."""
-    runs = {f"{weight:g}": shelf.first("rlcr", weight) for weight in BRIER_WEIGHTS}
-    side = _Side.of(runs | {title: shelf.first(method) for title, method in _BESIDE.items()})
+    runs = {f"{weight:g}": index.first("rlcr", weight) for weight in BRIER_WEIGHTS}
+    side = _Side.of(runs | {title: index.first(method) for title, method in _BESIDE.items()})
     intro = (
         "RLCR's reward is correctness plus format plus this weight times the Brier term of the "
-        "confidence it writes; the weights are ours, because the paper's figure prints none. "
-        f"{side.said('weight 1')} It answers to the paper's figure of §3.1, whose weight 0 is "
-        "GRPO: here weight 0 still asks for a confidence, and GRPO stands beside it."
+        "confidence it writes. The weights are ours, because the paper's figure prints none. "
+        f"{side.said('weight 1')} The counterpart in the paper is the figure of §3.1, whose weight "
+        "0 is GRPO. Here weight 0 still asks for a confidence, and GRPO has its own line."
     )
     rows = table(["weight", *_HEAD], side.rows("1"))
     if not side.metrics:
@@ -122,13 +121,13 @@ def brier_weight(shelf: Shelf) -> Block:
     return Block("brier", (intro, plate, rows))
 
 
-def regulariser(shelf: Shelf) -> Block:
+def regulariser(index: ResultsIndex) -> Block:
     """The weight of C²GSPG's regulariser."""
-    side = _Side.of({f"{weight:g}": shelf.first("c2gspg", weight) for weight in REGULARISERS})
+    side = _Side.of({f"{weight:g}": index.first("c2gspg", weight) for weight in REGULARISERS})
     own = f"{METHODS['c2gspg'].strength:g}"
     intro = (
-        "The weight of C²GSPG's regulariser is given nowhere, so there are two; the other tables "
-        f"have {own}. {side.said(f'weight {own}')}"
+        "The paper gives no weight for C²GSPG's regulariser, so two are compared; the other tables "
+        f"use {own}. {side.said(f'weight {own}')}"
     )
     return Block("regulariser", (intro, table(["weight", *_HEAD], side.rows(own))))
 
@@ -138,14 +137,14 @@ def draw_trade(metrics: Mapping[str, Metrics]) -> Figure:
     figure, (panel,) = panels(1, 1, 3.3)
     weights = {title: found for title, found in metrics.items() if title not in _BESIDE}
     if weights:
-        _draw_points(panel, list(weights.values()), LOOKS["rlcr"], "RLCR, by Brier weight")
+        _draw_points(panel, list(weights.values()), STYLES["rlcr"], "RLCR, by Brier weight")
     for title, found in weights.items():
         x, y = found["ece"].value, found["accuracy"].value
         if x is not None and y is not None:
             panel.annotate(title, (x, y), (6, 6), textcoords="offset points", fontsize=8.5)
     for title, method in _BESIDE.items():
         if title in metrics:
-            _draw_points(panel, [metrics[title]], LOOKS[method], title)
+            _draw_points(panel, [metrics[title]], STYLES[method], title)
     panel.set_xlim(left=0)
     panel.set_xlabel("ECE (to the left is better)")
     panel.set_ylabel("accuracy")
@@ -154,7 +153,7 @@ def draw_trade(metrics: Mapping[str, Metrics]) -> Figure:
     return figure
 
 
-def _draw_points(panel: Axes, found: Sequence[Metrics], look: Look, label: str) -> None:
+def _draw_points(panel: Axes, found: Sequence[Metrics], style: Style, label: str) -> None:
     """A point per run with its intervals, joined in their order."""
     points = []
     for metrics in found:
@@ -163,10 +162,10 @@ def _draw_points(panel: Axes, found: Sequence[Metrics], look: Look, label: str) 
             continue
         points.append((x.value, y.value))
         if x.low is not None and x.high is not None:
-            panel.hlines(y.value, x.low, x.high, color=look.color, alpha=0.45)
+            panel.hlines(y.value, x.low, x.high, color=style.color, alpha=0.45)
         if y.low is not None and y.high is not None:
-            panel.vlines(x.value, y.low, y.high, color=look.color, alpha=0.45)
-    panel.plot([x for x, _ in points], [y for _, y in points], label=label, **look.line())
+            panel.vlines(x.value, y.low, y.high, color=style.color, alpha=0.45)
+    panel.plot([x for x, _ in points], [y for _, y in points], label=label, **style.line())
 
 
 def _differences(to: Result | None, result: Result) -> list[str]:
@@ -184,6 +183,6 @@ def _caption(metrics: Mapping[str, Metrics]) -> Caption:
     return Caption(
         "Accuracy against calibration error",
         "Up and to the left is better. The numbers beside RLCR's points are its Brier weight; "
-        "bars are 95 % intervals by resampling problems.",
+        "bars are 95% intervals by resampling problems.",
         f"Accuracy against ECE. {said}.",
     )

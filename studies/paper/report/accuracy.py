@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.estimates import Estimate
+from calibration.report_kit.tables import ranked
 from rlcm_serve.evaluation.compare.base import COLUMNS, HIGHER_IS_BETTER
-from rlcm_serve.evaluation.compare.comparing import ranked
 from rlcm_serve.evaluation.report.style import title_of as source_title
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
 from studies.paper.report.results_index import (
-    Shelf,
+    ResultsIndex,
     fewest_rollouts,
     mean_of,
     over_seeds,
@@ -32,36 +32,35 @@ Seeds = Mapping[str, Sequence[Result]]
 """Results by method."""
 
 
-def main(shelf: Shelf) -> Block:
+def main(index: ResultsIndex) -> Block:
     """The main table: overall, and by family."""
-    every = {method: shelf.of(method) for method in METHODS}
+    every = {method: index.of(method) for method in METHODS}
     n_rollouts = fewest_rollouts(result for seeds in every.values() for result in seeds)
     intro = (
-        f"{len(shelf.any.rollouts.problems)} problems, the first {n_rollouts} rollouts of each in "
-        "every run, because a calibration error of fewer rollouts comes out higher; at the full "
-        "budget. Of methods with several seeds it is the mean over them, and below it the lowest "
-        "and the highest seed; of the others the one seed there is, and below it, in the first "
-        "table, the 95 % interval by resampling problems. Best in bold, second best underlined. "
-        "It answers to the paper's Table 1."
+        f"{len(index.any.rollouts.problems)} problems, the first {n_rollouts} rollouts of each in "
+        "every run, because fewer rollouts give a higher calibration error; at the full budget. "
+        "Methods with several seeds: the mean, and below it the lowest and the highest seed. "
+        "Methods with one seed: its value and, in the first table, the 95% interval by resampling "
+        "problems. Best in bold, second best underlined. The counterpart in the paper is Table 1."
     )
     head = ["method", "confidence", "seeds", *(_arrow(name) for name in METRICS)]
     overall = table(head, _overall(every, n_rollouts), names=2)
-    columns = [f"{family}<br>{_arrow(name)}" for family in shelf.families for name in COLUMNS]
-    by_family = table(["method", *columns], _by_family(every, shelf.families, n_rollouts))
+    columns = [f"{family}<br>{_arrow(name)}" for family in index.families for name in COLUMNS]
+    by_family = table(["method", *columns], _by_family(every, index.families, n_rollouts))
     return Block("main", (intro, overall, by_family))
 
 
-def gain(shelf: Shelf) -> Block:
+def gain(index: ResultsIndex) -> Block:
     """Paired differences, per seed and of the seeds together."""
     intro = (
-        "On the same problems, with paired 95 % intervals by resampling problems; bold where they "
-        "exclude 0. Of seeds together it is the mean of their differences, and every resample "
-        "draws the same problems for all of them: that covers other problems and not other seeds, "
-        "of which the lines of single seeds tell. The two runs of a seed are compared on as many "
-        "rollouts. The paper's Table 1 has no intervals."
+        "On the same problems, with paired 95% intervals by resampling problems; bold if they "
+        "exclude 0. For all seeds together, it is the mean of their differences, and every "
+        "resample draws the same problems for all seeds. The intervals cover other problems, not "
+        "other seeds; compare the lines of single seeds for that. Both runs of a seed use equally "
+        "many rollouts. The paper's Table 1 has no intervals."
     )
     head = ["difference", "seed", *(TITLES[name] for name in METRICS)]
-    rows = [row for one, other in _PAIRS for row in _pair(shelf, one, other)]
+    rows = [row for one, other in _PAIRS for row in _pair(index, one, other)]
     return Block("gain", (intro, table(head, rows, names=2)))
 
 
@@ -125,10 +124,10 @@ def _metric_within(part: str, name: str, n_rollouts: int) -> Callable[[Result], 
     return of
 
 
-def _pair(shelf: Shelf, one: str, other: str) -> Iterator[list[str]]:
+def _pair(index: ResultsIndex, one: str, other: str) -> Iterator[list[str]]:
     """A line per seed that both have, and one of all of them."""
     title = f"{title_of(other)} − {title_of(one)}"
-    pairs = shelf.pairs(one, other)
+    pairs = index.pairs(one, other)
     if not pairs:
         yield [title, "", *[NOT_RUN] * len(METRICS)]
         return

@@ -8,43 +8,36 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.labels import Caption
+from calibration.report_kit.content import Caption, Plate
+from calibration.report_kit.panels import draw_curve, legend, panels, percent_axis, tokens_axis
+from calibration.report_kit.wording import number
 from rlcm_serve.evaluation.measuring.measures import AtBudget
-from rlcm_serve.evaluation.report.panels import (
-    draw_curve,
-    legend,
-    panels,
-    percent_axis,
-    tokens_axis,
-)
 from rlcm_serve.evaluation.report.results import UNKNOWN
-from rlcm_serve.evaluation.report.section import Plate
-from rlcm_serve.evaluation.report.wording import number
 from studies.paper.report.accuracy import METHODS, rollouts_said
 from studies.paper.report.markdown import NOT_RUN, Block, in_full, table
-from studies.paper.report.results_index import Shelf, benchmark_of, title_of
-from studies.paper.report.style import LOOKS
+from studies.paper.report.results_index import ResultsIndex, benchmark_of, title_of
+from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 
 _SHOWN = 6
 """Budgets in the table."""
 
 
-def budgets(shelf: Shelf) -> Block:
+def budgets(index: ResultsIndex) -> Block:
     """A figure of every budget, and a table of some."""
-    firsts = [result for method in METHODS if (result := shelf.first(method))]
+    firsts = [result for method in METHODS if (result := index.first(method))]
     intro = (
-        "Every rollout cut at the budget and made to answer there, those that had ended before as "
-        f"they ended. Seed 0 of each method, {len(shelf.any.rollouts.problems)} problems, "
-        f"{rollouts_said(firsts)}. Intervals, and bands of the figure, are 95 % by resampling "
-        "problems, of each method alone. It answers to the paper's figure of §4.3."
+        "Every rollout is cut at the budget and forced to answer there; rollouts that ended "
+        f"earlier keep their answer. Seed 0 of each method, {len(index.any.rollouts.problems)} "
+        f"problems, {rollouts_said(firsts)}. Intervals and bands are 95% intervals by resampling "
+        "problems, for each method alone. The counterpart in the paper is the figure of §4.3."
     )
     tokens = common_budgets(firsts)
     shown = tokens[:: max(1, -(-len(tokens) // _SHOWN))]
     shown = [*shown, *tokens[-1:]] if shown[-1:] != tokens[-1:] else shown
     head = ["method", "", *(f"{budget} tokens" for budget in shown)]
-    plates = (Plate("budgets", partial(draw_budgets, shelf), _caption(firsts)),) if firsts else ()
-    return Block("budgets", (intro, *plates, table(head, _rows(shelf, shown), names=2)))
+    plates = (Plate("budgets", partial(draw_budgets, index), _caption(firsts)),) if firsts else ()
+    return Block("budgets", (intro, *plates, table(head, _rows(index, shown), names=2)))
 
 
 def common_budgets(results: Sequence[Result]) -> list[int]:
@@ -58,29 +51,29 @@ def ece_at(result: Result, tokens: int) -> Estimate:
     return _ece(result, _at(result, tokens))
 
 
-def draw_budgets(shelf: Shelf) -> Figure:
+def draw_budgets(index: ResultsIndex) -> Figure:
     """Accuracy and ECE, a line per method."""
     figure, (accuracy, ece) = panels(2, 2, 2.7)
     for method in METHODS:
-        if result := shelf.first(method):
+        if result := index.first(method):
             found = benchmark_of(result).budgets
-            tokens, look, title = [at.tokens for at in found], LOOKS[method], title_of(method)
-            draw_curve(accuracy, tokens, [at.accuracy for at in found], look, title)
-            draw_curve(ece, tokens, [_ece(result, at) for at in found], look, title)
+            tokens, style, title = [at.tokens for at in found], STYLES[method], title_of(method)
+            draw_curve(accuracy, tokens, [at.accuracy for at in found], style, title)
+            draw_curve(ece, tokens, [_ece(result, at) for at in found], style, title)
     accuracy.set_title("accuracy")
     percent_axis(accuracy, "y", 5)
     ece.set_title("ECE")
     for panel in (accuracy, ece):
         panel.set_ylim(bottom=0)
         tokens_axis(panel)
-    figure.supxlabel("budget, reasoning tokens", fontsize=9)
+    figure.supxlabel("budget, reasoning tokens")
     legend(figure, [accuracy, ece])
     return figure
 
 
-def _rows(shelf: Shelf, tokens: Sequence[int]) -> Iterator[list[str]]:
+def _rows(index: ResultsIndex, tokens: Sequence[int]) -> Iterator[list[str]]:
     for method in METHODS:
-        result = shelf.first(method)
+        result = index.first(method)
         if result is None:
             yield [title_of(method), "", *[NOT_RUN] * len(tokens)]
             continue
@@ -107,6 +100,6 @@ def _caption(results: Sequence[Result]) -> Caption:
             )
     return Caption(
         "Accuracy and ECE by budget",
-        "Left the share of right answers, right the calibration error of the confidence there.",
+        "Left: the share of right answers. Right: the calibration error of the confidence there.",
         f"Accuracy and ECE against the token budget. {'; '.join(said)}.",
     )

@@ -1,4 +1,4 @@
-"""The paper's claims, each held against what was measured, by a rule that is stated."""
+"""The paper's claims, each compared with the measurements by a stated rule."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from calibration.metrics.bootstrap import mean_over_problems
 from calibration.metrics.estimates import Estimate
-from rlcm_serve.evaluation.report.wording import number_interval, signed
+from calibration.report_kit.wording import number_interval, signed
 from studies.paper.report.accuracy import TITLES
 from studies.paper.report.budgets import common_budgets, ece_at
 from studies.paper.report.control import ALPHAS, RISKS, at_target
 from studies.paper.report.markdown import NOT_RUN, Block, table
-from studies.paper.report.results_index import Shelf, title_of
+from studies.paper.report.results_index import ResultsIndex, title_of
 from studies.paper.report.seeds import mean_difference
 from studies.paper.report.votes import votes_enough, weights_gain
 from studies.paper.result import Result
@@ -28,7 +28,7 @@ INSENSITIVE = {"accuracy": 0.02, "ece": 0.02}
 
 
 class Verdict(StrEnum):
-    """What the measured numbers say of a claim."""
+    """The result of the measured numbers for a claim."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -41,8 +41,8 @@ class Claim:
     """One claim of the paper.
 
     Attributes:
-        said: what it claims, and where.
-        measured: the numbers that answer to it.
+        said: the claim, and its place in the paper.
+        measured: the numbers that test it.
         verdict: by the rule of its kind.
     """
 
@@ -51,22 +51,22 @@ class Claim:
     verdict: Verdict
 
 
-def claims(shelf: Shelf) -> Block:
+def claims(index: ResultsIndex) -> Block:
     """All claims, the rule above them."""
     rule = (
-        "A claim about a difference **holds** if its paired 95 % interval lies on the claimed "
+        "A claim about a difference **holds** if its paired 95% interval lies on the claimed "
         "side of 0, **fails** if it lies on the other side, and is otherwise **undecided at this "
-        "scale**. Of methods with several seeds it is the difference of the seeds together; how "
-        "many of them point the claimed way is said beside it. Claims of another form have their "
-        "rule in their line. No verdict covers what other seeds of training would give, least of "
-        "all one of one seed, and of this many intervals one or two exclude 0 by chance."
+        "scale**. For methods with several seeds, the difference is the mean over seeds, with the "
+        "number of seeds that point the claimed way. Claims of another form state their rule. No "
+        "verdict covers other seeds of training, least of all a verdict from one seed. Among this "
+        "many intervals, one or two exclude 0 by chance."
     )
     head = ["claim", "measured", "verdict"]
-    rows = [[each.said, each.measured, f"**{each.verdict}**"] for each in _claims(shelf)]
+    rows = [[each.said, each.measured, f"**{each.verdict}**"] for each in _claims(index)]
     return Block("claims", (rule, table(head, rows, names=3)))
 
 
-def judged(found: Estimate, sign: int, zero: float = 0.0) -> Verdict:
+def verdict_of(found: Estimate, sign: int, zero: float = 0.0) -> Verdict:
     """By the side of `zero` that the interval lies on; `sign` is the claimed one."""
     if found.low is None or found.high is None:
         return Verdict.UNDECIDED
@@ -74,60 +74,60 @@ def judged(found: Estimate, sign: int, zero: float = 0.0) -> Verdict:
     return Verdict.HOLDS if low > 0 else Verdict.FAILS if high < 0 else Verdict.UNDECIDED
 
 
-def _claims(shelf: Shelf) -> Iterator[Claim]:
+def _claims(index: ResultsIndex) -> Iterator[Claim]:
     more = "{0}'s {2} is higher than {1}'s"
     less = "{0}'s {2} is lower than {1}'s"
-    yield _compared(shelf, more, "grpo", BASE, "accuracy", 1, "§4.2")
-    yield _compared(shelf, more, "grpo", BASE, "ece", 1, "§4.2")
-    yield _kept(shelf)
-    yield _compared(shelf, less, "rlcm", "grpo", "ece", -1, "§4.2")
-    yield _at_every_budget(shelf)
+    yield _compared(index, more, "grpo", BASE, "accuracy", 1, "§4.2")
+    yield _compared(index, more, "grpo", BASE, "ece", 1, "§4.2")
+    yield _kept(index)
+    yield _compared(index, less, "rlcm", "grpo", "ece", -1, "§4.2")
+    yield _at_every_budget(index)
     for baseline in ("rlcr", "c2gspg"):
         for other in ("grpo", "rlcm"):
-            yield _compared(shelf, more, baseline, other, "ece", 1, "§4.2")
-    yield _compared(shelf, less, "rlcm", "process-brier", "ece", -1, "§4.5, margin or Brier")
-    yield _compared(shelf, less, "final-margin", "final-brier", "ece", -1, "§4.5, margin or Brier")
-    yield _compared(shelf, less, "rlcm", "final-margin", "ece", -1, "§4.5, process or final")
+            yield _compared(index, more, baseline, other, "ece", 1, "§4.2")
+    yield _compared(index, less, "rlcm", "process-brier", "ece", -1, "§4.5, margin or Brier")
+    yield _compared(index, less, "final-margin", "final-brier", "ece", -1, "§4.5, margin or Brier")
+    yield _compared(index, less, "rlcm", "final-margin", "ece", -1, "§4.5, process or final")
     yield _compared(
-        shelf, less, "process-brier", "final-brier", "ece", -1, "§4.5, process or final"
+        index, less, "process-brier", "final-brier", "ece", -1, "§4.5, process or final"
     )
-    yield _insensitive(shelf)
-    yield _votes(shelf)
+    yield _insensitive(index)
+    yield _votes(index)
     for risk in RISKS:
-        yield _tokens(shelf, risk)
+        yield _tokens(index, risk)
 
 
 def _compared(
-    shelf: Shelf, said: str, one: str, other: str, name: str, sign: int, where: str
+    index: ResultsIndex, said: str, one: str, other: str, name: str, sign: int, where: str
 ) -> Claim:
     """One method's metric minus another's, of all seeds that both have."""
     claim = f"{said.format(title_of(one), title_of(other), TITLES[name])} ({where})"
-    pairs = shelf.pairs(other, one)
+    pairs = index.pairs(other, one)
     if not pairs:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
     found = mean_difference(pairs, [name])[name]
-    return Claim(claim, _said(found, name, pairs, sign), judged(found, sign))
+    return Claim(claim, _said(found, name, pairs, sign), verdict_of(found, sign))
 
 
-def _kept(shelf: Shelf) -> Claim:
+def _kept(index: ResultsIndex) -> Claim:
     claim = (
         f"RLCM keeps GRPO's accuracy (§4.2; holds if the interval lies above −{KEPT:g}, fails if "
         "it lies below)"
     )
-    pairs = shelf.pairs("grpo", "rlcm")
+    pairs = index.pairs("grpo", "rlcm")
     if not pairs:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
     found = mean_difference(pairs, ["accuracy"])["accuracy"]
-    return Claim(claim, _said(found, "accuracy", pairs, 1, -KEPT), judged(found, 1, -KEPT))
+    return Claim(claim, _said(found, "accuracy", pairs, 1, -KEPT), verdict_of(found, 1, -KEPT))
 
 
-def _at_every_budget(shelf: Shelf) -> Claim:
-    """Budgets have no paired intervals: of the rollouts cut there only figures are kept."""
+def _at_every_budget(index: ResultsIndex) -> Claim:
+    """Budgets have no paired intervals: only aggregate figures are stored for cut rollouts."""
     claim = (
         "RLCM's ECE is lower than GRPO's at every budget (§4.3; holds if it is lower at each in "
         "each seed, fails if at some budget its interval lies above GRPO's in each seed)"
     )
-    pairs = shelf.pairs("grpo", "rlcm")
+    pairs = index.pairs("grpo", "rlcm")
     tokens = common_budgets([result for pair in pairs for result in pair])
     if not tokens:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
@@ -140,18 +140,20 @@ def _at_every_budget(shelf: Shelf) -> Claim:
     counts = ", ".join(
         f"seed {pair[0].seed}: {sum(at[place] for at in lower)}" for place, pair in enumerate(pairs)
     )
-    return Claim(claim, f"lower at so many of {len(tokens)} budgets: {counts}", verdict)
+    return Claim(
+        claim, f"number of the {len(tokens)} budgets at which it is lower: {counts}", verdict
+    )
 
 
-def _insensitive(shelf: Shelf) -> Claim:
-    """No large difference is another question than a difference: the interval has to be narrow."""
+def _insensitive(index: ResultsIndex) -> Claim:
+    """A claim of no large difference needs a narrow interval, not one that contains 0."""
     claim = (
         "RLCM does not depend much on λ (App. C; holds if the interval of every difference to "
         f"λ = 0.1 lies within ±{INSENSITIVE['accuracy']:g} in accuracy and in ECE, fails if one "
         "lies outside)"
     )
-    own = shelf.first("rlcm")
-    found = {strength: shelf.first("rlcm", strength) for strength in STRENGTHS}
+    own = index.first("rlcm")
+    found = {strength: index.first("rlcm", strength) for strength in STRENGTHS}
     others = {s: r for s, r in found.items() if r is not None and own and r.name != own.name}
     if own is None or not others:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
@@ -165,12 +167,12 @@ def _insensitive(shelf: Shelf) -> Claim:
     return Claim(claim, "<br>".join(said + missing), _all_of(verdicts, complete=not missing))
 
 
-def _votes(shelf: Shelf) -> Claim:
+def _votes(index: ResultsIndex) -> Claim:
     claim = (
         "Weighing votes by confidence gains more under RLCM than under GRPO "
         f"(§5.2, n = {VOTING_ROLLOUTS})"
     )
-    pairs = [pair for pair in shelf.pairs("grpo", "rlcm") if all(map(votes_enough, pair))]
+    pairs = [pair for pair in index.pairs("grpo", "rlcm") if all(map(votes_enough, pair))]
     if not pairs:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
     theirs, ours = (weights_gain(results) for results in zip(*pairs, strict=True))
@@ -178,16 +180,16 @@ def _votes(shelf: Shelf) -> Claim:
     gains = [signed(Estimate(float(np.mean(gain)))) for gain in (ours, theirs)]
     seeds = "one seed" if len(pairs) == 1 else f"{len(pairs)} seeds"
     said = f"gains {gains[0]} and {gains[1]}, difference {_in_line(found)}, {seeds}"
-    return Claim(claim, said, judged(found, 1))
+    return Claim(claim, said, verdict_of(found, 1))
 
 
-def _tokens(shelf: Shelf, risk: str) -> Claim:
-    """Tokens at a target have no intervals either."""
+def _tokens(index: ResultsIndex, risk: str) -> Claim:
+    """Tokens at a target have no intervals."""
     claim = (
         f"RLCM spends fewer tokens than GRPO at equal targets of the risk `{risk}` (§5.1; holds "
         "if so at every target that both have certified, in each seed, fails if at none)"
     )
-    pairs = shelf.pairs("grpo", "rlcm")
+    pairs = index.pairs("grpo", "rlcm")
     if not pairs:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
     fewer, said = [], []
@@ -220,7 +222,7 @@ def _said(
 
 
 def _in_line(found: Estimate) -> str:
-    interval = number_interval(found).replace("-", "−")
+    interval = number_interval(found)
     return signed(found) + (f" ({interval})" if interval else ", without an interval")
 
 
@@ -243,7 +245,7 @@ def _within(found: Estimate, most: float) -> Verdict:
 
 
 def _all_of(verdicts: Sequence[Verdict], complete: bool) -> Verdict:
-    """One that fails decides; all have to be there and to hold."""
+    """FAILS if any fails; HOLDS only if all are there and hold."""
     if Verdict.FAILS in verdicts:
         return Verdict.FAILS
     holds = complete and set(verdicts) == {Verdict.HOLDS}

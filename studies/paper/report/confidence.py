@@ -8,18 +8,23 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.labels import Caption
+from calibration.report_kit.content import Caption, Plate
+from calibration.report_kit.panels import legend, panels
+from calibration.report_kit.wording import number, share
 from rlcm_serve.evaluation.measuring.markers import Category
 from rlcm_serve.evaluation.measuring.measures import Marker
 from rlcm_serve.evaluation.report.confidence_figures import draw_distribution
-from rlcm_serve.evaluation.report.panels import legend, panels
-from rlcm_serve.evaluation.report.section import Plate
 from rlcm_serve.evaluation.report.style import title_of as source_title
-from rlcm_serve.evaluation.report.verbalized import TITLES as CATEGORIES
-from rlcm_serve.evaluation.report.wording import number, share
+from rlcm_serve.evaluation.report.verbalized import CATEGORY_TITLES
 from studies.paper.report.accuracy import METHODS
 from studies.paper.report.markdown import NOT_RUN, Block, in_full, table
-from studies.paper.report.results_index import Shelf, benchmark_of, over_seeds, source_of, title_of
+from studies.paper.report.results_index import (
+    ResultsIndex,
+    benchmark_of,
+    over_seeds,
+    source_of,
+    title_of,
+)
 from studies.paper.result import Result
 
 _COLUMNS: dict[str, Callable[[Result], float | None]] = {
@@ -31,32 +36,32 @@ _COLUMNS: dict[str, Callable[[Result], float | None]] = {
 }
 
 
-def distributions(shelf: Shelf) -> Block:
+def distributions(index: ResultsIndex) -> Block:
     """Histograms of the right and the wrong, and what they come to."""
     intro = (
         "Confidence of every rollout at its end, by the method's own source. Mean over seeds; "
-        "below it the lowest and the highest seed, where there are several. No intervals: the "
-        "table describes, and the differences above compare. `says nothing` is the share of "
-        "rollouts without a confidence, which count as 0. It answers to the paper's App. D."
+        "below it the lowest and the highest seed, if there are several. No intervals: the table "
+        "describes; the differences above compare. `says nothing` is the share of rollouts "
+        "without a confidence, which count as 0. The counterpart in the paper is App. D."
     )
-    rows = table(["method", "source", *_COLUMNS], _rows(shelf), names=2)
-    there = [method for method in METHODS if shelf.first(method)]
+    rows = table(["method", "source", *_COLUMNS], _rows(index), names=2)
+    there = [method for method in METHODS if index.first(method)]
     if not there:
         return Block("confidence", (intro, rows))
-    plate = Plate("confidence", partial(draw_distributions, shelf, there), _caption(shelf, there))
+    plate = Plate("confidence", partial(draw_distributions, index, there), _caption(index, there))
     return Block("confidence", (intro, rows, plate))
 
 
-def markers(shelf: Shelf) -> Block:
+def markers(index: ResultsIndex) -> Block:
     """Phrases of doubt by category, per 1,000 tokens of reasoning."""
     intro = (
-        "How often phrases of doubt are written, per 1,000 tokens of reasoning: mean over seeds, "
-        "below it the lowest and the highest seed, or the 95 % interval by resampling problems of "
-        "the one seed there is. It answers to the paper's §4.4 and App. E."
+        "Phrases of doubt per 1,000 tokens of reasoning: mean over seeds, below it the lowest and "
+        "the highest seed; for a single seed the 95% interval by resampling problems. The "
+        "counterparts in the paper are §4.4 and App. E."
     )
-    found = [benchmark_of(result).categories for m in METHODS for result in shelf.of(m)]
+    found = [benchmark_of(result).categories for m in METHODS for result in index.of(m)]
     heard = any(marker.per_1000_tokens.value for categories in found for marker in categories)
-    rows = table(["method", *(CATEGORIES[c] for c in Category)], _marked(shelf))
+    rows = table(["method", *(CATEGORY_TITLES[c] for c in Category)], _marked(index))
     if heard or not found:
         return Block("markers", (intro, rows))
     silent = (
@@ -66,22 +71,22 @@ def markers(shelf: Shelf) -> Block:
     return Block("markers", (intro, rows, silent))
 
 
-def draw_distributions(shelf: Shelf, methods: Sequence[str]) -> Figure:
+def draw_distributions(index: ResultsIndex, methods: Sequence[str]) -> Figure:
     """A panel per method, of its first seed."""
     figure, axes = panels(len(methods), 3, 1.95)
     for panel, method in zip(axes, methods, strict=True):
-        if result := shelf.first(method):
+        if result := index.first(method):
             draw_distribution(panel, source_of(result))
             panel.set_title(f"{title_of(method)} ({source_title(result.source)})", fontsize=8.5)
-    figure.supxlabel("confidence", fontsize=9)
-    figure.supylabel("share of the rollouts", fontsize=9)
+    figure.supxlabel("confidence")
+    figure.supylabel("share of the rollouts")
     legend(figure, axes)
     return figure
 
 
-def _rows(shelf: Shelf) -> Iterator[list[str]]:
+def _rows(index: ResultsIndex) -> Iterator[list[str]]:
     for method in METHODS:
-        seeds = shelf.of(method)
+        seeds = index.of(method)
         if not seeds:
             yield [title_of(method), "", *[NOT_RUN] * len(_COLUMNS)]
             continue
@@ -90,9 +95,9 @@ def _rows(shelf: Shelf) -> Iterator[list[str]]:
         yield [title_of(method), source_title(seeds[0].source), *cells]
 
 
-def _marked(shelf: Shelf) -> Iterator[list[str]]:
+def _marked(index: ResultsIndex) -> Iterator[list[str]]:
     for method in METHODS:
-        seeds = shelf.of(method)
+        seeds = index.of(method)
         if seeds:
             cells = [in_full(_frequency(seeds, category), 2) for category in Category]
         else:
@@ -117,10 +122,10 @@ def _marker(result: Result, category: Category) -> Marker | None:
     return next((marker for marker in found if marker.category == category), None)
 
 
-def _caption(shelf: Shelf, methods: Sequence[str]) -> Caption:
+def _caption(index: ResultsIndex, methods: Sequence[str]) -> Caption:
     said = []
     for method in methods:
-        if result := shelf.first(method):
+        if result := index.first(method):
             found = source_of(result)
             said.append(
                 f"{title_of(method)}: mean {number(Estimate(found.mean))}, median "
@@ -128,7 +133,7 @@ def _caption(shelf: Shelf, methods: Sequence[str]) -> Caption:
             )
     return Caption(
         "Rollouts by confidence",
-        "First seed of each method; the right ones upwards, the wrong ones downwards. The panels "
-        "have their own scales.",
+        "First seed of each method; right rollouts upwards, wrong rollouts downwards. Every panel "
+        "has its own scale.",
         f"Distribution of confidence. {'; '.join(said)}.",
     )

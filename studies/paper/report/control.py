@@ -1,4 +1,4 @@
-"""Risk targets, what came of them, and what they cost (RLCM §5.1)."""
+"""Risk targets, the realised risk, and its cost in tokens (RLCM §5.1)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.labels import Caption
-from calibration.report.wording import rate
-from calibration.report_kit.palette import INK, TINT
+from calibration.report_kit.content import Caption, Plate
+from calibration.report_kit.panels import draw_target, legend, panels, percent_axis, rows_of_panels
+from calibration.report_kit.wording import number, number_in_full, rate, share
 from rlcm_serve.evaluation.measuring.measures import Controlled
-from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis, rows_of_panels
 from rlcm_serve.evaluation.report.risk_figures import MOST_ADDED, tokens_share
-from rlcm_serve.evaluation.report.section import Plate
-from rlcm_serve.evaluation.report.wording import number, number_in_full, share
 from studies.paper.report.accuracy import METHODS
 from studies.paper.report.markdown import NOT_RUN, Block, table
-from studies.paper.report.results_index import Shelf, benchmark_of, over_seeds, title_of
-from studies.paper.report.style import LOOKS
+from studies.paper.report.results_index import ResultsIndex, benchmark_of, over_seeds, title_of
+from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 
 ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3)
@@ -29,44 +26,44 @@ RISKS = {"error": "wrong of all questions", "selective": "wrong of the answers g
 _Figure = Callable[[Controlled], float | None]
 
 
-def control(shelf: Shelf) -> Block:
+def control(index: ResultsIndex) -> Block:
     """Tables of both risks, targets as a figure, thresholds without targets as another."""
-    tested = sorted({found.n_problems for found in _fitted(shelf.any)})
+    tested = sorted({found.n_problems for found in _fitted(index.any)})
     intro = (
-        "Exit policies fitted on half of the problems (Learn-then-Test, δ = 0.1, each α by "
-        f"itself), and what came of them on the other {' or '.join(map(str, tested)) or 'no'} "
-        "problems, one rollout at a time. For each method and α: tokens as a share of the full "
-        "budget's, the realised risk, and the share of questions answered. Of several seeds it is "
-        "the mean, with the lowest and the highest seed in brackets; of one seed the brackets "
-        "hold the 95 % interval of the realised risk. Tokens and shares have no intervals. It "
-        "answers to the paper's figure of §5.1."
+        "Exit policies are fitted on half of the problems (Learn-then-Test, δ = 0.1, each α by "
+        f"itself) and measured on the other {' or '.join(map(str, tested)) or 'no'} problems, one "
+        "rollout at a time. For each method and α: tokens as a share of the full budget's, the "
+        "realised risk, and the share of questions answered. Several seeds: their mean, with the "
+        "lowest and the highest seed in brackets. One seed: the brackets hold the 95% interval of "
+        "the realised risk. Tokens and shares have no intervals. The counterpart in the paper is "
+        "the figure of §5.1."
     )
     tables = []
     for risk, title in RISKS.items():
         head = [f"risk `{risk}`<br>{title}", *(f"α = {alpha:g}" for alpha in ALPHAS)]
-        tables.append(table(head, _rows(shelf, risk)))
-    if not any(shelf.of(method) for method in METHODS):
+        tables.append(table(head, _rows(index, risk)))
+    if not any(index.of(method) for method in METHODS):
         return Block("control", (intro, *tables))
-    target = Plate("control", partial(draw_targets, shelf), _of_targets(shelf))
-    frontier = Plate("frontier", partial(draw_frontier, shelf), _of_frontier(shelf))
+    target = Plate("control", partial(draw_targets, index), _of_targets(index))
+    frontier = Plate("frontier", partial(draw_frontier, index), _of_frontier(index))
     return Block("control", (intro, *tables, target, frontier))
 
 
 def at_target(result: Result, risk: str, alpha: float) -> Controlled | None:
-    """What came of a target; None where nothing is certified, or was not asked for."""
+    """Measures at a target; None if nothing is certified there, or it was not tested."""
     found = (f for f in _fitted(result) if (f.risk, f.alpha) == (risk, alpha))
     level = next(found, None)
     return None if level is None or level.reason is not None else level
 
 
-def draw_targets(shelf: Shelf) -> Figure:
+def draw_targets(index: ResultsIndex) -> Figure:
     """Realised risk, and tokens, against the target: a row per risk, a line per method."""
     figure, rows = rows_of_panels(len(RISKS), 2, 2.3)
     for (realised, tokens), (risk, title) in zip(rows, RISKS.items(), strict=True):
         _draw_ideal(realised)
         for method in METHODS:
-            _draw_targets(realised, shelf.of(method), risk, method, _realised)
-            _draw_targets(tokens, shelf.of(method), risk, method, _tokens)
+            _draw_targets(realised, index.of(method), risk, method, _realised)
+            _draw_targets(tokens, index.of(method), risk, method, _tokens)
         realised.set_title(f"realised risk: {title}")
         tokens.set_title("tokens per question")
         percent_axis(realised, "y", 5)
@@ -74,25 +71,25 @@ def draw_targets(shelf: Shelf) -> Figure:
         for panel in (realised, tokens):
             panel.set_xlim(0, 1.05 * ALPHAS[-1])
             percent_axis(panel, "x", 6)
-    figure.supxlabel("target α", fontsize=9)
+    figure.supxlabel("target α")
     legend(figure, [panel for row in rows for panel in row])
     return figure
 
 
-def draw_frontier(shelf: Shelf) -> Figure:
+def draw_frontier(index: ResultsIndex) -> Figure:
     """Tokens against error along each method's thresholds, of its first seed."""
     figure, (panel,) = panels(1, 1, 3.3)
     for method in METHODS:
-        result = shelf.first(method)
+        result = index.first(method)
         for frontier in benchmark_of(result).frontiers if result else ():
             panel.plot(
                 frontier.tokens,
                 frontier.error,
                 label=title_of(method),
                 markevery=max(1, len(frontier.tokens) // 10),
-                **LOOKS[method].line(),
+                **STYLES[method].line(),
             )
-    _leave_out_far_errors(panel, [r for method in METHODS if (r := shelf.first(method))])
+    _leave_out_far_errors(panel, [r for method in METHODS if (r := index.first(method))])
     panel.set_xlabel("tokens, share of the method's own full budget")
     panel.set_ylabel("share answered wrong")
     percent_axis(panel, "x", 6)
@@ -105,9 +102,9 @@ def _fitted(result: Result) -> Iterator[Controlled]:
     return (f for f in benchmark_of(result).controlled if not f.origin.certificate)
 
 
-def _rows(shelf: Shelf, risk: str) -> Iterator[list[str]]:
+def _rows(index: ResultsIndex, risk: str) -> Iterator[list[str]]:
     for method in METHODS:
-        seeds = shelf.of(method)
+        seeds = index.of(method)
         cells = [_cell(seeds, risk, alpha) if seeds else NOT_RUN for alpha in ALPHAS]
         yield [title_of(method), *cells]
 
@@ -157,10 +154,9 @@ def _answered(found: Controlled) -> float | None:
 
 
 def _draw_ideal(panel: Axes) -> None:
-    """The line that a risk should stay below, and reach."""
+    """The line that a risk should stay below, and come close to."""
     right = 1.05 * ALPHAS[-1]
-    panel.fill_between([0, right], [0, right], right, color=TINT, linewidth=0, label="above target")
-    panel.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
+    draw_target(panel, right, right)
     panel.set_ylim(0, right)
 
 
@@ -176,11 +172,11 @@ def _draw_targets(
             points.append((alpha, value))
     if points:
         alphas, values = zip(*points, strict=True)
-        panel.plot(alphas, values, label=title_of(method), clip_on=False, **LOOKS[method].line())
+        panel.plot(alphas, values, label=title_of(method), clip_on=False, **STYLES[method].line())
 
 
 def _leave_out_far_errors(panel: Axes, results: Sequence[Result]) -> None:
-    """Those much above the full budget's, with which nobody would stop."""
+    """Leaves out errors far above the full budget's, where nobody would stop."""
     errors = [frontier.error for r in results for frontier in benchmark_of(r).frontiers]
     if errors:
         top = max(error[0] for error in errors) + MOST_ADDED
@@ -188,25 +184,25 @@ def _leave_out_far_errors(panel: Axes, results: Sequence[Result]) -> None:
         panel.set_ylim(max(0.0, low - 0.02), min(max(map(max, errors)) + 0.02, top))
 
 
-def _of_targets(shelf: Shelf) -> Caption:
+def _of_targets(index: ResultsIndex) -> Caption:
     alpha = ALPHAS[-2]
     said = [
         f"{title_of(method)} {rate(alpha)} error: {_cell(seeds, 'error', alpha)}"
         for method in METHODS
-        if (seeds := shelf.of(method))
+        if (seeds := index.of(method))
     ]
     return Caption(
         "Target against realised risk, and against tokens",
-        "Mean over the seeds for which the target is certified; where none is, the line has no "
-        "point. Closer to the line from below is better on the left, lower is better on the right.",
+        "Mean over the seeds for which the target is certified; without such a seed there is no "
+        "point. Left: closer to the line from below is better. Right: lower is better.",
         f"Risk and tokens by target. {'; '.join(said).replace('<br>', ', ')}.",
     )
 
 
-def _of_frontier(shelf: Shelf) -> Caption:
+def _of_frontier(index: ResultsIndex) -> Caption:
     said = []
     for method in METHODS:
-        if result := shelf.first(method):
+        if result := index.first(method):
             for found in benchmark_of(result).frontiers:
                 said.append(
                     f"{title_of(method)} errs in {number(Estimate(found.error[0]))} of the "
@@ -215,7 +211,7 @@ def _of_frontier(shelf: Shelf) -> Caption:
                 )
     return Caption(
         "Tokens against errors along all thresholds",
-        "Every question answered, exits at one threshold after another, first seed. Nothing is "
-        "promised here: it shows how well the confidence orders the moments to stop at.",
+        "Every question is answered; exits at one threshold after another; first seed. Nothing is "
+        "promised here: the lines show how well the confidence selects moments to stop at.",
         f"Tokens against error. {'; '.join(said)}.",
     )

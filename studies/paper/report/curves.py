@@ -1,4 +1,4 @@
-"""How training went, step by step, and what it took."""
+"""Training curves, and the time of a run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.labels import Caption
-from rlcm_serve.evaluation.report.panels import legend, panels, percent_axis
-from rlcm_serve.evaluation.report.section import Plate
-from rlcm_serve.evaluation.report.wording import UNDEFINED, number
+from calibration.report_kit.content import Caption, Plate
+from calibration.report_kit.panels import legend, panels, percent_axis
+from calibration.report_kit.wording import UNDEFINED, number
 from studies.paper.report.markdown import NOT_RUN, Block, in_full, table
-from studies.paper.report.results_index import Shelf, over_seeds, title_of
-from studies.paper.report.style import LOOKS
+from studies.paper.report.results_index import ResultsIndex, over_seeds, title_of
+from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 from studies.paper.runs import ABLATED, COMPARED
 
@@ -34,34 +33,34 @@ _ENDS = 10
 """Steps at either end that the table averages over."""
 
 
-def training(shelf: Shelf) -> Block:
-    """Curves of all methods, and a table of what a run took."""
+def training(index: ResultsIndex) -> Block:
+    """Curves of all methods, and a table of times and figures."""
     intro = (
-        "Training rollouts, each step on other problems: these are no held-out figures, and have "
-        "no intervals. `first` and `last` are means over that many steps "
-        f"({_ENDS}) at either end. The factor is a step's time over that of the same step without "
-        "forced answers and probe. Mean over seeds, with the lowest and the highest below; of the "
-        "difference between the log-probabilities of engine and trainer it is the largest of all, "
-        "which says whether the engine sampled from the policy that was trained. `–` stands where "
-        "a method has no such figure. The runs shared two cores, so seconds compare loosely."
+        "Training rollouts; every step uses other problems. These figures are not held out and "
+        f"have no intervals. `first` and `last` are means over the first and the last {_ENDS} "
+        "steps. The factor is the time of a step divided by the time of the same step without "
+        "forced answers and probe. Mean over seeds, with the lowest and the highest below. The "
+        "log-probability column has the largest difference between engine and trainer over all "
+        "seeds; it shows whether the engine sampled from the trained policy. `–`: the method has "
+        "no such figure. The runs shared two cores, so seconds are only roughly comparable."
     )
-    there = any(shelf.of(method) for method in METHODS)
-    plates = (Plate("training", partial(draw_curves, shelf), _caption(shelf)),) if there else ()
+    there = any(index.of(method) for method in METHODS)
+    plates = (Plate("training", partial(draw_curves, index), _caption(index)),) if there else ()
     head = ["method", *_COLUMNS, "log-probability, largest difference"]
-    return Block("training", (intro, *plates, table(head, _rows(shelf))))
+    return Block("training", (intro, *plates, table(head, _rows(index))))
 
 
-def draw_curves(shelf: Shelf) -> Figure:
+def draw_curves(index: ResultsIndex) -> Figure:
     """A panel per curve, a line per method, over its seeds."""
     figure, axes = panels(len(_CURVES), 2, 2.1)
     for panel, (name, title) in zip(axes, _CURVES.items(), strict=True):
         for method in METHODS:
-            _draw(panel, shelf.of(method), method, name)
+            _draw(panel, index.of(method), method, name)
         panel.set_title(title)
         panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         if name in ("accuracy", "budgets/both_sides"):
             percent_axis(panel, "y", 5)
-    figure.supxlabel(f"step (mean of the last {_AVERAGED})", fontsize=9)
+    figure.supxlabel(f"step (mean of the last {_AVERAGED})")
     legend(figure, axes)
     return figure
 
@@ -76,7 +75,7 @@ def _draw(panel: Axes, seeds: Sequence[Result], method: str, name: str) -> None:
     averaged_S = np.convolve(mean_S, np.ones(width) / width, mode="valid")
     steps = np.arange(width, n_steps + 1)
     every = max(1, len(steps) // 6)
-    panel.plot(steps, averaged_S, label=title_of(method), markevery=every, **LOOKS[method].line())
+    panel.plot(steps, averaged_S, label=title_of(method), markevery=every, **STYLES[method].line())
 
 
 def _mean_at(name: str, end: slice) -> Callable[[Result], float | None]:
@@ -100,9 +99,9 @@ _COLUMNS: dict[str, tuple[Callable[[Result], float | None], int]] = {
 }
 
 
-def _rows(shelf: Shelf) -> Iterator[list[str]]:
+def _rows(index: ResultsIndex) -> Iterator[list[str]]:
     for method in METHODS:
-        seeds = shelf.of(method)
+        seeds = index.of(method)
         if seeds:
             cells = [in_full(over_seeds(seeds, of), digits) for of, digits in _COLUMNS.values()]
         else:
@@ -116,17 +115,17 @@ def _largest_difference(seeds: Sequence[Result]) -> str:
     return f"{max(steps):.0e}" if steps else UNDEFINED if seeds else NOT_RUN
 
 
-def _caption(shelf: Shelf) -> Caption:
+def _caption(index: ResultsIndex) -> Caption:
     of, digits = _COLUMNS["right, last"]
     said = [
         f"{title_of(method)} {number(found, digits)}"
         for method in METHODS
-        if (found := over_seeds(shelf.of(method), of)) != Estimate(None)
+        if (found := over_seeds(index.of(method), of)) != Estimate(None)
     ]
     return Caption(
         "Curves of training",
-        "Mean over seeds. The two lower panels have only methods that force answers: the "
-        "cross-entropy is the probe's before its step, and without budgets on both sides of 1/2 "
-        "the margin of a rollout compares nothing.",
+        "Mean over seeds. The two lower panels have only methods that force answers. The "
+        "cross-entropy is the probe's before its step. A rollout has a margin only if it has "
+        "budgets on both sides of 1/2.",
         f"Right in the last {_ENDS} steps: {', '.join(said)}.",
     )

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from calibration.metrics.estimates import Estimate
-from rlcm_serve.evaluation.compare.base import Rank
-from rlcm_serve.evaluation.compare.page import excludes_zero
-from rlcm_serve.evaluation.report.section import Plate
-from rlcm_serve.evaluation.report.wording import number, number_interval, signed
+from calibration.report_kit.content import Plate
+from calibration.report_kit.tables import Rank
+from calibration.report_kit.wording import excludes_zero, number, number_interval, signed
 
 NOT_RUN: Final = "not run yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
+    """The content between `<!-- begin NAME -->` and `<!-- end NAME -->`.
 
     Attributes:
         name: of the block.
@@ -39,22 +38,22 @@ class Block:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
-    """A table; its first columns, `names` of them, are words, and the others numbers."""
+    """A table; its first `names` columns are text, the others numbers."""
     ruled = ["---" if column < names else "---:" for column in range(len(head))]
     lines = [head, ruled, *rows]
     return "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
 
 
 def in_full(estimate: Estimate, digits: int = 3, rank: Rank = "") -> str:
-    """A number, and below it in small what lies on both sides of it, if that is known."""
+    """A number, and its interval below in small, if there is one."""
     return _over(ranked_text(number(estimate, digits), rank), number_interval(estimate, digits))
 
 
 def difference(estimate: Estimate, digits: int = 3) -> str:
-    """A difference with its sign and its interval, bold where that excludes 0."""
+    """A difference with its sign and its interval; bold if the interval excludes 0."""
     text = signed(estimate, digits)
-    interval = number_interval(estimate, digits).replace("-", "−")
-    return _over(f"**{text}**" if excludes_zero(estimate) else text, interval)
+    bold = f"**{text}**" if excludes_zero(estimate) else text
+    return _over(bold, number_interval(estimate, digits))
 
 
 def ranked_text(text: str, rank: Rank) -> str:
@@ -63,7 +62,7 @@ def ranked_text(text: str, rank: Rank) -> str:
 
 
 def folded(title: str, text: str) -> str:
-    """Behind a title that opens it."""
+    """Text that opens with a click on its title."""
     return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
 
 

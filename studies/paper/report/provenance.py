@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 
-from rlcm_serve.evaluation.report.wording import UNDEFINED
+from calibration.report_kit.wording import UNDEFINED
 from studies.paper.report.markdown import NOT_RUN, Block, folded, table
-from studies.paper.report.results_index import Shelf, benchmark_of
+from studies.paper.report.results_index import ResultsIndex, benchmark_of
 from studies.paper.result import Result, Stage
 from studies.paper.runs import paper_runs
 from studies.paper.stages import PROBE_PROBLEMS
@@ -16,38 +16,38 @@ _Value = Callable[[Result], object]
 """A setting of a run; None where it has none."""
 
 
-def setting(shelf: Shelf) -> Block:
+def setting(index: ResultsIndex) -> Block:
     """Every setting that the paper gives, here and there."""
     intro = (
-        "Read from the results; where runs differ, all values are listed. The paper's are those "
-        "of its App. B."
+        "Read from the results; if runs differ, all values are listed. The paper's settings come "
+        "from its App. B."
     )
-    rows = [[name, _values(shelf, of), paper] for name, of, paper in _SETTINGS]
+    rows = [[name, _values(index, of), paper] for name, of, paper in _SETTINGS]
     return Block("setting", (intro, table(["", "here", "the paper"], rows, names=3)))
 
 
-def runs(shelf: Shelf) -> Block:
+def runs(index: ResultsIndex) -> Block:
     """A line per run, done or not, and the commands."""
-    missing = shelf.missing
+    missing = index.missing
     state = (
         f"Not run yet: {', '.join(missing)}."
         if missing
-        else f"All {len(shelf.results)} runs are in."
+        else f"All {len(index.results)} runs are in."
     )
     head = ["run", "method", "λ", "seed", "training, s", "probe, s", "evaluation, s", "commit"]
-    rows = table(head, _runs(shelf), names=2)
+    rows = table(head, _runs(index), names=2)
     state += (
-        " Seconds of training are those of its steps; of probe and evaluation those of the clock, "
-        "with the start of the engine. The machine was busy with other work: they say what it "
-        "took, not how fast it is."
+        " Training seconds are the sum over steps. Probe and evaluation seconds are wall-clock "
+        "time with the start of the engine. The machine was busy with other work, so these are "
+        "costs, not benchmarks."
     )
-    commands = table(["run", "commands"], _commands(shelf), names=2)
+    commands = table(["run", "commands"], _commands(index), names=2)
     return Block("runs", (state, rows, folded("Commands of every run", commands)))
 
 
-def _values(shelf: Shelf, of: _Value) -> str:
+def _values(index: ResultsIndex, of: _Value) -> str:
     """The distinct values of all runs that have one, in order."""
-    found = (of(result) for result in shelf.results.values())
+    found = (of(result) for result in index.results.values())
     said = dict.fromkeys(str(value) for value in found if value is not None)
     return " or ".join(sorted(said, key=lambda value: (len(value), value))) or UNDEFINED
 
@@ -64,7 +64,7 @@ def _trained(*path: str) -> _Value:
     return of
 
 
-def _told(stage: str, option: str) -> _Value:
+def _option(stage: str, option: str) -> _Value:
     """What a stage's command was given."""
 
     def of(result: Result) -> object:
@@ -103,26 +103,26 @@ _SETTINGS: tuple[tuple[str, _Value, str], ...] = (
     ("temperature of training", _trained("rollouts", "temperature"), "0.8"),
     ("most tokens of a rollout", _trained("rollouts", "max_tokens"), "8k"),
     ("tokens from one budget to the next", _trained("budgets", "interval"), "500 (probes of Base "
-     "and GRPO; of RLCM not said)"),
+     "and GRPO; RLCM: not given)"),
     ("K, forced answers at a budget", _trained("budgets", "samples"), "4"),
-    ("probe, steps of its own in each step", _trained("probe", "updates"), "not said"),
-    ("probe, learning rate", _trained("probe", "learning_rate"), "not said"),
+    ("probe, steps of its own in each step", _trained("probe", "updates"), "not given"),
+    ("probe, learning rate", _trained("probe", "learning_rate"), "not given"),
     ("post-hoc probe, problems", lambda result: PROBE_PROBLEMS if result.probe else None, "80"),
-    ("post-hoc probe, rollouts of each", _told("probe", "--rollouts"), "8"),
-    ("post-hoc probe, K", _told("probe", "--samples"), "4"),
+    ("post-hoc probe, rollouts of each", _option("probe", "--rollouts"), "8"),
+    ("post-hoc probe, K", _option("probe", "--samples"), "4"),
     ("evaluation on", _data, "five of mathematics, three of other kinds"),
-    ("evaluation, temperature", _told("evaluation", "--temperature"), "0.6"),
-    ("evaluation, most tokens", _told("evaluation", "--max-tokens"), "8k"),
-    ("evaluation, rollouts of a problem", _told("evaluation", "--rollouts"), "32 for AIME, else 4"),
-    ("evaluation, forced answers at a budget", _told("evaluation", "--answers"), "not said"),
+    ("evaluation, temperature", _option("evaluation", "--temperature"), "0.6"),
+    ("evaluation, most tokens", _option("evaluation", "--max-tokens"), "8k"),
+    ("evaluation, rollouts per problem", _option("evaluation", "--rollouts"), "32 (AIME), else 4"),
+    ("evaluation, forced answers at a budget", _option("evaluation", "--answers"), "not given"),
 )  # fmt: skip
 
 
-def _runs(shelf: Shelf) -> Iterator[list[str]]:
+def _runs(index: ResultsIndex) -> Iterator[list[str]]:
     for run in paper_runs():
         strength = f"{run.strength:g}" if run.has_strength else ""
         of = [run.name, run.title, strength, str(run.seed)]
-        result = shelf.results.get(run.name)
+        result = index.results.get(run.name)
         if result is None:
             yield [*of, *[NOT_RUN] * 3, ""]
         else:
@@ -132,9 +132,9 @@ def _runs(shelf: Shelf) -> Iterator[list[str]]:
             yield [*of, *seconds, " ".join(commits)]
 
 
-def _commands(shelf: Shelf) -> Iterator[list[str]]:
+def _commands(index: ResultsIndex) -> Iterator[list[str]]:
     for run in paper_runs():
-        if result := shelf.results.get(run.name):
+        if result := index.results.get(run.name):
             stages = (result.training, result.probe, result.evaluation)
             said = "<br>".join(f"`{stage.command}`" for stage in stages if stage)
             yield [run.name, said]

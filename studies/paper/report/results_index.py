@@ -1,4 +1,4 @@
-"""The results there are, found by method, and what all of them have in common."""
+"""Results by method, and what all of them have in common."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
+from rlcm_serve.evaluation.report.benchmarks import own_source
 from rlcm_serve.evaluation.report.results import UNKNOWN
-from rlcm_serve.evaluation.report.section import own_source
 from studies.paper.result import Result, read_results
 from studies.paper.runs import BASE, SEEDS, PaperRun, paper_runs
 from training.rl.rewards.methods import METHODS
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ResultsIndex:
     """Results by name, at least one, all of the same problems and the same grader."""
 
     results: Mapping[str, Result]
@@ -69,7 +69,7 @@ class Shelf:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Of the problems."""
+        """Families of the problems."""
         parts = self.any.rollouts.parts
         return tuple(sorted({part.partition(",")[0] for part in parts if part}))
 
@@ -89,24 +89,24 @@ class Shelf:
 
 
 def name_of(method: str, seed: int, strength: float | None = None) -> str:
-    """Of a run."""
+    """Name of a run."""
     if strength is None:
         strength = 0.0 if method == BASE else METHODS[method].strength
     return PaperRun(method, seed, strength).name
 
 
 def title_of(method: str) -> str:
-    """As the paper writes a method."""
+    """A method's name in the paper."""
     return "Base" if method == BASE else METHODS[method].title
 
 
 def benchmark_of(result: Result) -> BenchmarkMeasures:
-    """What its evaluation measured."""
+    """The measures of its evaluation."""
     return result.measures.benchmarks[0]
 
 
 def source_of(result: Result) -> SourceMeasures:
-    """What its own source of confidence measures.
+    """The measures of its own source of confidence.
 
     Raises:
         RequestRefused: it was not measured.

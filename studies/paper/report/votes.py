@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from calibration.metrics.bootstrap import mean_over_problems
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.vote_curves import vote_curves
-from calibration.report.labels import Caption
+from calibration.report_kit.content import Caption, Plate
 from calibration.report_kit.palette import INK
-from rlcm_serve.evaluation.compare.comparing import ranked
+from calibration.report_kit.panels import draw_curve, legend, panels, percent_axis
+from calibration.report_kit.tables import ranked
+from calibration.report_kit.wording import number
 from rlcm_serve.evaluation.measuring.measures import Votes
-from rlcm_serve.evaluation.report.panels import draw_curve, legend, panels, percent_axis
-from rlcm_serve.evaluation.report.section import Plate
-from rlcm_serve.evaluation.report.wording import number
 from studies.paper.report.accuracy import METHODS
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
-from studies.paper.report.results_index import Shelf, over_seeds, source_of, title_of
-from studies.paper.report.style import LOOKS
+from studies.paper.report.results_index import ResultsIndex, over_seeds, source_of, title_of
+from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 from studies.paper.runs import VOTING_ROLLOUTS
 
@@ -35,25 +34,24 @@ _FIELDS = {
 }
 
 
-def votes(shelf: Shelf) -> Block:
+def votes(index: ResultsIndex) -> Block:
     """With all rollouts as a table, against their number as a figure."""
     intro = (
-        f"{len(shelf.any.rollouts.problems)} problems, n = {VOTING_ROLLOUTS} rollouts each, "
-        "of the seeds that have as many. With one seed (0) the interval below is that of 95 % by "
-        "resampling problems, with several it goes from the lowest to the highest seed. The gain "
-        "is the weighted vote minus the majority, of the same rollouts, with paired 95 % intervals "
-        "over problems, for which the seeds of a problem are averaged; bold where it excludes 0. "
-        "It answers to the paper's Table 3 and App. F, which vote at one budget, as here at the "
-        "full one."
+        f"{len(index.any.rollouts.problems)} problems, n = {VOTING_ROLLOUTS} rollouts each, "
+        "from the seeds that have that many. Below the value: with one seed (0) the 95% interval "
+        "by resampling problems, with several the lowest and the highest seed. The gain is the "
+        "weighted vote minus the majority of the same rollouts, with paired 95% intervals over "
+        "problems, averaged over seeds; bold if the interval excludes 0. The counterparts in the "
+        "paper are Table 3 and App. F, which vote at one budget; here it is the full budget."
     )
     head = ["method", *_FIELDS.values(), "gain of weights"]
-    there = any(_with_votes(shelf, method) for method in METHODS)
-    plates = (Plate("votes", partial(draw_votes, shelf), _caption(shelf)),) if there else ()
-    return Block("votes", (intro, table(head, _rows(shelf)), *plates))
+    there = any(_with_votes(index, method) for method in METHODS)
+    plates = (Plate("votes", partial(draw_votes, index), _caption(index)),) if there else ()
+    return Block("votes", (intro, table(head, _rows(index)), *plates))
 
 
 def weights_gain(results: Sequence[Result]) -> NDArray[np.float64]:
-    """What weighing by confidence adds to a majority of all rollouts, by problem, over seeds.
+    """The gain of confidence weights over a majority of all rollouts, by problem, over seeds.
 
     A tie counts as the share of the tied answers that are right.
     """
@@ -65,25 +63,25 @@ def votes_enough(result: Result) -> bool:
     return VOTING_ROLLOUTS in source_of(result).votes.n
 
 
-def draw_votes(shelf: Shelf) -> Figure:
+def draw_votes(index: ResultsIndex) -> Figure:
     """Weighted votes, and what the weights add, against the number of rollouts."""
     figure, (weighted, gain) = panels(2, 2, 2.7)
     gain.axhline(0, color=INK, linewidth=1)
     for method in METHODS:
-        seeds, look, title = _with_votes(shelf, method), LOOKS[method], title_of(method)
+        seeds, style, title = _with_votes(index, method), STYLES[method], title_of(method)
         if not seeds:
             continue
         numbers = common_numbers(seeds)
         shares = [_summary(seeds, "confidence", n) for n in numbers]
-        draw_curve(weighted, numbers, shares, look, title, band=False)
+        draw_curve(weighted, numbers, shares, style, title, band=False)
         gains = [over_seeds(seeds, partial(_gain_at, n=n)) for n in numbers]
-        draw_curve(gain, numbers, gains, look, title, band=False)
+        draw_curve(gain, numbers, gains, style, title, band=False)
     weighted.set_title("right, weighted by confidence")
     gain.set_title("gain over the majority, percentage points")
     percent_axis(weighted, "y", 5)
     for panel in (weighted, gain):
         panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    figure.supxlabel("rollouts that vote, n", fontsize=9)
+    figure.supxlabel("rollouts that vote, n")
     legend(figure, [weighted, gain])
     return figure
 
@@ -93,8 +91,8 @@ def common_numbers(results: Sequence[Result]) -> list[int]:
     return sorted(set.intersection(*(set(source_of(r).votes.n) for r in results)))
 
 
-def _rows(shelf: Shelf) -> Iterator[list[str]]:
-    every = [_with_votes(shelf, method) for method in METHODS]
+def _rows(index: ResultsIndex) -> Iterator[list[str]]:
+    every = [_with_votes(index, method) for method in METHODS]
     columns = []
     for field in _FIELDS:
         found = [_summary(seeds, field, VOTING_ROLLOUTS) for seeds in every]
@@ -109,8 +107,8 @@ def _rows(shelf: Shelf) -> Iterator[list[str]]:
             yield [title_of(method), *[NOT_RUN] * len(_FIELDS), ""]
 
 
-def _with_votes(shelf: Shelf, method: str) -> tuple[Result, ...]:
-    return tuple(filter(votes_enough, shelf.of(method)))
+def _with_votes(index: ResultsIndex, method: str) -> tuple[Result, ...]:
+    return tuple(filter(votes_enough, index.of(method)))
 
 
 def _summary(seeds: Sequence[Result], field: str, n: int) -> Estimate:
@@ -143,10 +141,10 @@ def _gain(result: Result) -> NDArray[np.float64]:
     return np.array(gains)
 
 
-def _caption(shelf: Shelf) -> Caption:
+def _caption(index: ResultsIndex) -> Caption:
     said = []
     for method in METHODS:
-        if seeds := _with_votes(shelf, method):
+        if seeds := _with_votes(index, method):
             shares = [_summary(seeds, field, VOTING_ROLLOUTS) for field in _FIELDS]
             said.append(
                 f"{title_of(method)}: "
@@ -157,7 +155,7 @@ def _caption(shelf: Shelf) -> Caption:
             )
     return Caption(
         "Votes by number of rollouts",
-        "Mean over seeds. Right what the weights add to a plain majority of the same rollouts; a "
-        "gain below one problem's share means nothing.",
+        "Mean over seeds. Right: the gain of the weights over a plain majority of the same "
+        "rollouts; a gain below one problem's share means nothing.",
         f"Votes with n = {VOTING_ROLLOUTS} rollouts. {'; '.join(said)}.",
     )

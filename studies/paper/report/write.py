@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from calibration.report_kit.files import replace_files
-from calibration.report_kit.palette import png, settings
+from calibration.report_kit.style import settings
+from calibration.report_kit.svg import png
 from studies.paper.report import (
     ablations,
     accuracy,
@@ -20,9 +21,9 @@ from studies.paper.report import (
 )
 from studies.paper.report.markdown import Block
 from studies.paper.report.page import replace_blocks, skeleton
-from studies.paper.report.results_index import Shelf
+from studies.paper.report.results_index import ResultsIndex
 
-SECTIONS: dict[str, tuple[str, Callable[[Shelf], Block]]] = {
+SECTIONS: dict[str, tuple[str, Callable[[ResultsIndex], Block]]] = {
     "setting": ("What was run", provenance.setting),
     "main": ("Accuracy and calibration", accuracy.main),
     "gain": ("Differences on the same problems", accuracy.gain),
@@ -55,8 +56,8 @@ def write_report(results: Path, page: Path) -> Path:
         RequestRefused: no results, results that do not belong together, or a block of the page is
             unknown or missing.
     """
-    shelf = Shelf.read(results)
-    blocks = [make(shelf) for _, make in SECTIONS.values()]
+    index = ResultsIndex.read(results)
+    blocks = [make(index) for _, make in SECTIONS.values()]
     before = (
         page.read_text(encoding="utf-8")
         if page.exists()

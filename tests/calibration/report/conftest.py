@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibration import Certificate, Chain, Traces, certify, family_of_chains
-from calibration.report.summary import Findings, find
+from calibration.report.summary import Summary, summarize
 from tests.calibration.report.two_chains import ALPHAS, POLICIES
 
 
@@ -35,6 +35,6 @@ def certificate(traces: Traces) -> Certificate:
 
 
 @pytest.fixture(scope="session")
-def findings(certificate: Certificate, traces: Traces, test_traces: Traces) -> Findings:
+def summary(certificate: Certificate, traces: Traces, test_traces: Traces) -> Summary:
     """Of all of these."""
-    return find(certificate, traces, test_traces, None)
+    return summarize(certificate, traces, test_traces, None)

@@ -29,7 +29,7 @@ from calibration.certificate.report_data import (
 )
 from calibration.policy.exit_rule import INITIAL_STATE, step
 from calibration.report.build_data import build_report_data
-from calibration.report.summary import Findings
+from calibration.report.summary import Summary
 from tests.calibration.report.two_chains import ALPHAS, POLICIES
 
 
@@ -52,7 +52,7 @@ def test_it_lies_in_a_folder_beside_its_certificate() -> None:
     assert old_report_data_path(Path("a/c/one.json")) == Path("a/c/exhibits/one.json")
 
 
-def test_levels_have_the_figures_of_the_report(report_data: ReportData, findings: Findings) -> None:
+def test_levels_have_the_figures_of_the_report(report_data: ReportData, summary: Summary) -> None:
     assert (
         report_data.calibration.n_problems,
         report_data.test and report_data.test.n_problems,
@@ -60,7 +60,7 @@ def test_levels_have_the_figures_of_the_report(report_data: ReportData, findings
     assert [level.alpha for level in report_data.levels] == list(ALPHAS)
     assert (report_data.levels[0].calibration, report_data.levels[0].test) == (None, None)
     for number in (1, 2):
-        on_test, on_calibration = (part.levels[number].evaluation for part in findings.measured)
+        on_test, on_calibration = (part.levels[number].evaluation for part in summary.measured)
         assert on_test is not None
         assert on_calibration is not None
         for shown, found in (
@@ -105,8 +105,8 @@ def test_confidences_are_those_at_which_the_rule_stops(
     assert report_data.confidence_at(0.5) is None
 
 
-def test_maps_show_what_passed_where(report_data: ReportData, findings: Findings) -> None:
-    for shown, found in zip(report_data.maps, findings.maps, strict=True):
+def test_maps_show_what_passed_where(report_data: ReportData, summary: Summary) -> None:
+    for shown, found in zip(report_data.maps, summary.maps, strict=True):
         assert (shown.alpha, shown.certified) == (found.alpha, found.certified)
         assert (shown.lambda_low[0], shown.lambda_high[-1]) == (None, None)
         p_values = np.array(shown.p_values, dtype=float)  # None becomes NaN

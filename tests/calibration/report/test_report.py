@@ -33,13 +33,13 @@ from calibration import (
     family_of_chains,
 )
 from calibration.policy.exit_rule import INITIAL_STATE, step
-from calibration.report import figures, write_report
-from calibration.report import wording as words
+from calibration.report import figures, wording, write_report
 from calibration.report.page import promise
 from calibration.report.pvalue_map import NEVER_LOW
 from calibration.report.samples import NOT_ANSWERED, RIGHT, WRONG
-from calibration.report.summary import Findings, find
+from calibration.report.summary import Summary, summarize
 from calibration.report_kit.palette import THEME
+from calibration.report_kit.wording import percent
 from tests.calibration.report.two_chains import POLICIES
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
 
@@ -101,9 +101,9 @@ def test_the_page_says_what_was_measured(
         assert found.realised_risk is not None
         assert found.risk_interval is not None
         low, high = found.risk_interval
-        assert f"{found.realised_risk:.1%} ({low:.1%} to {high:.1%})".replace("%", " %") in text
+        assert f"{found.realised_risk:.1%} ({low:.1%} to {high:.1%})" in text
         figures_of_level = [f"{found.answered_share:.1%}", f"{1 - found.tokens_share:.1%}"]
-        assert all(figure.replace("%", " %") in text for figure in figures_of_level)
+        assert all(figure in text for figure in figures_of_level)
     infeasible = certificate.levels[0]
     assert isinstance(infeasible, InfeasibleLevel)
     assert infeasible.reason in text
@@ -142,7 +142,7 @@ def test_the_same_input_gives_the_same_bytes(
 def test_a_report_that_cannot_be_drawn_leaves_nothing(
     tmp_path: Path, certificate: Certificate, traces: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: Findings) -> None:
+    def broken(_: Summary) -> None:
         raise CalibrationError("broken")
 
     monkeypatch.setattr(figures, "draw_reliability", broken)
@@ -186,7 +186,7 @@ def test_nothing_certified_and_an_older_report(tmp_path: Path, world, fingerprin
     parsed = Parsed.of(write_report(failed, odd, tmp_path))
     ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
     assert len(ids) == len(set(ids))  # though the two maps are the same
-    assert "Nothing is promised: no policy is certified at a risk of 5 % or 6 %." in parsed.words
+    assert "Nothing is promised: no policy is certified at a risk of 5% or 6%." in parsed.words
     assert not parsed.all("script")
     assert not parsed.all("b")
     assert "<b>p000" in parsed.words
@@ -223,7 +223,7 @@ def test_a_loss_of_ones_own_has_to_be_given(
         write_report(own, traces, tmp_path)
     with pytest.raises(CalibrationError, match="bounds 'cost', not 'selective'"):
         write_report(own, traces, tmp_path, risk=SELECTIVE)
-    assert find(own, traces, test_traces, risk).coverage is None
+    assert summarize(own, traces, test_traces, risk).coverage is None
 
 
 @pytest.fixture
@@ -258,18 +258,18 @@ def test_refuses_a_file_for_a_folder(arguments, tmp_path: Path) -> None:
 def test_finds_the_problems_that_tested_among_all(world) -> None:
     recorded = world.draw(np.random.default_rng(5), 300)
     split = certify(recorded, risk="regret", alphas=[0.3], method="split")
-    shown = find(split, recorded, None, None).shown
+    shown = summarize(split, recorded, None, None).shown
     assert (shown.n_problems, shown.on_test) == (split.n_problems, False)
     assert split.n_problems < 300
 
 
 def test_measured_on_test_first_and_then_on_calibration(
-    findings: Findings, certificate: Certificate
+    summary: Summary, certificate: Certificate
 ) -> None:
-    test, calibration = findings.measured
+    test, calibration = summary.measured
     assert (test.on_test, calibration.on_test) == (True, False)
     assert (test.n_problems, calibration.n_problems) == (150, 400)
-    assert findings.shown is test
+    assert summary.shown is test
     for replayed, level in zip(calibration.levels, certificate.levels, strict=True):
         if isinstance(level, CertifiedLevel):
             assert replayed.evaluation is not None
@@ -277,8 +277,8 @@ def test_measured_on_test_first_and_then_on_calibration(
             assert replayed.evaluation.tokens == pytest.approx(level.expected_tokens)
 
 
-def test_reliability_counts_readings(findings: Findings, test_traces: Traces) -> None:
-    every, final = findings.all_readings, findings.final_readings
+def test_reliability_counts_readings(summary: Summary, test_traces: Traces) -> None:
+    every, final = summary.all_readings, summary.final_readings
     assert (every.n_readings, final.n_readings) == (150 * 5, 150)
     assert sum(b.count for b in every.bins) == every.n_readings
     assert final.accuracy == test_traces.correct_RC[:, -1].mean()
@@ -289,22 +289,22 @@ def test_reliability_counts_readings(findings: Findings, test_traces: Traces) ->
 def test_readings_that_are_all_right_have_no_auroc(traces: Traces) -> None:
     right = replace(traces, correct_RC=np.ones_like(traces.correct_RC))
     sure = certify(right, alphas=[0.1], method="fixed-sequence")
-    found = find(sure, right, None, None)
+    found = summarize(sure, right, None, None)
     assert found.all_readings.auroc is None
     assert found.all_readings.accuracy == 1
     assert found.coverage is not None
     assert found.coverage.curve.area == 0
 
 
-def test_coverage_ends_at_the_full_budget(findings: Findings, test_traces: Traces) -> None:
-    assert findings.coverage is not None
-    curve = findings.coverage.curve
+def test_coverage_ends_at_the_full_budget(summary: Summary, test_traces: Traces) -> None:
+    assert summary.coverage is not None
+    curve = summary.coverage.curve
     assert curve.coverage_K[-1] == 1
     assert curve.risk_K[-1] == pytest.approx(1 - test_traces.correct_RC[:, -1].mean())
 
 
-def test_the_map_repeats_the_certificate(findings: Findings, certificate: Certificate) -> None:
-    for found, level in zip(findings.maps, certificate.levels, strict=True):
+def test_the_map_repeats_the_certificate(summary: Summary, certificate: Certificate) -> None:
+    for found, level in zip(summary.maps, certificate.levels, strict=True):
         assert (found.alpha, found.certified) == (level.alpha, level.certified)
         x = found.low_X.index(found.centre.lambda_low)
         y = found.high_Y.index(found.centre.lambda_high)
@@ -326,15 +326,15 @@ def test_the_map_of_a_level_that_failed_is_around_what_came_closest(traces: Trac
     family = Family(POLICIES, Correction.HOLM, "no order")
     failed = certify(traces, alphas=[0.01], family=family)
     (level,) = failed.levels
-    (found,) = find(failed, traces, None, None).maps
+    (found,) = summarize(failed, traces, None, None).maps
     x = found.low_X.index(found.centre.lambda_low)
     y = found.high_Y.index(found.centre.lambda_high)
     assert found.p_YX[y, x] == pytest.approx(level.p_value)
     assert not found.certified
 
 
-def test_the_map_holds_all_other_settings(findings: Findings, traces: Traces) -> None:
-    found = findings.maps[-1]
+def test_the_map_holds_all_other_settings(summary: Summary, traces: Traces) -> None:
+    found = summary.maps[-1]
     assert found.centre.lambda_answer == 0.7
     assert found.centre.patience == 16
     x, y = found.low_X.index(0.2), found.high_Y.index(0.8)
@@ -345,8 +345,8 @@ def test_the_map_holds_all_other_settings(findings: Findings, traces: Traces) ->
     assert found.p_YX[y, x] == pytest.approx(stats.binom.cdf(wrong, n, found.alpha))
 
 
-def test_the_map_is_empty_where_lambda_1_reaches_lambda_2(findings: Findings) -> None:
-    found = findings.maps[0]
+def test_the_map_is_empty_where_lambda_1_reaches_lambda_2(summary: Summary) -> None:
+    found = summary.maps[0]
     low_X, high_Y = np.array(found.low_X), np.array(found.high_Y)
     impossible_YX = low_X[None, :] >= high_Y[:, None]
     assert low_X[0] == NEVER_LOW
@@ -357,7 +357,7 @@ def test_the_map_is_empty_where_lambda_1_reaches_lambda_2(findings: Findings) ->
 def test_a_map_around_a_rising_low_threshold(traces: Traces) -> None:
     rising = replace(POLICIES[5], low_rise=0.3, low_slope=0.1, low_shift=40.0)
     family = family_of_chains([[Chain((rising,), 1.0)]], "one")
-    (found,) = find(certify(traces, alphas=[0.2], family=family), traces, None, None).maps
+    (found,) = summarize(certify(traces, alphas=[0.2], family=family), traces, None, None).maps
     y = found.high_Y.index(0.9)
     never = replace(FULL_BUDGET, lambda_high=0.9, lambda_answer=0.7)
     there = evaluate([never, rising], traces)
@@ -372,13 +372,13 @@ def test_a_level_shows_only_the_policies_it_could_come_to_test(traces: Traces) -
     bold = (ExitPolicy(lambda_high=0.5), ExitPolicy(lambda_high=0.4))
     family = family_of_chains([[Chain(POLICIES[:4], 1.0)], [Chain(bold, 1.0)]], "one each")
     apart = certify(traces, alphas=(0.1, 0.2), family=family, promise="pointwise")
-    first, second = find(apart, traces, None, None).maps
+    first, second = summarize(apart, traces, None, None).maps
     assert {t.lambda_high for t in first.tested} == {0.95, 0.9, 0.8, 0.6}
     assert {t.lambda_high for t in second.tested} == {0.5, 0.4}
 
 
-def test_samples_stop_where_the_rule_stops_them(findings: Findings) -> None:
-    samples = findings.samples
+def test_samples_stop_where_the_rule_stops_them(summary: Summary) -> None:
+    samples = summary.samples
     assert samples.alpha == 0.15
     outcomes = [sample.outcome for sample in samples.rollouts]
     assert outcomes == [RIGHT] * 3 + [WRONG] * 3 + [NOT_ANSWERED] * 3
@@ -401,46 +401,46 @@ def test_samples_stop_where_the_rule_stops_them(findings: Findings) -> None:
 def test_samples_show_the_smoothed_confidence(traces: Traces) -> None:
     smooth = ExitPolicy(lambda_high=0.7, lambda_answer=0.6, smoothing=0.5)
     family = family_of_chains([[Chain((smooth,), 1.0)]], "one")
-    found = find(certify(traces, alphas=[0.5], family=family), traces, None, None)
+    found = summarize(certify(traces, alphas=[0.5], family=family), traces, None, None)
     sample = found.samples.rollouts[0]
     first, second, third = sample.confidence_C[:3]
     assert sample.smoothed_C[2] == pytest.approx(first / 4 + second / 4 + third / 2)
 
 
-def test_promise_in_one_sentence(certificate: Certificate) -> None:
-    both = "With probability at least 90 %, at most a share α of the answers given is wrong, on "
-    both += (
-        "average over new problems like those calibrated on: for α = 15 % and 30 %, all at once."
+def test_the_promise_in_words(certificate: Certificate) -> None:
+    assert plain(promise(certificate)) == (
+        "With probability at least 90%, at most a share α of the answers given is wrong, on "
+        "average over new problems like the calibration problems. This holds for α = 15% and 30% "
+        "at the same time."
     )
-    assert plain(promise(certificate)) == both
     pointwise = plain(promise(replace(certificate, promise=Promise.POINTWISE)))
-    assert pointwise.endswith("for any one of α = 15 % and 30 %, chosen before looking.")
+    assert pointwise.endswith("for any one of α = 15% and 30%, chosen before looking.")
     one = replace(certificate, levels=certificate.levels[:2], risk="regret", delta=0.05)
-    assert "at least 95 %, at most 15 % of all questions are answered wrong" in plain(promise(one))
+    assert "at least 95%, at most 15% of all questions are answered wrong" in plain(promise(one))
     limit = plain(promise(replace(certificate, p_value=PValue.CLT)))
-    assert limit.startswith("With probability about 90 %, if problems were many")
+    assert limit.startswith("With probability about 90%, given many problems")
 
 
 def test_policies_in_words() -> None:
-    assert words.policy(FULL_BUDGET) == "never stops early"
+    assert wording.policy(FULL_BUDGET) == "never stops early"
     low = ExitPolicy(lambda_low=0.1, patience=1200, lambda_high=0.9)
-    assert words.policy(low) == (
-        "stops and answers at a confidence of 0.9 or more; gives up after 0.1 or less for 1,200 "
-        "tokens"
+    assert wording.policy(low) == (
+        "stops and answers when the confidence is at least 0.9; abstains when it stays at or "
+        "below 0.1 for 1,200 tokens"
     )
-    assert "stops and answers by force" in words.policy(replace(low, answer_on_low=True))
+    assert "stops with a forced answer" in wording.policy(replace(low, answer_on_low=True))
     voting = ExitPolicy(lambda_vote=0.5)
-    assert plain(words.policy(voting, samples=4)).endswith("winner holds 50 % of the vote or more")
+    assert wording.policy(voting, samples=4).endswith("winner holds at least 50% of the vote")
     sigmoid = ExitPolicy(low_rise=0.3, lambda_low=0.0, low_slope=0.1, low_shift=64)
-    assert "rises from 0 to 0.3, half-way at 64 tokens" in words.policy(sigmoid)
+    assert "rises from 0 to 0.3, half-way at 64 tokens" in wording.policy(sigmoid)
 
 
 @pytest.mark.parametrize(
     ("share", "digits", "expected"),
-    [(0.3, 0, "30 %"), (1.0, 0, "100 %"), (0.0, 1, "0.0 %"), (0.1234, 1, "12.3 %")],
+    [(0.3, 0, "30%"), (1.0, 0, "100%"), (0.0, 1, "0.0%"), (0.1234, 1, "12.3%")],
 )
 def test_percent(share: float, digits: int, expected: str) -> None:
-    assert plain(words.percent(share, digits)) == expected
+    assert percent(share, digits) == expected
 
 
 def test_matplotlib_is_loaded_with_the_report_alone_and_without_its_global_state() -> None:

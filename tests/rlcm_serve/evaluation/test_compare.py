@@ -13,11 +13,12 @@ from rich.console import Console
 from calibration.metrics.bootstrap import estimate_difference
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
+from calibration.report_kit.tables import ranked
+from calibration.report_kit.wording import excludes_zero
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare import Comparison, compare, to_text, write_comparison
 from rlcm_serve.evaluation.compare.base import DIFFERENCES
-from rlcm_serve.evaluation.compare.comparing import ranked
-from rlcm_serve.evaluation.compare.page import excludes_zero, headline
+from rlcm_serve.evaluation.compare.page import headline
 from rlcm_serve.evaluation.sources import Source
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
 from tests.rlcm_serve.evaluation.measured import MeasuredRun, measured_run
@@ -161,7 +162,7 @@ NOT_ALIKE: dict[str, tuple[Callable[[MeasuredRun], MeasuredRun], str]] = {
     ),
     "unknown setting": (
         lambda r: replace(r, manifest=r.manifest | {"lora": "x"}),
-        "lora is not said in base and 'x' in other",
+        "lora is not recorded in base and 'x' in other",
     ),
     "grader": (
         lambda r: with_first_benchmark(r, grader="math-verify 0.8.0"),
@@ -230,7 +231,7 @@ def test_the_page(comparison: Comparison, tmp_path: Path) -> None:
     check_references(page)
     check_readable_unseen(page)
     text = Parsed.of(page).words
-    assert "are alike in all runs" in text
+    assert "are the same in all runs" in text
     assert headline(comparison).split(",")[0] in text
     best = comparison.benchmarks[0].table[1]
     assert best is not None
@@ -272,7 +273,7 @@ def test_the_headline_speaks_only_of_what_is_clear(comparison: Comparison) -> No
     assert "grpo is" in headline(comparison)
     assert "better than base on MATH-500" in headline(comparison)
     same = compare([run("base"), run("again")])
-    assert headline(same) == "In accuracy no run differs from base by more than chance might make."
+    assert headline(same) == "No run differs from base in accuracy by more than chance."
 
 
 def test_runs_without_curves_have_a_page_too(tmp_path: Path) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from calibration.metrics.estimates import Estimate
-from calibration.report_kit.palette import THEME, settings
+from calibration.report_kit import wording
+from calibration.report_kit.page import html_of
+from calibration.report_kit.palette import THEME
+from calibration.report_kit.style import settings
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import (
     BenchmarkMeasures,
@@ -18,13 +21,11 @@ from rlcm_serve.evaluation.measuring.measures import (
     RunMeasures,
     SourceMeasures,
 )
-from rlcm_serve.evaluation.report import confidence, risk_tables, write_report
-from rlcm_serve.evaluation.report import verbalized as voiced
-from rlcm_serve.evaluation.report import wording as words
+from rlcm_serve.evaluation.report import confidence, risk_tables, verbalized, write_report
 from rlcm_serve.evaluation.report.equal_error import error_levels, tokens_at
 from rlcm_serve.evaluation.report.results import headline, mean
 from rlcm_serve.evaluation.report.risk_figures import draw_target_risk
-from rlcm_serve.evaluation.report.style import LOOKS, title_of
+from rlcm_serve.evaluation.report.style import STYLES, title_of
 from rlcm_serve.evaluation.sources import Source
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
 from tests.rlcm_serve.evaluation.measured import measured_run
@@ -97,27 +98,27 @@ def test_figures_take_the_colours_of_the_page(report: Path) -> None:
 
 
 def test_sources_are_told_apart_without_colour() -> None:
-    assert set(LOOKS) == set(Source)
-    assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
-    assert len({look.color for look in LOOKS.values()}) == len(LOOKS)
+    assert set(STYLES) == set(Source)
+    assert len({style.marker for style in STYLES.values()}) == len(STYLES)
+    assert len({style.color for style in STYLES.values()}) == len(STYLES)
 
 
 def test_the_page_says_what_was_measured(report: Path, benchmark: BenchmarkMeasures) -> None:
     text = Parsed.of(report).words
-    assert plain(words.share_in_full(benchmark.accuracy)) in text
+    assert plain(wording.share_in_full(benchmark.accuracy)) in text
     for found in benchmark.sources:
         for estimate in found.metrics.values():
-            assert f"{words.number(estimate)} {words.number_interval(estimate)}" in text
+            assert f"{wording.number(estimate)} {wording.number_interval(estimate)}" in text
     for part in benchmark.parts:
-        assert f"{part.name} {part.n_problems} {plain(words.share(part.accuracy))}" in text
+        assert f"{part.name} {part.n_problems} {plain(wording.share(part.accuracy))}" in text
     for found in benchmark.controlled:
         if found.realised is not None:
-            assert plain(words.share_in_full(found.realised)) in text
+            assert plain(wording.share_in_full(found.realised)) in text
         else:
             assert found.reason in text
     for marker in benchmark.indicators:
         assert marker.name in text
-        assert words.number_in_full(marker.per_rollout, 3).split()[0] in text
+        assert wording.number_in_full(marker.per_rollout, 3).split()[0] in text
 
 
 def test_it_says_what_was_run_and_what_the_words_mean(report: Path, run: RunMeasures) -> None:
@@ -155,8 +156,8 @@ def test_several_benchmarks_stand_side_by_side(tmp_path: Path) -> None:
     check_readable_unseen(page)
     text = Parsed.of(page).words
     accuracy = mean([benchmark.accuracy for benchmark in run.benchmarks])
-    assert f"mean of the benchmarks {plain(words.share(accuracy))}" in text
-    assert "Over MATH-500 and AIME 2024" in text
+    assert f"mean of the benchmarks {plain(wording.share(accuracy))}" in text
+    assert "on average over MATH-500 and AIME 2024, weighted equally" in text
     names = {path.stem for path in (tmp_path / "figures").iterdir()}
     assert names >= {"reliability-math500", "reliability-aime24", "budgets", "votes", "frontier"}
 
@@ -189,7 +190,7 @@ def test_one_rollout_of_one_problem_that_is_right(tmp_path: Path) -> None:
     ).measures
     text = Parsed.of(write_report(run, tmp_path)).words
     assert "a single rollout, so there is nothing to vote on" in text
-    assert "whether confidence ranks them is undefined" in text
+    assert "ranking by confidence is undefined" in text
 
 
 def test_a_run_without_its_own_source(small: RunMeasures, tmp_path: Path) -> None:
@@ -242,16 +243,16 @@ def test_no_phrase_in_any_text(small: RunMeasures, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("confidence", "said"),
     [
-        (0.75, "15.0 points too sure"),
-        (0.5, "10.0 points not sure enough"),
-        (0.6, "as high as that"),
+        (0.75, "15.0 points too high"),
+        (0.5, "10.0 points too low"),
+        (0.6, "as high as its accuracy"),
     ],
 )
 def test_the_headline(small: RunMeasures, confidence: float, said: str) -> None:
     sources = tuple(replace(found, mean=confidence) for found in small.benchmarks[0].sources)
     sure = with_benchmark(small, accuracy=Estimate(0.6, 0.5, 0.7), sources=sources)
     assert said in headline(sure)
-    assert plain(headline(sure)).startswith("It answers 60.0 % (50.0 to 70.0) of MATH-500 right.")
+    assert plain(headline(sure)).startswith("It answers 60.0% (50.0 to 70.0) of MATH-500 right.")
     assert "points" not in headline(replace(sure, source=Source.TAIL))  # it claims no probability
 
 
@@ -270,9 +271,9 @@ def test_the_cheapest_source_is_marked(benchmark: BenchmarkMeasures) -> None:
     )
     cut = replace(benchmark, frontiers=frontiers)
     assert error_levels(cut)[0] == pytest.approx(0.3)
-    table = plain(risk_tables.at_equal_error(cut))
-    assert table.count("<strong>50.0 %</strong>") == 5
-    assert "<strong>70.0 %</strong>" not in table
+    table = html_of(risk_tables.at_equal_error(cut))
+    assert table.count("<strong>50.0%</strong>") == 5
+    assert "<strong>70.0%</strong>" not in table
 
 
 def test_fewer_tokens_are_not_praised_where_less_is_answered(benchmark: BenchmarkMeasures) -> None:
@@ -284,8 +285,8 @@ def test_fewer_tokens_are_not_praised_where_less_is_answered(benchmark: Benchmar
 
     every = replace(benchmark, controlled=(found(Source.PROBE, 60, 1), found(Source.TAIL, 50, 1)))
     fewer = replace(benchmark, controlled=(found(Source.PROBE, 60, 1), found(Source.TAIL, 50, 0.3)))
-    assert "<strong>" in risk_tables.by_target(every, "error")
-    assert "<strong>" not in risk_tables.by_target(fewer, "error")
+    assert "<strong>" in html_of(risk_tables.by_target(every, "error"))
+    assert "<strong>" not in html_of(risk_tables.by_target(fewer, "error"))
 
 
 def test_sources_without_any_certified_policy_have_no_panel(benchmark: BenchmarkMeasures) -> None:
@@ -298,7 +299,7 @@ def test_sources_without_any_certified_policy_have_no_panel(benchmark: Benchmark
     with settings():
         titles = [panel.get_title("left") for panel in draw_target_risk(cut).get_axes()]
     assert titles == ["probe"]
-    assert "tail" not in risk_tables.by_target(cut, "error")
+    assert "tail" not in html_of(risk_tables.by_target(cut, "error"))
     assert "for tail no policy passed" in risk_tables.nowhere_certified(cut, "error")
 
 
@@ -325,12 +326,11 @@ def test_figures_that_are_the_same_in_print_are_both_the_best(small: RunMeasures
         for found, value in ((one, 0.10001), (two, 0.1))
     )
     first = next(part for part in confidence.section(with_benchmark(small, sources=alike)).content)
-    assert isinstance(first, str)
-    assert first.count("<strong>0.100</strong>") == 2
+    assert html_of(first).count("<strong>0.100</strong>") == 2
 
 
 def test_phrases_that_occur_are_drawn_in_order(benchmark: BenchmarkMeasures) -> None:
-    figure = voiced.draw_indicators(benchmark)
+    figure = verbalized.draw_indicators(benchmark)
     heard = {m.name: m.per_rollout.value for m in benchmark.indicators if m.per_rollout.value}
     drawn = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.get_axes()]
     assert sorted(name for names in drawn for name in names) == sorted(heard)

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from calibration.metrics.estimates import Estimate
-from studies.paper.report.claims import Verdict, claims, judged
-from studies.paper.report.results_index import Shelf, benchmark_of
+from studies.paper.report.claims import Verdict, claims, verdict_of
+from studies.paper.report.results_index import ResultsIndex, benchmark_of
 from studies.paper.report.votes import weights_gain
 from studies.paper.result import Result
 
@@ -30,19 +30,19 @@ HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 def test_an_interval_decides_by_its_side(
     found: Estimate, sign: int, zero: float, verdict: Verdict
 ) -> None:
-    assert judged(found, sign, zero) is verdict
+    assert verdict_of(found, sign, zero) is verdict
 
 
 def told(results: Sequence[Result], claim: str) -> tuple[str, str]:
     """What was measured, and the verdict."""
-    (block,) = (part for part in claims(shelf(results)).content if "| claim |" in str(part))
+    (block,) = (part for part in claims(index(results)).content if "| claim |" in str(part))
     (line,) = (line for line in str(block).splitlines() if line.startswith(f"| {claim}"))
     _, measured, verdict = line.strip("| ").rsplit(" | ", 2)
     return measured, verdict.strip("*")
 
 
-def shelf(results: Sequence[Result]) -> Shelf:
-    return Shelf({result.name: result for result in results})
+def index(results: Sequence[Result]) -> ResultsIndex:
+    return ResultsIndex({result.name: result for result in results})
 
 
 def of(results: Sequence[Result], *names: str) -> list[Result]:

@@ -8,7 +8,7 @@ import pytest
 from calibration.metrics.estimates import Estimate
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.markers import Category
-from studies.paper.report.results_index import Shelf, benchmark_of, mean_of, source_of
+from studies.paper.report.results_index import ResultsIndex, benchmark_of, mean_of, source_of
 from studies.paper.report.write import SECTIONS, write_report
 from studies.paper.result import Result
 from studies.paper.runs import run_named
@@ -211,15 +211,15 @@ def test_results_that_do_not_belong_together_are_refused(
 
 
 def test_seeds_are_found_by_method_and_lambda(every_result: Sequence[Result]) -> None:
-    shelf = Shelf({result.name: result for result in every_result})
-    assert [result.name for result in shelf.of("rlcm")] == [
+    index = ResultsIndex({result.name: result for result in every_result})
+    assert [result.name for result in index.of("rlcm")] == [
         "rlcm-0.1-0", "rlcm-0.1-1", "rlcm-0.1-2",
     ]  # fmt: skip
-    assert [result.name for result in shelf.of("rlcm", 0.5)] == ["rlcm-0.5-0"]
-    assert [pair[1].name for pair in shelf.pairs("base", "rlcr")] == ["rlcr-1-0"]
-    assert shelf.families == ("dial", "tale", "total")
-    assert shelf.missing == ()
-    assert source_of(shelf.any).source == "probe"
+    assert [result.name for result in index.of("rlcm", 0.5)] == ["rlcm-0.5-0"]
+    assert [pair[1].name for pair in index.pairs("base", "rlcr")] == ["rlcr-1-0"]
+    assert index.families == ("dial", "tale", "total")
+    assert index.missing == ()
+    assert source_of(index.any).source == "probe"
 
 
 def test_a_mean_over_seeds_has_their_range_and_no_interval() -> None:

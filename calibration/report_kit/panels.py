@@ -10,16 +10,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from calibration.metrics.estimates import Estimate
-from calibration.report.wording import rate
-from calibration.report_kit.palette import WIDTH
-from rlcm_serve.evaluation.report.style import Look
+from calibration.report_kit.palette import INK, TINT
+from calibration.report_kit.style import WIDTH, Style
+from calibration.report_kit.wording import rate, tokens
 
-_TITLE_CHARACTERS = 0.06
+_LETTER = 0.06
 """Width of a letter of a legend, inches."""
+_STEPS = (1, 2, 2.5, 5, 10)
+"""Distances of ticks, up to a power of ten."""
 
 
 def panels(n: int, columns: int, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure of n panels, filled row by row; what is left of the last row stays empty.
+    """A figure of n panels, filled row by row; the rest of the last row stays empty.
 
     Args:
         n: panels, at least 1.
@@ -44,19 +46,25 @@ def rows_of_panels(n: int, columns: int, height: float) -> tuple[Figure, list[li
 def percent_axis(axes: Axes, which: str, ticks: int = 6) -> None:
     """Shares in [0, 1] as percentages."""
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_locator(MaxNLocator(ticks, steps=_STEPS))
     axis.set_major_formatter(FuncFormatter(lambda share, _: rate(round(share, 9))))
 
 
 def tokens_axis(axes: Axes, ticks: int = 5) -> None:
     """Tokens, from 0, with commas for thousands."""
-    axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
+    axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True, steps=_STEPS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: tokens(number)))
     axes.set_xlim(left=0)
 
 
+def draw_target(axes: Axes, right: float, top: float) -> None:
+    """The diagonal on which the risk equals its target, and the area above it."""
+    axes.fill_between([0, right], [0, right], top, color=TINT, linewidth=0, label="above target")
+    axes.plot([0, right], [0, right], color=INK, linewidth=1, label="risk = target")
+
+
 def drawable(values: Iterable[float | None]) -> list[float]:
-    """Values with a gap of the line where one is unknown."""
+    """Values for a line, with a gap where one is unknown."""
     return [math.nan if value is None else value for value in values]
 
 
@@ -64,26 +72,26 @@ def draw_curve(
     axes: Axes,
     x: Sequence[float],
     estimates: Sequence[Estimate],
-    look: Look,
+    style: Style,
     label: str,
     band: bool = True,
 ) -> None:
-    """A line through what is defined, its intervals as a band."""
+    """A line through the defined values, with their intervals as a band."""
     known = [(at, e) for at, e in zip(x, estimates, strict=True) if e.value is not None]
     axes.plot(
         [at for at, _ in known],
         drawable(e.value for _, e in known),
         label=label,
-        markevery=_every(len(known)),
-        **look.line(),
+        markevery=max(1, len(known) // 10),
+        **style.line(),
     )
     bounded = [(at, e.low, e.high) for at, e in known if e.low is not None and e.high is not None]
     if band and bounded:
         at, low, high = zip(*bounded, strict=True)
-        axes.fill_between(at, low, high, color=look.color, alpha=0.14, linewidth=0)
+        axes.fill_between(at, low, high, color=style.color, alpha=0.14, linewidth=0)
 
 
-def legend(figure: Figure, axes: Iterable[Axes], upside: bool = True) -> None:
+def legend(figure: Figure, axes: Iterable[Axes]) -> None:
     """One legend for all panels, every label once, in as many columns as fit."""
     entries = {
         label: handle
@@ -96,13 +104,8 @@ def legend(figure: Figure, axes: Iterable[Axes], upside: bool = True) -> None:
     figure.legend(
         entries.values(),
         entries.keys(),
-        loc="outside upper left" if upside else "outside lower left",
-        ncols=max(1, min(len(entries), int(WIDTH / (_TITLE_CHARACTERS * longest + 0.55)))),
+        loc="outside upper left",
+        ncols=max(1, min(len(entries), int(WIDTH / (_LETTER * longest + 0.55)))),
         columnspacing=1.4,
         handlelength=2.6,
     )
-
-
-def _every(n: int) -> int:
-    """So that a line has about ten markers."""
-    return max(1, n // 10)
