@@ -118,7 +118,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     missing = {name for name in tracked if (ROOT / name).exists()} - {*names}
     assert not missing
     for data in (
-        "calibration/report/page.css",
+        "calibration/report_kit/templates/page.css",
         "rlcm_serve/models/embedded/model.safetensors",
         "rlcm_serve/models/embedded/chat_template.jinja",
         "rlcm_serve/models/embedded/certificates/selective-1.json",

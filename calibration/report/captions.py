@@ -40,7 +40,7 @@ def of_tokens(summary: Summary) -> Caption:
     parts = []
     for level in shown.levels:
         if level.evaluation:
-            part = f"{target(level.alpha)} takes {percent(level.evaluation.tokens_share)}"
+            part = f"at {target(level.alpha)} it takes {percent(level.evaluation.tokens_share)}"
             if abstains:
                 part += (
                     f" and answers {percent(level.evaluation.answered_share)} of the questions, "
@@ -190,4 +190,5 @@ def _map(found: PValueMap) -> str:
 def _sentence(parts: Sequence[str]) -> str:
     if not parts:
         return "No level is certified, so nothing is shown."
-    return "; ".join(parts).capitalize() + "."
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."

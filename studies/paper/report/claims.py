@@ -141,7 +141,7 @@ def _at_every_budget(index: ResultsIndex) -> Claim:
         f"seed {pair[0].seed}: {sum(at[place] for at in lower)}" for place, pair in enumerate(pairs)
     )
     return Claim(
-        claim, f"number of the {len(tokens)} budgets at which it is lower: {counts}", verdict
+        claim, f"lower at this many of the {len(tokens)} budgets: {counts}", verdict
     )
 
 

@@ -109,7 +109,7 @@ def test_every_budget_counts(
     measured, found = told(pair, "RLCM's ECE is lower than GRPO's at every budget")
     assert found == verdict
     lower = sum(shift > 0 for shift in shifts)
-    assert measured == f"lower at so many of 10 budgets: seed 0: {lower}"
+    assert measured == f"lower at this many of the 10 budgets: seed 0: {lower}"
 
 
 def test_lambda_matters_little_only_if_every_interval_is_narrow(
