@@ -32,9 +32,9 @@ _PROBLEMS: dict[str, Any] = {
             LINES[0]: {
                 "schema": {
                     "type": "string",
-                    "description": "One labelled problem per line: a JSON object with `problem` and "
-                    "`answer`. Optional: `id`, and `group` for problems that share a source or "
-                    "template.",
+                    "description": "One labelled problem per line: a JSON object with "
+                    "`problem` and `answer`. Optional: `id`, and `group` for problems that "
+                    "share a source or template.",
                     "examples": [_LINE],
                 }
             }
