@@ -1,10 +1,10 @@
-"""Votes over rollouts that were produced anywhere: many rows in, one answer for each problem out.
+"""Votes over rollouts from any source: many rows in, one answer per problem out.
 
-rules.py      which answer wins              ballots.py   rows -> what was said, how often
-rollouts.py   rows                           classes.py   ballots -> classes of equal answers
-decoding.py, parquet.py, explaining.py       votes.py     classes -> a result for each problem
-runs.py       grouped rows                   results.py   results and their summary
-spill.py      rows in any order, on disk     aggregation.py, files.py   the whole
+rules.py      which answer wins              answer_counts.py   rows -> answers with their counts
+rollouts.py   rows                           classes.py         counts -> classes of equal answers
+formats/      JSON lines, arrays, Parquet    votes.py           classes -> a result per problem
+runs.py       grouped rows                   results.py         results and their summary
+spill.py      rows in any order, on disk     aggregation.py, files.py   all steps together
 """
 
 from rlcm_serve.aggregation.aggregation import Aggregation

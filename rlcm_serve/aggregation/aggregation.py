@@ -1,7 +1,7 @@
-"""Many rollouts in, one answer for each problem out.
+"""Many rollouts in, one answer per problem out.
 
-Rows whose problems are grouped stream through: a problem's result comes once its rows have ended.
-Rows in any order are held, beyond `memory` on disk, and voted on problem by problem after the last.
+Grouped rows stream through: the result of a problem follows its last row. Rows in any order are
+collected, beyond `memory` bytes on disk. Their votes are counted after the last row.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from rlcm_serve.aggregation.spill import BatchFile, Partitions, ResultRuns
 from rlcm_serve.aggregation.votes import take_votes
 
 MEMORY = 64 * 2**20
-"""Bytes of rows that are held in memory; to vote on them takes a few times as much."""
+"""Bytes of rows in memory; counting their votes takes a few times as much."""
 
 
 class Aggregation:
-    """The votes on one set of rollouts. Use it as a context manager, and from one thread.
+    """Counts the votes of one set of rollouts. Use it as a context manager, in one thread.
 
     Args:
         options: the rule, and whether the rows are grouped.
-        places: what rows are called in errors.
-        memory: bytes of rows to hold before they go to disk.
-        graders: compare what takes mathematics; closed with the aggregation. Whoever abandons them
-            abandons it.
+        places: names of rows in error messages.
+        memory: bytes of rows to keep in memory before they go to disk.
+        graders: compare answers that need math-verify. They are closed with the aggregation; to
+            abandon them abandons it.
     """
 
     def __init__(
@@ -60,23 +60,23 @@ class Aggregation:
         self.close()
 
     def close(self) -> None:
-        """Removes temporary files, ends the graders."""
+        """Removes temporary files, and ends the graders."""
         self._graders.close()
         if self._file is not None:
             self._file.close()
 
     @property
     def summary(self) -> Summary:
-        """Of the results given out so far."""
+        """The summary of the results returned so far."""
         return self._totals.summary
 
     def add(self, rollouts: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes rows; gives the results that are final by now, if rows are grouped.
+        """Adds rows; if rows are grouped, returns the results of the problems that have ended.
 
         Raises:
-            RequestRefused: a row that cannot be counted, or that is not where it was said to be.
+            RequestRefused: a row is invalid, or rows are not grouped as announced.
             RuntimeError: answers could not be compared.
-            OSError: no room for temporary files.
+            OSError: there is no room for temporary files.
         """
         check_rollouts(rollouts, self._places, weighs=self._options.weighs)
         if self._options.grouped:
@@ -88,7 +88,7 @@ class Aggregation:
             self._spill()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The results that are left, by the first row of their problem; raises as `add`."""
+        """The remaining results, ordered by the first row of each problem; raises as `add`."""
         if self._options.grouped:
             yield from map(self._vote, self._runs.finish())
         elif self._partitions is not None:

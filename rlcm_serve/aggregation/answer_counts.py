@@ -1,4 +1,4 @@
-"""From rows to ballots: what was said about a problem, how often, with how much weight."""
+"""From rows to answers: each distinct answer of a problem with its count and its weight."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from rlcm_serve.aggregation.rules import Rule, VoteOptions, kept
 from rlcm_serve.aggregation.texts import Texts
 
 UNIT = 2**40
-"""A weight of 1. As in `calibration.policy.voting`: sums do not depend on the order."""
+"""A weight of 1. As in `calibration.policy.voting`, sums do not depend on the order."""
 UNKNOWN = -1
-"""The reference of a problem that has none."""
+"""Reference of a problem without one."""
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerCounts:
-    """What was said about some problems (P): a ballot (B) for each text of each problem.
+    """The answers (A) of some problems (P): one entry per distinct text of each problem.
 
     Attributes:
-        problem_P: their ids, in the order in which they first appear.
-        row_P: number of the row where each first appears.
-        reference_P: text of the true answer, or UNKNOWN.
-        texts: answers and references.
-        problem_A: ascending.
-        text_A: `len(texts.text_T)` stands for no answer.
-        rollouts_A: how many gave this answer.
-        votes_A: how many of those take part in the vote.
-        weight_A: theirs together, in units of 2**-40.
+        problem_P: ids of the problems, in the order of their first rows.
+        row_P: number of each problem's first row.
+        reference_P: number of the text of the true answer, or UNKNOWN.
+        texts: all answers and references.
+        problem_A: number of the problem, ascending.
+        text_A: number of the text; `len(texts.text_T)` means no answer.
+        rollouts_A: number of rollouts with this answer.
+        votes_A: number of these that take part in the vote.
+        weight_A: their total weight, in units of 2**-40.
     """
 
     problem_P: pa.LargeStringArray
@@ -48,23 +48,23 @@ class AnswerCounts:
 
     @property
     def answered_A(self) -> NDArray[np.bool_]:
-        """Which ballots hold an answer."""
+        """Which entries hold an answer."""
         return self.text_A < len(self.texts.text_T)
 
     def per_problem(self, value_A: Integers) -> Integers:
-        """Sums over each problem's ballots (P); every problem has one at least."""
+        """Sums over the entries of each problem (P); every problem has at least one entry."""
         starts = np.flatnonzero(np.diff(self.problem_A, prepend=-1))
         return np.add.reduceat(value_A, starts)
 
 
 def count_answers(rollouts: pa.RecordBatch, options: VoteOptions, places: Places) -> AnswerCounts:
-    """The ballots of all rows.
+    """Counts the answers of all rows.
 
     Args:
-        rollouts: some rows, with all those of each problem among them.
+        rollouts: rows that contain every row of their problems.
 
     Raises:
-        RequestRefused: two references for one problem, or too many rollouts of it.
+        RequestRefused: a problem has two references, or too many rollouts.
     """
     problems = rollouts["problem_id"].dictionary_encode()
     problem_R = problems.indices.to_numpy().astype(np.int64)
@@ -74,7 +74,7 @@ def count_answers(rollouts: pa.RecordBatch, options: VoteOptions, places: Places
     first_P[problem_R[::-1]] = np.arange(len(problem_R))[::-1]
     reference_P = _references(rollouts, problem_R, reference_R, len(first_P), places)
     votes_R, weight_R = _weigh(rollouts, problem_R, text_R < len(texts.text_T), options)
-    # A radix of one more than there are texts, for no answer.
+    # One digit more than there are texts, for no answer.
     pair_R = problem_R * (len(texts.text_T) + 1) + text_R
     order = np.argsort(pair_R)
     sorted_R = pair_R[order]
@@ -101,7 +101,7 @@ def _check_size(problems: pa.DictionaryArray, problem_R: Integers) -> None:
 
 
 def _read_texts(rollouts: pa.RecordBatch) -> tuple[Texts, Integers, Integers]:
-    """The distinct texts, and the number of each row's answer and reference."""
+    """The distinct texts, and the text numbers of each row's answer and reference."""
     answer_R, reference_R = without_answer(rollouts["answer"]), rollouts["reference"]
     encoded = pa.concat_arrays([answer_R, reference_R]).dictionary_encode()
     texts = Texts.read(encoded.dictionary)
@@ -116,7 +116,7 @@ def _references(
     problems: int,
     places: Places,
 ) -> Integers:
-    """The text of each problem's reference (P): that of any row that has one."""
+    """The text number of each problem's reference (P), from any row that has one."""
     reference_P = np.full(problems, UNKNOWN)
     known = rollouts["reference"].is_valid().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(known)
@@ -128,8 +128,8 @@ def _references(
         raise places.refused(
             rollouts["row"][at].as_py(),
             "reference",
-            f"reference is {reference!r}, but another row of problem {problem!r} has another one: "
-            "give a problem one reference",
+            f"reference is {reference!r}, but another row of problem {problem!r} has a different "
+            "one: give one reference per problem",
         )
     return reference_P
 

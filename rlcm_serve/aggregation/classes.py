@@ -1,4 +1,4 @@
-"""From ballots to classes of equal answers, and which of them are right."""
+"""From answers to classes of equal answers, and which of them are right."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Classes:
     """The classes (C) of answers that take part in the vote, by problem.
 
     Attributes:
-        problem_C: ascending.
-        answer_C: the ballot whose text stands for the class: the most frequent one, then the
-            shortest, then the first by its characters.
-        first_C: rank of the class's first text by its characters, by which ties are drawn.
-        weight_C: in units of 2**-40.
-        correct_A: whether each ballot's answer equals the reference.
+        problem_C: number of the problem, ascending.
+        answer_C: entry in `AnswerCounts` whose text names the class: the most frequent one, then
+            the shortest, then the alphabetically first.
+        first_C: rank of the class's alphabetically first text, which orders tied classes.
+        weight_C: total weight, in units of 2**-40.
+        correct_A: whether each answer equals the reference.
     """
 
     problem_C: Integers
@@ -37,7 +37,7 @@ class Classes:
 
 
 def find_classes(counts: AnswerCounts, rank_T: Integers, graders: Graders) -> Classes:
-    """Puts equal answers together, those that take mathematics by asking the graders."""
+    """Groups equal answers; the graders compare those that need math-verify."""
     key_A, correct_A = _compare(counts, graders)
     voted = np.flatnonzero(counts.answered_A & (counts.votes_A > 0))
     text = counts.text_A[voted]
@@ -72,13 +72,13 @@ def _lengths(counts: AnswerCounts) -> Integers:
 
 
 def _compare(counts: AnswerCounts, graders: Graders) -> tuple[Integers, Flags]:
-    """A key for each ballot, the same for equal answers of a problem, and whether it is right."""
-    # No answer reads as a text of its own, which is never asked about.
+    """A key per answer, the same for equal answers of a problem, and whether it is right."""
+    # "No answer" has a text number too; it is never compared.
     key_T = np.append(counts.texts.key_T, len(counts.texts.key_T))
     key_A = key_T[counts.text_A]
-    correct_A, open_A = _hold_against_references(counts, key_T)
+    correct_A, open_A = _compare_with_references(counts, key_T)
     voted_A = counts.answered_A & (counts.votes_A > 0)
-    unclear_P = _take_mathematics(counts, voted_A)
+    unclear_P = _need_graders(counts, voted_A)
     open_problems = np.flatnonzero(unclear_P | (counts.per_problem(open_A.astype(np.int64)) > 0))
     if open_problems.size == 0:
         return key_A, correct_A
@@ -115,8 +115,8 @@ def _comparison(
     )
 
 
-def _hold_against_references(counts: AnswerCounts, key_T: Integers) -> tuple[Flags, Flags]:
-    """Which ballots are right at sight, and of which only mathematics can tell."""
+def _compare_with_references(counts: AnswerCounts, key_T: Integers) -> tuple[Flags, Flags]:
+    """Which answers are plainly right, and which need math-verify to tell."""
     kind_T = np.append(counts.texts.kind_T, HARD)
     reference_A = counts.reference_P[counts.problem_A]
     known_A = (reference_A != UNKNOWN) & counts.answered_A
@@ -128,8 +128,8 @@ def _hold_against_references(counts: AnswerCounts, key_T: Integers) -> tuple[Fla
     return correct_A, known_A & ~correct_A & (hard_A | mixed_A)
 
 
-def _take_mathematics(counts: AnswerCounts, voted_A: Flags) -> Flags:
-    """Which problems have answers whose equality is not seen (`plain_answers.open_pairs`)."""
+def _need_graders(counts: AnswerCounts, voted_A: Flags) -> Flags:
+    """Which problems have answers that only math-verify can compare (see `plain.open_pairs`)."""
     kind_A = np.append(counts.texts.kind_T, HARD)[counts.text_A]
     has = {
         kind: counts.per_problem((voted_A & (kind_A == kind)).astype(np.int64)) > 0

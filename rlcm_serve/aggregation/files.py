@@ -1,4 +1,4 @@
-"""Aggregation from file to file: JSON lines and Parquet."""
+"""Aggregation from file to file, in JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK = 4 * 2**20
 _LINES = (".jsonl", ".ndjson")
 
 OnProgress = Callable[[int, int | None], None]
-"""Told of the bytes or rows read so far, and of how many there are, if that is known."""
+"""Called with the bytes or rows read so far, and with their total if it is known."""
 
 
 def aggregate_file(
@@ -38,18 +38,18 @@ def aggregate_file(
     memory: int = MEMORY,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Summary:
-    """Votes on the rollouts of a file; the results are written as a whole or not at all.
+    """Counts the votes of a file of rollouts; the results are written completely or not at all.
 
     Args:
-        source: JSON lines or Parquet, by its suffix; or PIPE.
-        out: likewise, for the results.
-        ignore_extra: whether further fields or columns are passed over; else they are an error.
-        memory: bytes of rows to hold before they go to disk.
+        source: JSON lines or Parquet, by suffix; or PIPE.
+        out: the file for the results, in the same way.
+        ignore_extra: whether to ignore further fields or columns; otherwise they are an error.
+        memory: bytes of rows to keep in memory before they go to disk.
 
     Raises:
-        RequestRefused: a row or a file that cannot be read.
+        RequestRefused: a row or the file cannot be read.
         Conflict: another run is writing `out`.
-        OSError: a file that cannot be opened or written.
+        OSError: a file cannot be opened or written.
     """
     from_parquet, to_parquet = _is_parquet(source, "file"), _is_parquet(out, "out")
     read = read_parquet if from_parquet else _read_lines
@@ -69,9 +69,9 @@ def aggregate_file(
 
 @contextmanager
 def written_whole(out: Path) -> Iterator[BinaryIO]:
-    """A file that gets the name `out` once it is whole; for PIPE, standard output.
+    """A file that is renamed to `out` when it is complete; for PIPE, standard output.
 
-    What a killed run leaves behind, `.OUT.partial`, is taken over by the next one.
+    A killed run leaves `.OUT.partial` behind, which the next run overwrites.
 
     Raises:
         Conflict: another run is writing it.

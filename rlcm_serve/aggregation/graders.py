@@ -1,4 +1,4 @@
-"""Several graders at work on the problems of a batch whose answers take mathematics."""
+"""A pool of graders for the problems of a batch that need math-verify."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WORKERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is to be found out about one problem.
+    """The comparisons for one problem.
 
     Attributes:
-        answers: to be put into classes.
-        candidates: to be held against the reference.
-        reference: the true answer; None if it is not known, and then there are no candidates.
+        answers: answers to group into classes.
+        candidates: answers to compare with the reference.
+        reference: the true answer; None if unknown, and then there are no candidates.
     """
 
     answers: Sequence[str]
@@ -37,12 +37,12 @@ class Finding:
 
 
 class Graders:
-    """A pool of graders; none starts before it has something to compare.
+    """A pool of graders; a grader starts with its first comparison.
 
     Args:
-        workers: how many processes compare at most.
+        workers: most processes that compare.
         time_limit: seconds for one comparison.
-        grouping_limit: seconds for the classes of one problem, and as much for its reference.
+        grouping_limit: seconds for the classes of one problem, and again for its reference.
     """
 
     def __init__(
@@ -57,20 +57,20 @@ class Graders:
         self._is_abandoned = False
 
     def compare(self, comparisons: Sequence[Comparison]) -> Iterator[Finding]:
-        """A finding for each, in order.
+        """One finding per comparison, in order.
 
         Raises:
-            RuntimeError: math-verify does not load, or the pool has been closed.
+            RuntimeError: math-verify does not load, or the pool was closed.
         """
         return self._threads.map(self._find, comparisons)
 
     def check(self) -> None:
-        """Raises a RuntimeError if nobody waits for what is found any more."""
+        """Raises a RuntimeError if the pool was abandoned."""
         if self._is_abandoned:
-            raise RuntimeError("the graders have been abandoned")
+            raise RuntimeError("the graders were abandoned")
 
     def abandon(self) -> None:
-        """Has every comparison end with an error, at once; from any thread, and without waiting."""
+        """Ends every comparison with an error, at once; from any thread, without waiting."""
         self._is_abandoned = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         for grader in self._graders:

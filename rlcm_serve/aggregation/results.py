@@ -1,4 +1,4 @@
-"""What is found out about each problem, and about all of them."""
+"""The results of the votes, and their summary."""
 
 from __future__ import annotations
 
@@ -27,42 +27,43 @@ RESULTS = pa.schema(
         ("row", pa.int64()),
     ]
 )
-"""Results, a row for each problem.
+"""Results, one row per problem.
 
-answer: the text that stands for the winning class; null if nobody answered.
-confidence: the winner's share of the weight of all votes, those without an answer included.
+answer: text of the winning class; null if no rollout has an answer.
+confidence: the winner's share of the total weight, including votes without an answer.
 tally: weight of each class, the heaviest first.
-classes: how many different answers were voted on.
-rollouts, kept: how many there are, and how many took part in the vote.
-tied: whether the winner was drawn.
-correct: whether the answer equals the reference; null if that is not known, as are the next two.
-pass_at_1: share of the rollouts that are right.
-oracle: whether any of them is.
-row: where the problem first appears; not for users.
+classes: number of different answers in the vote.
+rollouts: number of rollouts.
+kept: number of rollouts that took part in the vote.
+tied: whether a tie was broken at random.
+correct: whether the answer equals the reference; null without a reference.
+pass_at_1: share of right rollouts; null without a reference.
+oracle: whether any rollout is right; null without a reference.
+row: number of the problem's first row; not part of the output.
 """
 
 OUTPUT = RESULTS.remove(RESULTS.get_field_index("row"))
-"""Results as they are written."""
+"""The columns that are written."""
 
 _BLOCK = 2048
 _TALLY = OUTPUT.get_field_index("tally")
 _HIGH_BITS, _LOW_BITS = 40, 34
-"""Together enough for every share of 2**20 rollouts, which is 0 or at least 2**-20."""
+"""Together enough for every share of 2**20 rollouts: a share is 0 or at least 2**-20."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """The results of all problems together; the rates are over those with a reference.
+    """A summary over all problems; the last three rates are over problems with a reference.
 
     Attributes:
-        problems: how many there are.
-        rollouts: of all problems.
-        answered: problems that have an answer.
-        ties: problems whose winner was drawn.
+        problems: number of problems.
+        rollouts: number of rollouts of all problems.
+        answered: problems with an answer.
+        ties: problems whose tie was broken at random.
         graded: problems with a reference.
         pass_at_1: expected accuracy of a single rollout; None if nothing was graded.
-        accuracy: of the vote.
-        oracle: share of problems of which some rollout is right.
+        accuracy: accuracy of the vote.
+        oracle: share of problems with at least one right rollout.
     """
 
     problems: int = 0
@@ -76,14 +77,14 @@ class Summary:
 
 
 class Totals:
-    """Adds up results, to the same summary in any order."""
+    """Sums up results; the summary does not depend on their order."""
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(("problems", "rollouts", "answered", "ties", "graded"), 0)
         self._passed = self._correct = self._oracle = 0
 
     def add(self, results: pa.RecordBatch) -> None:
-        """Counts some results."""
+        """Adds results."""
         self._counts["problems"] += len(results)
         self._counts["rollouts"] += pc.sum(results["rollouts"], min_count=0).as_py()
         self._counts["answered"] += pc.count(results["answer"]).as_py()
@@ -95,7 +96,7 @@ class Totals:
 
     @property
     def summary(self) -> Summary:
-        """Of the results so far."""
+        """The summary of the results so far."""
         graded = self._counts["graded"]
         if graded == 0:
             return Summary(**self._counts)
@@ -115,7 +116,7 @@ def _exact_sum(shares: NDArray[np.float64]) -> int:
 
 
 def to_json(results: pa.RecordBatch) -> Iterator[list[bytes]]:
-    """The JSON of each result, without line breaks, some at a time."""
+    """The JSON of each result, without line breaks, in blocks."""
     encode = msgspec.json.Encoder().encode
     for start in range(0, len(results), _BLOCK):
         block = results.slice(start, _BLOCK)
@@ -128,7 +129,7 @@ def to_json(results: pa.RecordBatch) -> Iterator[list[bytes]]:
 
 
 def to_json_lines(results: pa.RecordBatch) -> Iterator[bytes]:
-    """Some lines of JSON at a time."""
+    """JSON lines, in blocks."""
     for block in to_json(results):
         yield b"\n".join([*block, b""])
 

@@ -1,4 +1,4 @@
-"""Rows: what one rollout of a problem answered, and how confident it was."""
+"""Rows of rollouts: the problem, the answer, the confidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlcm_serve.errors import RequestRefused
 
-# 64-bit offsets: the texts of a batch may be more than 2 GiB together.
+# 64-bit offsets: the texts of a batch may exceed 2 GiB.
 SCHEMA = pa.schema(
     [
         ("problem_id", pa.large_string()),
@@ -21,15 +21,15 @@ SCHEMA = pa.schema(
         ("row", pa.int64()),
     ]
 )
-"""Rollouts (R): `answer` is null if there is none, `reference` if it is not known; `row` is the
-number of the row where it came from."""
+"""Rollouts (R). `answer` is null if there is none, `reference` if it is unknown. `row` is the
+row number in the input."""
 
 MOST_ROLLOUTS = 2**20
-"""Of one problem. Weights are multiples of 2**-40, so that sums of as many are exact in 64 bits."""
+"""Most rollouts of one problem: sums of this many multiples of 2**-40 are exact in 64 bits."""
 
 
 class Places:
-    """What the rows of an input are called in errors.
+    """Names the rows of an input in error messages.
 
     Args:
         pattern: for example "line {}".
@@ -39,9 +39,9 @@ class Places:
         self._pattern = pattern
 
     def refused(self, row: int, field: str | None, message: str) -> RequestRefused:
-        """An error in row number `row`, in one of its fields or in all of it."""
+        """An error in a field of row number `row`, or in the whole row."""
         place = self._pattern.format(row)
-        if place.endswith("]"):  # a path by itself
+        if place.endswith("]"):  # a JSON path
             name = place if field is None else f"{place}.{field}"
         else:
             name = field or "rollouts"
@@ -61,10 +61,10 @@ def rollouts_of(
     *,
     rows: NDArray[np.int64] | None = None,
 ) -> pa.RecordBatch:
-    """Rollouts from columns of the same length, not checked yet (`check_rollouts`).
+    """Rollouts from columns of equal length; `check_rollouts` checks them.
 
     Args:
-        rows: their numbers; 1, 2, ... if left out.
+        rows: row numbers; by default 1, 2, ...
     """
     size = len(problem_ids)
     columns = [
@@ -82,27 +82,25 @@ def rollouts_of(
 
 
 def check_rollouts(rollouts: pa.RecordBatch, places: Places, *, weighs: bool) -> None:
-    """Raises for the first row that cannot be counted.
+    """Raises for the first invalid row.
 
     Args:
-        weighs: whether each rollout needs a confidence.
+        weighs: whether every rollout needs a confidence.
 
     Raises:
-        RequestRefused: an empty problem_id, a blank reference, a confidence outside [0, 1] or, if
-            it is needed, none.
+        RequestRefused: an empty problem_id, a blank reference, a confidence outside [0, 1], or a
+            missing confidence that is needed.
     """
     nameless = pc.equal(pc.binary_length(rollouts["problem_id"]), 0)
-    _raise_first(
-        rollouts, nameless, places, "problem_id", "give the problem a name of at least a character"
-    )
-    _raise_first(rollouts, pc.is_null(rollouts["problem_id"]), places, "problem_id", "name it")
+    _raise_first(rollouts, nameless, places, "problem_id", "give at least one character")
+    _raise_first(rollouts, pc.is_null(rollouts["problem_id"]), places, "problem_id", "give a name")
     confidence = rollouts["confidence"]
     if weighs:
-        remedy = "the vote weighs by it: give a number from 0 to 1, or take vote majority"
+        remedy = "the vote uses it as a weight: give a number from 0 to 1, or set vote to majority"
         _raise_first(rollouts, pc.is_null(confidence), places, "confidence", remedy)
-    unsaid = _is_blank(rollouts["reference"])
-    remedy = "give the true answer, or null if it is not known"
-    _raise_first(rollouts, unsaid, places, "reference", remedy)
+    blank = _is_blank(rollouts["reference"])
+    remedy = "give the true answer, or null if it is unknown"
+    _raise_first(rollouts, blank, places, "reference", remedy)
     outside = pc.invert(pc.and_(pc.greater_equal(confidence, 0.0), pc.less_equal(confidence, 1.0)))
     _raise_first(rollouts, outside, places, "confidence", "give a number from 0 to 1")
 
@@ -119,7 +117,7 @@ def _raise_first(
 
 
 def too_many(problem_id: str, rollouts: int) -> RequestRefused:
-    """The error for a problem with more rollouts than can be counted."""
+    """The error for a problem with too many rollouts."""
     return RequestRefused(
         "problem_id",
         f"problem {problem_id!r} has {rollouts} rollouts or more: give at most {MOST_ROLLOUTS}",
@@ -127,7 +125,7 @@ def too_many(problem_id: str, rollouts: int) -> RequestRefused:
 
 
 def without_answer(answers: pa.LargeStringArray) -> pa.LargeStringArray:
-    """The answers, with null for those of white space alone: they name nothing."""
+    """The answers, with null in place of blank ones."""
     return pc.if_else(_is_blank(answers), pa.scalar(None, answers.type), answers)
 
 

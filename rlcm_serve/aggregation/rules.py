@@ -1,4 +1,4 @@
-"""How a batch is to be voted on."""
+"""The rules of a vote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcm_serve.errors import RequestRefused
 
 MAX_SEED = 2**63 - 1
 DEFAULT_TOP_P = 0.1
-"""That of DeepConf-low."""
+"""The value of DeepConf-low."""
 
 
 class Rule(Enum):
@@ -26,18 +26,20 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class VoteOptions:
-    """The rule of the vote, and what is known of the rows.
+    """The rule of the vote, and the order of the rows.
 
     Attributes:
-        rule: majority: each rollout has one vote. confidence: its confidence is its weight
-            (RLCM §5.2). filtered: as confidence, among each problem's most confident rollouts.
+        rule: with `majority`, each rollout has one vote. With `confidence`, its confidence is its
+            weight (RLCM §5.2). `filtered` is `confidence` among each problem's most confident
+            rollouts.
         seed: breaks ties, uniformly at random.
-        top_p: share of a problem's answered rollouts that `filtered` keeps, in (0, 1]; 0.1 if left
-            out. None for the other rules.
-        grouped: the rows of a problem follow each other, so that its result is known once they end.
+        top_p: share of a problem's answered rollouts that `filtered` keeps, in (0, 1]; None means
+            0.1. Must be None for the other rules.
+        grouped: whether the rows of a problem are consecutive, so that its result follows its last
+            row.
 
     Raises:
-        RequestRefused: a value is out of range, or top_p does not go with the rule.
+        RequestRefused: a value is out of range, or top_p does not apply to the rule.
     """
 
     rule: Rule = Rule.CONFIDENCE
@@ -50,7 +52,7 @@ class VoteOptions:
             raise RequestRefused("seed", f"seed is {self.seed}: give a number from 0 to {MAX_SEED}")
         if self.rule is not Rule.FILTERED and self.top_p is not None:
             raise RequestRefused(
-                "top_p", f"the vote is {self.rule.value}: leave out top_p, or take vote filtered"
+                "top_p", f"the vote is {self.rule.value}: leave out top_p, or set vote to filtered"
             )
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise RequestRefused(
@@ -64,14 +66,15 @@ class VoteOptions:
 
     @property
     def share(self) -> Fraction:
-        """`top_p` as the decimal number that was written, to six places: 0.1 is a tenth."""
+        """`top_p` as an exact fraction of its decimal digits, to six places: 0.1 is 1/10."""
         top_p = DEFAULT_TOP_P if self.top_p is None else self.top_p
         return Fraction(repr(top_p)).limit_denominator(10**6)
 
 
 def kept(rollouts_P: NDArray[np.int64], share: Fraction) -> NDArray[np.int64]:
-    """How many of each problem's rollouts the share keeps, those that tie with the last one apart.
+    """How many rollouts of each problem the share keeps; ties with the last one come on top.
 
-    As DeepConf, which keeps what reaches the linearly interpolated quantile at 1 - share.
+    The same as DeepConf, which keeps everything from the linearly interpolated quantile at
+    1 - share upward.
     """
     return 1 + share.numerator * (rollouts_P - 1) // share.denominator

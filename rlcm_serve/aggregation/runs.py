@@ -1,4 +1,4 @@
-"""Rows of which those of a problem follow each other."""
+"""Grouped rows: the rows of a problem are consecutive."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rlcm_serve.errors import RequestRefused
 
 
 class Runs:
-    """Gives out the rows of a problem once another one begins.
+    """Returns the rows of a problem when the next problem begins.
 
-    Holds the rows of the last problem, and a hash of every problem that has ended.
+    Keeps the rows of the current problem, and a hash of every finished problem.
     """
 
     def __init__(self, places: Places) -> None:
@@ -29,7 +29,7 @@ class Runs:
         """The rows of the problems that have ended.
 
         Raises:
-            RequestRefused: a problem comes back after its end, or has too many rollouts.
+            RequestRefused: a problem appears again later, or has too many rollouts.
         """
         if len(rows) == 0:
             return
@@ -60,11 +60,11 @@ class Runs:
         begun = rows["problem_id"].take(pa.array(starts)).to_pylist()
         hashes = list(map(hash, begun))
         if len({*hashes}) < len(hashes) or not self._ended.isdisjoint(hashes):
-            raise self._comes_back(rows, starts, begun)
+            raise self._not_grouped(rows, starts, begun)
         self._ended.update(hashes)
         yield rows
 
-    def _comes_back(
+    def _not_grouped(
         self, rows: pa.RecordBatch, starts: list[int], begun: list[str]
     ) -> RequestRefused:
         seen = set(self._ended)
@@ -75,12 +75,12 @@ class Runs:
         return self._places.refused(
             rows["row"][starts[at]].as_py(),
             "problem_id",
-            f"problem {begun[at]!r} comes back after others, yet rows are said to be grouped: "
-            "leave that out, and they may come in any order",
+            f"problem {begun[at]!r} appears again after other problems, but grouped is set: leave "
+            "grouped out, so that rows may come in any order",
         )
 
 
 def _changes(problem_R: pa.LargeStringArray) -> NDArray[np.int64]:
-    """Where a row's problem is another one than the row's before."""
+    """Positions where the problem differs from the row before."""
     changed = pc.not_equal(problem_R[1:], problem_R[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(changed) + 1

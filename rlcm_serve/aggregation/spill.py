@@ -1,6 +1,6 @@
-"""Rows and results that do not fit into memory, in temporary files without a name.
+"""Keeps rows and results that do not fit into memory in unnamed temporary files.
 
-Such a file is gone when its process is, however that ends. `TMPDIR` says where it lies.
+Such a file disappears with its process, even after a kill. `TMPDIR` sets its folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class BatchFile:
-    """Batches in an unnamed temporary file, to be read in any order."""
+    """Batches in an unnamed temporary file, readable in any order."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="rlcm-", buffering=0)  # noqa: SIM115
@@ -37,7 +37,7 @@ class BatchFile:
         self._file.close()
 
     def write(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Appends a batch; where it lies."""
+        """Appends a batch; returns its start and size."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED) as writer:
             writer.write_batch(batch)
@@ -49,7 +49,7 @@ class BatchFile:
         return start, len(data)
 
     def read(self, place: tuple[int, int]) -> pa.RecordBatch:
-        """The batch that lies at a place."""
+        """The batch at this start and size."""
         start, size = place
         data = os.pread(self._file.fileno(), size, start)
         with pa.ipc.open_stream(data) as reader:
@@ -57,10 +57,10 @@ class BatchFile:
 
 
 class Partitions:
-    """Rows spread over partitions, with all rows of a problem in one, in the order they came.
+    """Rows split into partitions; all rows of a problem are in one partition, in their order.
 
     Args:
-        level: how often the rows have been spread before; each time by other bits of a hash.
+        level: how often the rows were split before; every level uses other bits of a hash.
     """
 
     def __init__(self, file: BatchFile, level: int = 0) -> None:
@@ -70,7 +70,7 @@ class Partitions:
         self._bytes = [0] * PARTITIONS
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Spreads some rows."""
+        """Adds rows to their partitions."""
         part_R = self._partition(rows["problem_id"])
         order = np.argsort(part_R, kind="stable")
         spread = rows.take(pa.array(order))
@@ -82,10 +82,10 @@ class Partitions:
                 self._bytes[part] += piece.nbytes
 
     def leaves(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows again, all those of a problem in one batch.
+        """All rows, with all rows of a problem in the same batch.
 
         Args:
-            limit: bytes of a batch; only one with a single problem has more.
+            limit: most bytes of a batch; a batch of a single problem may exceed it.
         """
         for places, size in zip(self._places, self._bytes, strict=True):
             if size > limit and self._level < _DEEPEST:
@@ -98,7 +98,7 @@ class Partitions:
             finer = Partitions(file, self._level + 1)
             for place in places:
                 finer.add(self._file.read(place))
-            if sum(size > 0 for size in finer._bytes) == 1:  # one problem, it seems
+            if sum(size > 0 for size in finer._bytes) == 1:  # probably a single problem
                 yield _concat([self._file.read(place) for place in places])
             else:
                 yield from finer.leaves(limit)
@@ -112,7 +112,7 @@ class Partitions:
 
 
 class ResultRuns:
-    """Runs of results, each ordered by row, which are merged by row."""
+    """Merges runs of results that are ordered by row."""
 
     _BLOCK = 128
 
@@ -131,7 +131,7 @@ class ResultRuns:
         heads = [self._next(run) for run in left]
         while any(head is not None for head in heads):
             present = [head for head in heads if head is not None]
-            # Of every run all is known up to the end of its block.
+            # Up to this row, the results of every run have been read.
             upto = min(head["row"][-1].as_py() for head in present)
             ready = []
             for at, head in enumerate(heads):

@@ -1,4 +1,4 @@
-"""What can be seen of many answers at once: which are equal, which take mathematics."""
+"""Reads many answers at once: which are plainly equal, and which need math-verify."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rlcm_serve.answers.plain import Kind, plain, tidy
 
 HARD = 3
-"""The kind of a text that is not plain; the others are `Kind`."""
+"""Kind of a text that is not plain; the other kinds are in `Kind`."""
 _CANONICAL = "^(0|-?[1-9][0-9]{0,299})$"
-"""Integers that no other text equals at sight but one that is written in another way."""
+"""Integers in canonical form, which need no parsing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,9 +22,9 @@ class Texts:
     """The distinct texts (T) of a batch.
 
     Attributes:
-        text_T: as they were written.
-        key_T: number of a text that it equals at sight, the same for all of them.
-        kind_T: `Kind`, or HARD.
+        text_T: the texts as they were written.
+        key_T: number of a text that represents all texts that are plainly equal to it.
+        kind_T: a `Kind`, or HARD.
     """
 
     text_T: pa.LargeStringArray
@@ -33,7 +33,7 @@ class Texts:
 
     @classmethod
     def read(cls, text_T: pa.LargeStringArray) -> Texts:
-        """What can be seen of distinct texts."""
+        """Reads distinct texts."""
         key_T = np.arange(len(text_T))
         kind_T = np.full(len(text_T), Kind.INTEGER, dtype=np.int8)
         canonical_T = pc.match_substring_regex(text_T, _CANONICAL)
@@ -52,12 +52,12 @@ class Texts:
         return cls(text_T, key_T, kind_T)
 
     def take(self, texts: NDArray[np.int64]) -> list[str]:
-        """Some of the texts."""
+        """The texts with these numbers."""
         taken: list[str] = self.text_T.take(texts).to_pylist()
         return taken
 
     def ranks(self) -> NDArray[np.int64]:
-        """Each text's place among all, by its characters (T)."""
+        """The alphabetical rank of each text (T)."""
         rank_T = np.empty(len(self.text_T), dtype=np.int64)
         rank_T[pc.array_sort_indices(self.text_T).to_numpy()] = np.arange(len(self.text_T))
         return rank_T

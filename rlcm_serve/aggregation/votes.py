@@ -1,4 +1,4 @@
-"""The vote on each problem of a batch: who wins, by how much, and whether that is right."""
+"""The vote on each problem of a batch: the winner, its share, and whether it is right."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from rlcm_serve.aggregation.rules import VoteOptions
 def take_votes(
     rollouts: pa.RecordBatch, options: VoteOptions, graders: Graders, places: Places
 ) -> pa.RecordBatch:
-    """A result for each problem (P), in the order in which they first appear.
+    """One result per problem (P), in the order of their first rows.
 
     Args:
-        rollouts: some rows, with all those of each problem among them.
+        rollouts: rows that contain every row of their problems.
 
     Raises:
-        RequestRefused: two references for one problem, or too many rollouts of it.
+        RequestRefused: a problem has two references, or too many rollouts.
         RuntimeError: answers could not be compared.
     """
     counts = count_answers(rollouts, options, places)
@@ -66,7 +66,7 @@ def take_votes(
 def draw(seed: int, problem_id: str, count: int) -> int:
     """Which of `count` tied classes wins, uniformly at random.
 
-    It depends on nothing else: not on the order of rows, nor on what other problems there are.
+    The choice does not depend on the order of rows or on other problems.
     """
     digest = hashlib.blake2b(f"{seed}:{problem_id}".encode(errors="surrogatepass"), digest_size=16)
     return int.from_bytes(digest.digest(), "big") % count
@@ -75,7 +75,7 @@ def draw(seed: int, problem_id: str, count: int) -> int:
 def _find_winners(
     counts: AnswerCounts, classes: Classes, seed: int
 ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-    """The class that wins each problem (-1: nobody answered), its weight, and whether it tied."""
+    """The winning class of each problem (-1: no answers), its weight, and whether it tied."""
     problems = len(counts.row_P)
     winner_P, most_P = np.full(problems, -1), np.zeros(problems, dtype=np.int64)
     starts = np.flatnonzero(np.diff(classes.problem_C, prepend=-1))
@@ -84,7 +84,7 @@ def _find_winners(
     voted = classes.problem_C[starts]
     most_P[voted] = np.maximum.reduceat(classes.weight_C, starts)
     leading = np.flatnonzero(classes.weight_C == most_P[classes.problem_C])
-    # Ordered by their first texts, so that the draw is among the same classes in any order.
+    # Ordered by first text, so that the order of rows does not change the draw.
     leading = leading[np.lexsort((classes.first_C[leading], classes.problem_C[leading]))]
     begins = np.flatnonzero(np.diff(classes.problem_C[leading], prepend=-1))
     sizes = np.diff(begins, append=len(leading))
@@ -111,5 +111,5 @@ def _tally(counts: AnswerCounts, classes: Classes, rank_T: Integers) -> pa.MapAr
 
 
 def _at(values: Integers, places: Integers) -> Integers:
-    """Values at places; anything where the place is -1 or there is nothing."""
+    """The values at these places; arbitrary where the place is -1 or there are no values."""
     return values[places] if len(values) else np.zeros(len(places), dtype=np.int64)

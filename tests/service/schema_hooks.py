@@ -25,8 +25,8 @@ NOT_IN_THE_SCHEMA = (
     "the body, line",
     "leave . to test on",
     "rollouts is . and n is .",
-    "leave out top_p, or take vote filtered",
-    "confidence is missing: the vote weighs by it",
+    "leave out top_p, or set vote to filtered",
+    "confidence is missing: the vote uses it as a weight",
     "reference is .*(blank|give a problem one reference|null)",
 )
 

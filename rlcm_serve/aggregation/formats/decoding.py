@@ -1,4 +1,4 @@
-"""Rollouts from JSON: lines, or one array."""
+"""Reads rollouts from JSON lines or from a JSON array."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from rlcm_serve.aggregation.formats.explaining import explain_item, explain_text
 from rlcm_serve.aggregation.rollouts import ITEMS, LINES, rollouts_of
 from rlcm_serve.errors import RequestRefused
 
-LONGEST_LINE = 16 * 2**20
-"""Bytes."""
+LONGEST_LINE = 16 * 2**20  # bytes
 _PIECE = 2**18
-"""Bytes of an array that are decoded at once; other threads run in between."""
+"""Bytes of an array that are decoded at once; other threads can run in between."""
 _BETWEEN_ITEMS = re.compile(rb"\}\s*(,)\s*\{")
 _FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -30,15 +29,15 @@ class _Rollout(msgspec.Struct, gc=False):
 
 
 class _ExactRollout(_Rollout, gc=False, forbid_unknown_fields=True):
-    """Without further fields."""
+    """Refuses further fields."""
 
 
 class RolloutDecoder:
     """Reads rollouts.
 
     Args:
-        ignore_extra: whether fields of other names are passed over. Else they are an error, for one
-            of them may be a misspelt `reference`.
+        ignore_extra: whether to ignore unknown fields. Otherwise they are an error, because one may
+            be a misspelled `reference`.
     """
 
     def __init__(self, *, ignore_extra: bool = False) -> None:
@@ -48,10 +47,10 @@ class RolloutDecoder:
         self._array = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
 
     def read_lines(self, blocks: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-        """The rollouts of JSON lines, which may be cut anywhere; blank lines are passed over.
+        """The rollouts of JSON lines; blocks may end anywhere, and blank lines are ignored.
 
         Raises:
-            RequestRefused: a line that is no rollout, or too long.
+            RequestRefused: a line is not a rollout, or is too long.
         """
         first, rest = 1, b""
         for block in blocks:
@@ -65,10 +64,10 @@ class RolloutDecoder:
             yield self._read_block(rest, first)
 
     def read_array(self, text: bytes | msgspec.Raw) -> Iterator[pa.RecordBatch]:
-        """The rollouts of a JSON array, without white space around it.
+        """The rollouts of a JSON array without surrounding white space.
 
         Raises:
-            RequestRefused: it is none, or an item is no rollout.
+            RequestRefused: the text is not an array, or an item is not a rollout.
         """
         view = memoryview(text)
         if bytes(view[:1]) != b"[" or bytes(view[-1:]) != b"]":
@@ -76,8 +75,8 @@ class RolloutDecoder:
             raise RequestRefused("rollouts", f"rollouts is {shown}: give an array of objects")
         start, first, size = 1, 0, _PIECE
         while start < len(view):
-            # Where one item seems to end and another to begin. If that is inside a string, then the
-            # piece ends within it and is no JSON; so a piece that is JSON ends between two items.
+            # Finds what looks like the end of an item. If it is inside a string, the piece is not
+            # valid JSON. So a piece that is valid JSON ends between two items.
             found = _BETWEEN_ITEMS.search(view, start + size)
             end = found.start(1) if found else len(view) - 1
             piece = b"[%b]" % bytes(view[start:end])
@@ -101,7 +100,7 @@ class RolloutDecoder:
         return _batch(rollouts, range(first, first + len(rollouts)))
 
     def _read_slowly(self, block: bytes, first: int) -> pa.RecordBatch:
-        """Line by line: some are blank, or bad."""
+        """Reads line by line, because some lines are blank or invalid."""
         rollouts, rows = [], []
         for row, line in enumerate(block.split(b"\n"), first):
             if not line.strip():
@@ -123,7 +122,7 @@ class RolloutDecoder:
         for row, item in enumerate(items, first):
             if found := explain_item(item, row, ITEMS, ignore_extra=self._ignore_extra):
                 return found
-        return ITEMS.refused(first, None, f"here or later it is not JSON ({error})")
+        return ITEMS.refused(first, None, f"the JSON is invalid here or later ({error})")
 
 
 def _batch(rollouts: Sequence[_Rollout], rows: Sequence[int]) -> pa.RecordBatch:

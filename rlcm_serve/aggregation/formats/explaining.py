@@ -1,4 +1,4 @@
-"""Why something is no rollout, in words."""
+"""Error messages for invalid rollouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "problem_id": ((str,), "give a string"),
     "answer": ((str, type(None)), "give a string, or null if there is no answer"),
     "confidence": ((int, float, type(None)), "give a number from 0 to 1"),
-    "reference": ((str, type(None)), "give a string, or null if it is not known"),
+    "reference": ((str, type(None)), "give a string, or null if it is unknown"),
 }
 _REQUIRED = ("problem_id", "answer")
 _LONGEST_VALUE = 80
@@ -20,7 +20,7 @@ _LONGEST_VALUE = 80
 def explain_text(
     text: bytes, row: int, places: Places, error: Exception, *, ignore_extra: bool
 ) -> RequestRefused:
-    """What is wrong with the JSON `text` of one rollout, which a decoder refused with `error`."""
+    """The error for the JSON `text` of one rollout that a decoder refused with `error`."""
     try:
         item = json.loads(text)
     except (ValueError, RecursionError):
@@ -35,19 +35,19 @@ def explain_text(
 def explain_item(
     item: object, row: int, places: Places, *, ignore_extra: bool
 ) -> RequestRefused | None:
-    """What is wrong with one rollout; None if nothing is."""
+    """The error for one rollout; None if it is valid."""
     if not isinstance(item, dict):
         return places.refused(
             row,
             None,
-            f"{_shown(item)} is no rollout: give an object with problem_id, answer, confidence",
+            f"{_shown(item)} is not a rollout: give an object with problem_id, answer, confidence",
         )
     for field in _REQUIRED:
         if field not in item:
             return places.refused(row, field, f"{field} is missing: {_WANTED[field][1]}")
     for field, (types, remedy) in _WANTED.items():
         value = item.get(field)
-        # To Python true and false are numbers.
+        # In Python, booleans are integers.
         if field in item and (not isinstance(value, types) or isinstance(value, bool)):
             return places.refused(row, field, f"{field} is {_shown(value)}: {remedy}")
     unknown = [field for field in item if field not in _WANTED]
@@ -59,7 +59,7 @@ def explain_item(
 
 
 def unknown_remedy() -> str:
-    """What to do about fields of other names."""
+    """The remedy for unknown fields."""
     return f"a rollout has {', '.join(_WANTED)}; leave it out, or set ignore_extra"
 
 

@@ -1,4 +1,4 @@
-"""Rollouts from Parquet files, results into them."""
+"""Reads rollouts from Parquet files, and writes results to them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def read_parquet(
     """The rollouts of a file.
 
     Args:
-        ignore_extra: whether further columns are passed over; else they are an error.
-        on_progress: told of the rows read so far, and of how many there are.
+        ignore_extra: whether to ignore further columns; otherwise they are an error.
+        on_progress: called with the rows read so far and their total.
 
     Raises:
-        RequestRefused: it is no Parquet file, or its columns are not those of rollouts.
+        RequestRefused: the file is not Parquet, or its columns are not those of rollouts.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -93,7 +93,7 @@ class ParquetResults:
         self._writer = pq.ParquetWriter(file, OUTPUT)
 
     def write(self, results: pa.RecordBatch) -> None:
-        """Appends some results."""
+        """Appends results."""
         self._writer.write_batch(results.select(OUTPUT.names))
 
     def __enter__(self) -> Self:

@@ -57,7 +57,9 @@ class TestGroupedRows:
         self, order: str, row: int, size: int
     ) -> None:
         rows = [Row(problem, "7", 0.5) for problem in order]
-        with pytest.raises(RequestRefused, match=f"line {row}: problem '{order[-1]}' comes back"):
+        with pytest.raises(
+            RequestRefused, match=f"line {row}: problem '{order[-1]}' appears again"
+        ):
             aggregate(rows, GROUPED, size=size)
         assert len(aggregate(rows, size=size)[0]) == len({*order})
 

@@ -271,7 +271,7 @@ def test_once_streaming_has_begun_a_failure_is_the_last_line() -> None:
         rest = read_until(connection, b"0\r\n\r\n")
         last = json.loads(rest[rest.index(b'{"error"') : rest.rindex(b"}") + 1])
         assert last["error"]["type"] == "urn:rlcm:problem:invalid-request"
-        assert "line 5: problem 'b' comes back" in last["error"]["detail"]
+        assert "line 5: problem 'b' appears again" in last["error"]["detail"]
 
 
 def test_a_client_that_sends_all_before_it_reads_is_served() -> None:

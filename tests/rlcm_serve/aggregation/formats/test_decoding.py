@@ -51,7 +51,7 @@ def test_no_lines_and_no_items() -> None:
 @pytest.mark.parametrize(
     ("line", "field", "message"),
     [
-        (b"7", "rollouts", "line 2: 7 is no rollout: give an object"),
+        (b"7", "rollouts", "line 2: 7 is not a rollout: give an object"),
         (b"{", "rollouts", "line 2: '{' is not JSON"),
         (b'{"problem_id": "a", "answer": "\xff"}', "rollouts", "line 2: .* is not JSON"),
         (b'{"answer": "7"}', "problem_id", "line 2: problem_id is missing: give a string"),
@@ -132,7 +132,7 @@ def test_an_array_is_read_whatever_its_strings_hold(
     [
         (b'{"a": 1}', "rollouts", "give an array"),
         (b"null", "rollouts", "rollouts is null: give an array"),
-        (b'[{"problem_id": "a", "answer": "7"}, 7]', "rollouts[1]", "7 is no rollout"),
+        (b'[{"problem_id": "a", "answer": "7"}, 7]', "rollouts[1]", "7 is not a rollout"),
         (b'[{"problem_id": "a", "answer": 7}]', "rollouts[0].answer", "answer is 7: give a string"),
         (b'[{"problem_id": "a", "answer": "7"}, ]', "rollouts[0]", "not JSON"),
     ],
@@ -163,7 +163,7 @@ def test_an_array_of_braces_in_strings_takes_no_quadratic_time() -> None:
         (("a", "7", 1.5, None), False, "line 1: confidence is 1.5: give a number from 0 to 1"),
         (("a", "7", -0.1, None), True, "line 1: confidence is -0.1"),
         (("a", "7", float("nan"), None), True, "line 1: confidence is nan"),
-        (("a", "7", None, None), True, "line 1: confidence is missing: .* or take vote majority"),
+        (("a", "7", None, None), True, "line 1: confidence is missing: .* or set vote to majority"),
         (("a", "7", 0.5, " "), True, "line 1: reference is ' ': give the true answer, or null"),
     ],
 )
