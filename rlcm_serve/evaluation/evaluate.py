@@ -257,8 +257,8 @@ def testable(
     left_out = [(id_, reason) for id_, reason in reasons.items() if reason is not None]
     if left_out:
         id_, reason = left_out[0]
-        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-        message = f"certificate {id_}{more} not replayed: {reason}"
+        more = f"; {len(left_out) - 1} more are left out too" if len(left_out) > 1 else ""
+        message = f"certificate {id_} is left out: {reason}{more}"
         console.print(message, markup=False, highlight=False, soft_wrap=True)
     return [certificate for certificate in certificates if reasons[certificate.id] is None]
 
