@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -32,34 +33,32 @@ class RequestMetrics:
     """Counts the requests that `rlcm_serve.api.server.middleware` reports."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self._requests = counter(
             "rlcm_http_requests",
             "Finished HTTP requests; 499 if the client disconnected before the response began.",
             ("route", "method", "status"),
-            registry=registry,
         )
         self._in_flight = Gauge(
             "rlcm_http_requests_in_flight", "HTTP requests being served now.", registry=registry
         )
-        self._seconds = Histogram(
+        self._seconds = histogram(
             "rlcm_http_request_seconds",
             "Seconds from a request to the end of its response, or until the client disconnected.",
             ("route",),
             buckets=SECONDS,
-            registry=registry,
         )
-        self._first_event = Histogram(
+        self._first_event = histogram(
             "rlcm_http_first_event_seconds",
             "Seconds from a request to the first event of its stream; heartbeats do not count.",
             ("route",),
             buckets=SECONDS,
-            registry=registry,
         )
-        self._clients_gone = Counter(
+        self._clients_gone = counter(
             "rlcm_http_clients_gone",
             "Requests whose client disconnected before the end of the response.",
             ("route",),
-            registry=registry,
         )
 
     def began(self) -> None:
