@@ -1,4 +1,4 @@
-"""Asking the real engine, and what one sample of it yields."""
+"""One sample of the real engine, and what it yields."""
 
 from __future__ import annotations
 
