@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -62,40 +61,44 @@ class QuestionMetrics:
 
 class _Outcomes:
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = partial(Counter, registry=registry)
-        histogram = partial(Histogram, registry=registry)
-        self.questions = counter(
+        self.questions = Counter(
             "rlcm_questions",
             "Questions by outcome (answered, abstained), with or without a guarantee.",
             ("outcome", "guarantee"),
+            registry=registry,
         )
         for outcome in ("answered", "abstained"):
             for guarantee in ("given", "withheld"):
                 self.questions.labels(outcome, guarantee)
-        self.certified = counter(
+        self.certified = Counter(
             "rlcm_certified_questions",
             "Questions answered or abstained from under each certified level.",
             ("certificate", "alpha"),
+            registry=registry,
         )
-        self.failures = counter(
+        self.failures = Counter(
             "rlcm_question_failures",
             "Questions that ended without answer or abstention, by kind of error.",
             ("kind",),
+            registry=registry,
         )
-        self.seconds = histogram(
+        self.seconds = Histogram(
             "rlcm_question_seconds",
             "Seconds from a question to its answer or abstention, including the queue.",
             buckets=SECONDS,
+            registry=registry,
         )
-        self.samples = histogram(
+        self.samples = Histogram(
             "rlcm_question_samples",
             "Samples requested per question.",
             buckets=(1, 2, 4, 8, 16, 32, 64),
+            registry=registry,
         )
-        self.confidence = histogram(
+        self.confidence = Histogram(
             "rlcm_answer_confidence",
             "Confidence of answers; with several samples, the answer's share of the vote.",
             buckets=SHARES,
+            registry=registry,
         )
 
     def count(self, question: Question, solution: Solution, seconds: float) -> None:
@@ -113,23 +116,27 @@ class _Outcomes:
 
 class _Samples:
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = partial(Counter, registry=registry)
-        histogram = partial(Histogram, registry=registry)
-        self.exits = counter(
-            "rlcm_exits", "Samples by the reason for which they stopped thinking.", ("reason",)
+        self.exits = Counter(
+            "rlcm_exits",
+            "Samples by the reason for which they stopped thinking.",
+            ("reason",),
+            registry=registry,
         )
         for reason in (*ExitReason, CANCELLED):
             self.exits.labels(str(reason))
-        self.confidences = histogram(
+        self.confidences = Histogram(
             "rlcm_sample_confidence",
             "Last confidence reading of each sample, with or without an answer, by the certificate "
             "of its guarantee; empty without a guarantee.",
             ("certificate",),
             buckets=SHARES,
+            registry=registry,
         )
         self.confidences.labels(NO_CERTIFICATE)
-        self.broken_readings = counter(
-            "rlcm_broken_readings", "Samples whose last reading was not a number (NaN)."
+        self.broken_readings = Counter(
+            "rlcm_broken_readings",
+            "Samples whose last reading was not a number (NaN).",
+            registry=registry,
         )
 
     def count(self, solution: Solution) -> None:
@@ -149,28 +156,31 @@ class _Samples:
 
 class _Tokens:
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = partial(Counter, registry=registry)
-        self.by_kind = counter(
+        self.by_kind = Counter(
             "rlcm_tokens",
             "Tokens by kind. A prompt counts once; cached_prompt is part of it; suffix tokens were "
             "inserted, not generated.",
             ("kind",),
+            registry=registry,
         )
         for kind in TOKEN_KINDS:
             self.by_kind.labels(kind)
-        self.expected = counter(
+        self.expected = Counter(
             "rlcm_full_budget_tokens",
             "Expected tokens of the questions at full budget, without early exits, from the "
             "calibration data of their certificates.",
+            registry=registry,
         )
-        self.saved = counter(
+        self.saved = Counter(
             "rlcm_tokens_saved",
             "Tokens below the expected full budget, summed over the questions that cost less.",
+            registry=registry,
         )
-        self.over = counter(
+        self.over = Counter(
             "rlcm_tokens_over",
             "Tokens above the expected full budget, summed over the questions that cost more. The "
             "net saving is rlcm_tokens_saved minus rlcm_tokens_over.",
+            registry=registry,
         )
 
     def count(self, solution: Solution) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -33,32 +32,34 @@ class RequestMetrics:
     """Counts the requests that `rlcm_serve.api.server.middleware` reports."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = partial(Counter, registry=registry)
-        histogram = partial(Histogram, registry=registry)
-        self._requests = counter(
+        self._requests = Counter(
             "rlcm_http_requests",
             "Finished HTTP requests; 499 if the client disconnected before the response began.",
             ("route", "method", "status"),
+            registry=registry,
         )
         self._in_flight = Gauge(
             "rlcm_http_requests_in_flight", "HTTP requests being served now.", registry=registry
         )
-        self._seconds = histogram(
+        self._seconds = Histogram(
             "rlcm_http_request_seconds",
             "Seconds from a request to the end of its response, or until the client disconnected.",
             ("route",),
             buckets=SECONDS,
+            registry=registry,
         )
-        self._first_event = histogram(
+        self._first_event = Histogram(
             "rlcm_http_first_event_seconds",
             "Seconds from a request to the first event of its stream; heartbeats do not count.",
             ("route",),
             buckets=SECONDS,
+            registry=registry,
         )
-        self._clients_gone = counter(
+        self._clients_gone = Counter(
             "rlcm_http_clients_gone",
             "Requests whose client disconnected before the end of the response.",
             ("route",),
+            registry=registry,
         )
 
     def began(self) -> None:

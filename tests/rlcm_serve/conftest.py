@@ -7,7 +7,7 @@ import pytest
 
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.command_line import Rlcm
-from tests.rlcm_serve.store.postgres import PostgresServer, find_programs, running_postgres
+from tests.rlcm_serve.postgres import PostgresServer, find_programs, running_postgres
 
 
 @pytest.fixture

@@ -26,11 +26,11 @@ CertificateId = Annotated[
     Path(
         alias="id",
         description="Id of the certificate: the first 12 characters of its SHA-256 digest.",
-        examples=["93a2ad9a11e8"],
+        examples=["81d2b7f98fe8"],
     ),
 ]
 
-_EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "93a2ad9a11e8", "levels": []}
+_EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "81d2b7f98fe8", "levels": []}
 _WHOLE: dict[int | str, dict[str, Any]] = {
     200: json_body(
         "The complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it.", [_EXAMPLE]

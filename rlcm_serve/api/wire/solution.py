@@ -328,7 +328,7 @@ class SolveResponse(Wire):
                     "alpha_certified": 0.1,
                     "delta": 0.1,
                     "promise": "simultaneous",
-                    "certificate": "93a2ad9a11e8",
+                    "certificate": "81d2b7f98fe8",
                     "n_problems": 1600,
                     "method": "Learn-then-Test: ...",
                     "covers": "the policy of each level",
@@ -342,7 +342,7 @@ class SolveResponse(Wire):
         Field(
             description="Why no guarantee covers the answer; null if one does.",
             examples=[
-                "certificate 93a2ad9a11e8 does not cover this request: n is 3, the "
+                "certificate 81d2b7f98fe8 does not cover this request: n is 3, the "
                 "certified value is 1"
             ],
         ),

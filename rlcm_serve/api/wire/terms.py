@@ -36,7 +36,7 @@ CertificateId = Annotated[
     str,
     Field(
         description="Id of the certificate: the first 12 characters of its SHA-256 digest.",
-        examples=["93a2ad9a11e8"],
+        examples=["81d2b7f98fe8"],
     ),
 ]
 BoundedRisk = Annotated[str, Field(description=RISK_TEXT, examples=["selective"])]
@@ -65,7 +65,7 @@ WhyUncertified = Annotated[
     Field(
         description="Why no policy is certified at this level, and what would help. Null if one "
         "is.",
-        examples=["n too small: ...; record more problems"],
+        examples=["too few problems: ...; record more problems"],
     ),
 ]
 PValue = Annotated[
@@ -242,7 +242,7 @@ JobCertificate = Annotated[
     Field(
         description="Id of the certificate that the job fitted, see `/certificates`; null if "
         "there is none yet.",
-        examples=["93a2ad9a11e8"],
+        examples=["81d2b7f98fe8"],
     ),
 ]
 JobError = Annotated[

@@ -130,14 +130,16 @@ class TestFit:
         assert (procedure.samples, procedure.vote, procedure.draws) == (2, "majority", 3)
         assert loaded.p_value is PValue.HOEFFDING_BENTKUS
         assert (loaded.n_problems, loaded.n_order_problems) == (120, 60)
-        assert "60 other problems through quantiles of the confidences of 50 other" in loaded.method
+        assert "60 other problems over quantiles of the confidences of 50 other" in loaded.method
         assert loaded.fingerprint == fingerprint_of(IDENTITY, samples=2, vote="majority")
 
     def test_one_level_of_several_is_enough(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
         status, out, _ = rlcm("fit t.parquet --alpha 0.01 --alpha 0.4 --out c.json")
         assert status == 0
-        assert out.startswith("alpha 0.01: not certified. n too small: the policy tested first")
+        assert out.startswith(
+            "alpha 0.01: not certified. too few problems: the policy tested first"
+        )
         assert [x.certified for x in Certificate.load("c.json").levels] == [False, True]
 
     @pytest.mark.parametrize("risk", ["selective", "error"])
@@ -225,7 +227,7 @@ class TestOwnLoss:
         for command in ("verify c.json t.parquet", "replay c.json new.parquet"):
             status, out, err = rlcm(command)
             assert (status, out) == (1, "")
-            assert "bounds a loss of its maker's own, 'time': give that loss" in err
+            assert "bounds the custom loss 'time': give that loss" in err
 
     def test_is_called_by_its_name_if_none_is_given(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
@@ -317,7 +319,7 @@ def test_what_fit_refuses(rlcm: Rlcm, record: Record, options: str, message: str
 
 def test_too_few_problems(rlcm: Rlcm, record: Record) -> None:
     record("t.parquet", 10)
-    check_refused(rlcm("fit t.parquet --out c.json"), "10 problems or groups to test on, and alpha")
+    check_refused(rlcm("fit t.parquet --out c.json"), "10 problems or groups to test on: alpha")
     check_refused(rlcm("fit t.parquet --out c.json"), "at least 16 even if no answer is wrong")
 
 
@@ -404,7 +406,7 @@ class TestReplay:
             }
         infeasible, _, certified = printed["levels"]
         assert infeasible["realised_risk"] is None
-        assert infeasible["reason"].startswith("n too small")
+        assert infeasible["reason"].startswith("too few problems")
         low, high = certified["risk_interval"]
         assert 0 <= low < certified["realised_risk"] < high <= 1
         assert 0 < certified["tokens_share"] < 1
@@ -415,7 +417,7 @@ class TestReplay:
         status, out, _ = rlcm("replay c.json new.parquet")
         assert status == 0
         first, second, third = out.splitlines()
-        assert first.startswith("alpha 0.01: not certified. n too small")
+        assert first.startswith("alpha 0.01: not certified. too few problems")
         for line, alpha in ((second, 0.2), (third, 0.4)):
             assert line.startswith(f"alpha {alpha}: realised risk 0.")
             assert line.endswith(" budget")

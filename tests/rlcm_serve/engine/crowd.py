@@ -1,4 +1,4 @@
-"""Many requests at the same time to an engine with too little room, compared with transformers."""
+"""Many requests at a time to an engine with too little room, and what transformers says of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
-from tests.rlcm_serve.engine.one_sample import generation, user
+from tests.rlcm_serve.engine.asking import generation, user
 from training.tasks.problems import Split, sample_problems
 
 INTERVAL = 16

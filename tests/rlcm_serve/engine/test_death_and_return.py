@@ -28,13 +28,13 @@ from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import EngineDead, NotReady
 from rlcm_serve.solving.service import Service
+from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     compare_with_transformers,
     crowd,
     preemptions,
 )
-from tests.rlcm_serve.engine.one_sample import generation, think, user
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine

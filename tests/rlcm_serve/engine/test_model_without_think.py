@@ -15,8 +15,8 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import Forward
-from tests.rlcm_serve.engine.one_sample import generation, think, user
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine

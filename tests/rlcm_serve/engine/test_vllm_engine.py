@@ -12,7 +12,7 @@ from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Budget, Delta, Message, Reading, Role, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import RequestRefused
-from tests.rlcm_serve.engine.one_sample import generation, think, user
+from tests.rlcm_serve.engine.asking import generation, think, user
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine

@@ -7,7 +7,7 @@ from sqlalchemy import text, update
 
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.store.database import SCHEMA_VERSION, Database, SchemaVersion
-from tests.rlcm_serve.store.postgres import PostgresServer
+from tests.rlcm_serve.postgres import PostgresServer
 
 
 def version_of(database: Database) -> int:

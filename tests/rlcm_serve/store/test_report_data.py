@@ -8,7 +8,6 @@ from sqlalchemy import text
 
 from calibration import Certificate, ExitPolicy
 from calibration.certificate.report_data import (
-    FigureText,
     FigureTexts,
     ProblemSet,
     Readings,
@@ -17,6 +16,7 @@ from calibration.certificate.report_data import (
     ReportLevel,
     report_data_path,
 )
+from calibration.report_kit.content import Caption
 from rlcm_serve.errors import NoReport, NotFound
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
@@ -27,7 +27,7 @@ MADE = certificate({0.1: ExitPolicy(lambda_high=0.9)})
 
 def report_data_of(made: Certificate, n_problems: int = 500) -> ReportData:
     readings = Readings(100, 0.8, 0.05, 0.1, None, ())
-    words = FigureText("Title", "Text.", "Content.")
+    words = Caption("Title", "Text.", "Content.")
     return ReportData(
         certificate=made.digest,
         calibration=ProblemSet(n_problems, n_problems, 0.8),

@@ -12,6 +12,7 @@ from calibration import FULL_BUDGET
 from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import RequestRefused
+from tests.rlcm_serve.engine.asking import generation, user
 from tests.rlcm_serve.engine.crowd import (
     compare_with_transformers,
     cramped_settings,
@@ -19,7 +20,6 @@ from tests.rlcm_serve.engine.crowd import (
     preemptions,
     vllm_says,
 )
-from tests.rlcm_serve.engine.one_sample import generation, user
 
 pytestmark = pytest.mark.engine
 

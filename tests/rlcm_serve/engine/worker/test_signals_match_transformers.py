@@ -19,6 +19,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.errors import ModelRefused
+from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     Forward,
@@ -27,7 +28,6 @@ from tests.rlcm_serve.engine.crowd import (
     crowd,
     preemptions,
 )
-from tests.rlcm_serve.engine.one_sample import generation, think, user
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine

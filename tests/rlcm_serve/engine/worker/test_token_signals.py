@@ -19,7 +19,7 @@ from rlcm_serve.engine.worker.probed_model import LATEST
 from rlcm_serve.engine.worker.readings import ReadingsTable
 from rlcm_serve.engine.worker.signals import ENTROPY
 from rlcm_serve.engine.worker.token_signals import Distributions
-from tests.rlcm_serve.engine.worker.batch_double import (
+from tests.rlcm_serve.engine.batch_double import (
     HIGH,
     LOW,
     THINK_END,

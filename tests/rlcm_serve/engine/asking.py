@@ -1,4 +1,4 @@
-"""One sample of the real engine, and what it yields."""
+"""Asking the real engine, and what one sample of it yields."""
 
 from __future__ import annotations
 
