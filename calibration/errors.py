@@ -1,14 +1,14 @@
-"""What can go wrong here, as a tree.
+"""The errors of this package, as a tree.
 
 CalibrationError(ValueError)
 ├── TraceError          recorded reasoning that cannot be replayed
 ├── CertificateError    a certificate that is damaged, edited, unknown, or not for this engine
-└── InfeasibleAlpha     no policy is certified at the risk asked for
+└── InfeasibleAlpha     no policy is certified at the requested risk
 """
 
 
 class CalibrationError(ValueError):
-    """Numbers that do not support what is asked of them; the message says which, and the remedy."""
+    """The data or arguments do not allow the calculation; the message says why, and the remedy."""
 
 
 class TraceError(CalibrationError):
@@ -20,13 +20,13 @@ class CertificateError(CalibrationError):
 
 
 class InfeasibleAlpha(CalibrationError):
-    """No policy is certified at the risk asked for.
+    """No policy is certified at the requested risk.
 
     Attributes:
-        alpha: the risk asked for.
+        alpha: the requested risk.
         smallest_served: the smallest α this certificate serves; None if it certified no level.
-        smallest_certifiable: the smallest α that is certified, or would have been, had it been
-            listed; no promise, but where to refit.
+        smallest_certifiable: the smallest certifiable α. It is not a guarantee: it says at which
+            level a new fit is likely to succeed.
     """
 
     def __init__(

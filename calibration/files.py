@@ -1,13 +1,13 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes UTF-8; whoever reads meanwhile, or after a kill, finds what was there before.
+    """Writes UTF-8. At any time, other readers see either the old content or the new one.
 
     Raises:
-        OSError: it cannot be written; `path` is as it was.
+        OSError: the file cannot be written; the old file is unchanged.
     """
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(text, "utf-8")

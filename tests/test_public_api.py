@@ -1,4 +1,4 @@
-"""What users may import: every listed name is there, and nothing heavy comes with the package."""
+"""The public names exist, and importing a package loads nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificates that ship are the ones their traces give, and cover the model beside them."""
+"""The shipped certificates are what their traces give, and fit the model next to them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Certificates: fitted, worded, verified, forecast, and evaluated on other traces."""
+"""Certificates: fitting, wording, verification, forecasts, and evaluation on other traces."""

@@ -1,4 +1,4 @@
-"""A certificate: which policy keeps which risk, for exactly what, and how sure that is."""
+"""A certificate: which policy keeps which risk, for which engine, and with what probability."""
 
 import hashlib
 import json
@@ -25,22 +25,24 @@ VERSION = 2
 class CertifiedLevel:
     """A risk level and the policy that keeps it.
 
-    Certified is one thing: with the probability and promise of the certificate, the risk of
-    `policy` is at most `alpha`. `risk_upper` is a second statement: with probability 1 - delta the
-    risks of all policies tested lie below their bounds at once, so it holds for this one however
-    it was chosen; it may exceed `alpha`. Every other figure is measured on the problems on which
-    the policy was chosen, and so tends to be optimistic.
+    "Certified" means one thing: under the guarantee of the certificate, the risk of `policy` is at
+    most `alpha`. `risk_upper` is a second statement: with probability 1 - delta, the risks of all
+    tested policies are below their bounds at once. So it holds for this policy however it was
+    chosen, and it may exceed `alpha`. All other figures are measured on the problems on which the
+    policy was chosen; they tend to be optimistic.
 
     Attributes:
-        alpha: the risk that is kept.
-        policy: the exit policy to serve with.
-        p_value: of H: risk > alpha, on the calibration problems.
-        risk: empirical: total_loss / total_weight.
-        risk_upper: upper bound at delta / policies tested.
-        total_weight: for `selective`, units answered, each by its share of draws; else all units.
-        total_loss: summed losses of the units; with one draw per unit the number of wrong answers.
-        share_answered: of all questions.
-        share_right: answered and right, of all questions.
+        alpha: the risk level.
+        policy: the exit policy to serve.
+        p_value: p-value of H: risk > alpha, on the calibration problems.
+        risk: empirical risk: total_loss / total_weight.
+        risk_upper: upper confidence bound of the risk, at delta / number of tested policies.
+        total_weight: for `selective`, units answered, each by its share of draws; otherwise all
+            units.
+        total_loss: sum of the losses of the units; with one draw per unit, the number of wrong
+            answers.
+        share_answered: share of all questions that are answered.
+        share_right: share of all questions that are answered correctly.
         expected_tokens: mean reasoning and answer tokens per question, all samples together.
         full_budget_tokens: the same without early exits.
     """
@@ -64,16 +66,16 @@ class CertifiedLevel:
 
 @dataclass(frozen=True, slots=True)
 class InfeasibleLevel:
-    """A risk level at which nothing was certified.
+    """A risk level at which no policy is certified.
 
     Attributes:
-        alpha: the risk asked for.
-        n_too_small: more problems could change this; otherwise the risk itself is too high.
-        reason: the same in words, with the numbers.
-        p_value: of the policy that this level was tested at first, and that failed; where policies
-            are tested in no order, of the one that came closest.
-        total_weight: of that policy; see `CertifiedLevel`.
-        total_loss: of that policy.
+        alpha: the requested risk.
+        n_too_small: whether more problems could change this; otherwise the risk itself is too high.
+        reason: the reason as text, with the numbers.
+        p_value: p-value of the policy that is tested first at this level and failed; if policies
+            are tested without an order, the smallest p-value.
+        total_weight: total weight of that policy; see `CertifiedLevel`.
+        total_loss: total loss of that policy.
     """
 
     alpha: float
@@ -91,33 +93,34 @@ class InfeasibleLevel:
 Level = CertifiedLevel | InfeasibleLevel
 
 
-@dataclass(frozen=True)  # with slots it could not keep its digest, which every answer names
+@dataclass(frozen=True)  # no slots, so that it can cache its digest, which every answer names
 class Certificate:
-    """Levels of risk, the promise they share, and what they were measured on.
+    """Risk levels, the guarantee they share, and the data they were measured on.
 
     Attributes:
-        risk: name of the risk: "selective", "error", "regret", or that of a user's loss.
-        delta: the probability with which the promise may fail.
-        promise: whether all levels hold at once or each alone.
+        risk: name of the risk: "selective", "error", "regret", or the name of a custom loss.
+        delta: the probability with which the guarantee may fail.
+        promise: whether the levels hold simultaneously or pointwise.
         procedure: how one question is answered.
-        method: the tests and where the policies come from, in words.
+        method: the tests and the source of the policies, as text.
         p_value: name of the test.
-        tested: the policies tested, and how the error was spent on them.
+        tested: the tested policies, and how the error budget was spent on them.
         levels: by rising alpha.
-        n_problems: calibration problems, the ones that were tested.
+        n_problems: calibration problems, those of the test.
         n_units: exchangeable units among them: groups, and problems without a group.
         n_rollouts: rollouts of these problems.
-        n_order_problems: other problems, on which the policies were put in order; 0 if on none.
-        smallest_certifiable_alpha: the least alpha that is certified, or, where lower, at which the
-            policy that a level tests first, which no outcome chose, would have passed: the upper
-            bound of its risk, at its share of delta. It says where to refit, and promises nothing.
-        covers: what the promise covers.
-        does_not_cover: what it does not.
-        fingerprint: what was calibrated; None if the traces do not say, and then no engine can be
-            held to it.
-        calibration_digest: digest of the traces that were tested.
+        n_order_problems: other problems, on which the order of the policies was learned; 0 if none.
+        smallest_certifiable_alpha: the smallest certifiable alpha: the smallest certified alpha or,
+            if lower, the upper bound of the risk of a level's first policy, at its share of delta.
+            That policy was chosen without outcomes. The number says where a new fit may succeed; it
+            is not a guarantee.
+        covers: what the guarantee covers.
+        does_not_cover: what it does not cover.
+        fingerprint: what was calibrated; None if the traces do not say. Then no engine can be
+            checked against it.
+        calibration_digest: digest of the traces of the test.
         order_digest: digest of the traces that gave the order; None if there are none.
-        created: ISO date, None if the maker did not say.
+        created: ISO date; None if it was not given.
     """
 
     risk: str
@@ -142,12 +145,12 @@ class Certificate:
 
     @property
     def servable(self) -> bool:
-        """Whether an engine can be held to it: what was calibrated is known."""
+        """Whether an engine can be checked against it: it has a fingerprint."""
         return self.fingerprint is not None
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content. It reveals an edit; it is no signature, and proves no author."""
+        """SHA-256 of the content. It reveals edits; it is no signature and proves no author."""
         return _digest(self._content())
 
     @property
@@ -159,13 +162,13 @@ class Certificate:
         """The level that serves a request for risk `alpha`.
 
         - Simultaneous: the largest certified level <= alpha. All levels hold at once, so alpha may
-          be chosen after looking.
-        - Pointwise: the largest listed level <= alpha, and none if that one failed. To fall through
-          to another would spend delta twice.
+          be chosen after seeing the results.
+        - Pointwise: the largest listed level <= alpha, and none if that level failed. Falling back
+          to another level would spend delta twice.
 
         Raises:
             CalibrationError: alpha is not in (0, 1).
-            InfeasibleAlpha: nothing is certified there.
+            InfeasibleAlpha: no policy is certified there.
         """
         require_rate("alpha", alpha)
         listed = sorted(
@@ -188,13 +191,13 @@ class Certificate:
         """Refuse an engine other than the calibrated one.
 
         Raises:
-            CertificateError: it is not servable, or the fingerprints differ; the message lists
-                each difference.
+            CertificateError: the certificate is not servable, or the fingerprints differ; the
+                message lists all differences.
         """
         if self.fingerprint is None:
             raise CertificateError(
-                f"certificate {self.id} is not servable: its traces carry no fingerprint, so "
-                "nothing says which engine it holds for; record with `rlcm collect` and fit again"
+                f"certificate {self.id} is not servable: its traces have no fingerprint, so "
+                "the engine is unknown; record with `rlcm collect` and fit again"
             )
         if differences := self.fingerprint.differences(engine):
             raise CertificateError(
@@ -204,31 +207,31 @@ class Certificate:
             )
 
     def require_traces(self, recorded: Fingerprint | None) -> None:
-        """Refuse traces that were not recorded as those it was fitted on.
+        """Refuse traces with another fingerprint than the certificate.
 
-        Samples and vote may differ: they are re-enacted, not recorded.
+        Samples and vote may differ: they are simulated, not recorded.
 
         Raises:
-            CertificateError: the fingerprints differ; the message lists each difference.
+            CertificateError: the fingerprints differ; the message lists all differences.
         """
         if (recorded is None) != (self.fingerprint is None):
-            carrying = "certificate" if recorded is None else "traces"
+            carrying = "certificate has" if recorded is None else "traces have"
             raise CertificateError(
-                f"only the {carrying} carries a fingerprint, so nothing says that certificate "
-                f"{self.id} and these traces are of one recording: use traces recorded alike"
+                f"only the {carrying} a fingerprint, so certificate {self.id} and these "
+                "traces cannot be compared: use traces recorded with the same settings"
             )
         if recorded is None or self.fingerprint is None:
             return
         alike = replace(recorded, samples=self.procedure.samples, vote=self.procedure.vote)
         if differences := self.fingerprint.differences(alike):
             raise CertificateError(
-                f"the traces were not recorded as those of certificate {self.id} (certificate "
-                f"here, traces there): {'; '.join(differences)}. Record them with the calibrated "
-                "model and settings"
+                f"the traces and certificate {self.id} have different fingerprints (certificate "
+                f"here, traces there): {'; '.join(differences)}. Record the traces with the "
+                "calibrated model and settings"
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the certificate as JSON, whole or not at all; makes its folder if need be."""
+        """Write the certificate as JSON, completely or not at all; creates the folder if needed."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n")
@@ -238,7 +241,7 @@ class Certificate:
         """Read a certificate that `save` wrote.
 
         Raises:
-            CertificateError: no certificate, another version, or edited since it was written.
+            CertificateError: it is no certificate, has an unknown version, or was edited.
         """
         try:
             return cls.from_json(json.loads(Path(path).read_text("utf-8")))
@@ -248,17 +251,17 @@ class Certificate:
             raise CertificateError(f"{path}: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """The certificate as plain JSON values, its id and digest included."""
+        """The certificate as plain JSON values, including id and digest."""
         content = self._content()
         digest = _digest(content)
         return {**content, "id": digest[:12], "digest": digest}
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """The certificate of `to_json`.
+        """The certificate from the values of `to_json`.
 
         Raises:
-            CertificateError: no certificate, another version, or edited since it was made.
+            CertificateError: it is no certificate, has an unknown version, or was edited.
         """
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise CertificateError(f"not a certificate: its format is not {FORMAT!r}")
@@ -270,7 +273,7 @@ class Certificate:
         content = {name: value for name, value in values.items() if name not in ("id", "digest")}
         try:
             digest = _digest(content)
-        except ValueError as error:  # NaN, which the reader lets pass and the writer never writes
+        except ValueError as error:  # NaN: json reads it, and `save` never writes it
             raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
         if values.get("digest") != digest or values.get("id") != digest[:12]:
             raise CertificateError(

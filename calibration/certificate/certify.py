@@ -1,4 +1,4 @@
-"""Learn-then-Test (arXiv 2110.01052), start to finish: from recorded reasoning to a certificate."""
+"""Learn-then-Test (arXiv 2110.01052): from recorded rollouts to a certificate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.families import Correction, Family, Grid
 from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
-from calibration.testing.learned_path import SLACK, choose_policy
+from calibration.testing.learned_path import SLACK, choose_certified
 from calibration.testing.methods import Method, family_for, split_traces
 from calibration.testing.p_values import (
     PValue,
@@ -52,38 +52,39 @@ def certify(
 ) -> Certificate:
     """Certify, for each alpha, an exit policy whose risk is at most alpha.
 
-    With probability at least 1 - delta over the draw of the problems that test, every certified
-    policy keeps its alpha on new problems drawn like them: at all levels at once (simultaneous), or
-    at each level alone (pointwise). It needs exchangeable units: problems, or groups where problems
-    share one. It covers the whole procedure of several samples, vote and abstention included. It
-    does not cover other problems, prompts or engines, nor any single question; with the p-value
-    "clt" it holds only in the limit of many problems.
+    The guarantee: with probability at least 1 - delta over the draw of the problems of the test,
+    every certified policy keeps its alpha on new problems drawn from the same distribution; at all
+    levels simultaneously, or at each level separately (pointwise). It requires exchangeable units:
+    problems, or groups where problems share one. It covers the whole procedure, including several
+    samples, vote and abstention. It does not cover other problems, prompts or engines, or any
+    single question. With the p-value "clt" it holds only in the limit of many problems.
 
     Args:
         traces: recorded full-budget rollouts of labelled problems.
-        risk: "selective", "error", "regret", or a `Risk` of your own.
+        risk: "selective", "error", "regret", or a custom `Risk`.
         alphas: risk levels, each in (0, 1).
-        delta: probability with which the promise may fail.
-        promise: what holds with probability 1 - delta.
-        samples: samples per question; several are re-enacted from each problem's rollouts.
+        delta: the probability with which the guarantee may fail.
+        promise: which statement holds with probability 1 - delta.
+        samples: samples per question; several are simulated from each problem's rollouts.
         vote: how several samples are merged, "confidence" or "majority".
-        draws: how often several samples are re-enacted per problem; by default as often as its
-            rollouts allow without using one twice.
-        p_value: the test; "auto" is exact binomial for losses of 0 or 1, else betting.
-        method: which policies are tested and in what structure (`Method`).
-        family: policies and structure of your own, fixed before looking at the labels of `traces`;
-            `method` and `grid` then do not matter, and `order` is noted as what it was learned on.
+        draws: simulations of several samples per problem; by default as many as its rollouts allow
+            without using one twice.
+        p_value: the test; "auto" is the exact binomial for losses of 0 or 1, otherwise betting.
+        method: which policies are tested, and in what structure (`Method`).
+        family: your own policies and structure, fixed before looking at the labels of `traces`.
+            Then `method` and `grid` have no effect, and `order` is noted as the data it was learned
+            on.
         grid: the policies that a learned or unordered method chooses from.
-        order: labelled problems on which the policies are put in order; they test nothing. Without
-            them the method "split" puts a part of `traces` aside.
-        slack: for a risk that may abstain, tokens are saved as long as the share answered and right
-            stays within this of the best.
+        order: labelled problems on which the order of the policies is learned; the test does not
+            use them. Without them, the method "split" sets aside a part of `traces`.
+        slack: for a risk that may abstain: the policy with the fewest tokens is served, among those
+            whose share answered correctly is within this of the best.
         created: ISO date to note in the certificate.
 
     Raises:
-        CalibrationError: fewer problems than any level needs, a problem with fewer rollouts than
-            samples, splits that share problems or differ in fingerprint, or an argument out of
-            range.
+        CalibrationError: there are fewer problems than any level needs, a problem has fewer
+            rollouts than samples, splits share problems or differ in fingerprint, or an argument is
+            out of range.
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
     promise, method = (
@@ -144,10 +145,10 @@ def certify(
 
 
 def default_p_value(measured: Replay, risk: Risk) -> PValue:
-    """The exact binomial where a unit is one draw of a loss of 0 or 1, else betting.
+    """The exact binomial if a unit is one draw of a loss of 0 or 1, otherwise betting.
 
-    It looks at how the losses came about, not at their values: averages that happen to be 0 or 1
-    in one sample do not make a binomial.
+    This depends on how losses arise, not on their values: averages that happen to be 0 or 1 in one
+    sample are not binomial.
     """
     one_draw = measured.n_draws == measured.losses.n_units
     return PValue.BINOMIAL if one_draw and risk.binary else PValue.BETTING
@@ -156,7 +157,7 @@ def default_p_value(measured: Replay, risk: Risk) -> PValue:
 def _chosen(kind: PValue, default: PValue) -> PValue:
     if kind is PValue.BINOMIAL and default is not PValue.BINOMIAL:
         raise CalibrationError(
-            "the p-value is 'binomial', and losses are averages (several rollouts, draws or "
+            "the p-value is 'binomial', but losses are averages (several rollouts, draws or "
             "problems per unit) or not 0 or 1: use 'betting', or record one rollout per problem"
         )
     return kind
@@ -182,13 +183,17 @@ def certify_policies(
     """Which policies of a family are certified at which alpha.
 
     The probability that any certified policy has a risk above its alpha is at most delta: over all
-    levels (simultaneous), or at each level (pointwise). It holds for any dependence between the
-    policies; it does not cover a family that was chosen by the labels behind `losses`.
+    levels (simultaneous), or at each level (pointwise). This holds for any dependence between the
+    policies. It does not cover a family that was chosen by the labels behind `losses`.
 
     Args:
-        losses: of the family's policies, in its order.
+        losses: losses of the family's policies, in its order.
+        family: the policies and the structure of the tests.
         alphas: risk levels, rising.
-        seed: shuffles the units for the betting test; take it from the data's digest.
+        delta: the probability with which the guarantee may fail.
+        promise: simultaneous or pointwise.
+        kind: the test.
+        seed: shuffles the units for the betting test; derive it from the data's digest.
     """
     _check_weights(family, len(alphas))
     target_LT = np.empty((len(alphas), losses.n_policies))
@@ -198,7 +203,9 @@ def certify_policies(
     p_LT = p_value_table(losses, alphas, kind, seed, target_LT)
     if family.correction is Correction.GRAPH:
         if family.weights_LT is None or family.graph is None:
-            raise CalibrationError("a family tested by a graph needs weights and edges: give both")
+            raise CalibrationError(
+                "a family tested by a graph needs weights and a graph: give both"
+            )
         certified_LT = certify_levels(
             p_LT, np.array(alphas), np.array(family.weights_LT), family.graph, delta, promise
         )
@@ -206,7 +213,7 @@ def certify_policies(
     correct = bonferroni if family.correction is Correction.BONFERRONI else holm
     if promise is Promise.SIMULTANEOUS:
         certified_LT = correct(p_LT.ravel(), delta).reshape(p_LT.shape)
-        # A risk of at most alpha is at most every larger alpha.
+        # A risk of at most alpha is also at most any larger alpha.
         return Tested(p_LT, np.logical_or.accumulate(certified_LT, axis=0))
     return Tested(p_LT, np.stack([correct(p_T, delta) for p_T in p_LT]))
 
@@ -214,13 +221,13 @@ def certify_policies(
 def target_level(
     family: Family, level: int, alphas: Sequence[float], delta: float, promise: Promise
 ) -> float:
-    """What a level's first test has of delta: the p-value at which its tests aim their power."""
+    """The share of delta of a level's first test; betting tests have the most power there."""
     _, share = family.first(level)
     return share * delta_per_level(delta, alphas, promise)
 
 
 def explaining_policy(family: Family, tested: Tested, level: int) -> int:
-    """The policy that explains an infeasible level: the first, without an order the closest."""
+    """The policy that explains an infeasible level: the first, or without order the closest."""
     if family.correction is Correction.GRAPH:
         first, _ = family.first(level)
         return first
@@ -229,7 +236,7 @@ def explaining_policy(family: Family, tested: Tested, level: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """What the levels are written from."""
+    """The data from which the levels are written."""
 
     family: Family
     measured: Replay
@@ -243,18 +250,10 @@ class _Fit:
 
 def _level(fit: _Fit, level: int, alpha: float) -> Level:
     losses, p_T = fit.measured.losses, fit.tested.p_LT[level]
-    certified_T = np.flatnonzero(fit.tested.certified_LT[level])
-    if not certified_T.size:
+    chosen = choose_certified(fit.measured, fit.tested.certified_LT[level], fit.slack)
+    if chosen is None:
         return _infeasible(fit, level, alpha)
-    chosen = certified_T[
-        choose_policy(
-            fit.measured.right_T[certified_T],
-            fit.measured.tokens_T[certified_T],
-            losses.risk_T[certified_T],
-            fit.slack,
-        )
-    ]
-    # Bonferroni over the policies tested, which were fixed before: the bounds hold for all at once.
+    # Bonferroni over the tested policies, which were fixed before: the bounds hold simultaneously.
     (upper,) = upper_bounds(
         losses.select(np.array([chosen])), fit.delta / losses.n_policies, fit.kind, fit.seed
     )
@@ -284,30 +283,30 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
     (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)
     needed = fewest_problems(alpha, level_delta)
     ordered = fit.family.correction is Correction.GRAPH
-    policy = "the policy tested first" if ordered else "the policy that came closest"
+    policy = "the policy tested first" if ordered else "the policy with the smallest p-value"
     n_too_small = bool(best > level_delta or loss < alpha * weight)
     if weight == 0:
-        # More problems can only help if answering more of them would keep the risk.
+        # More problems only help if answering more of them would keep the risk.
         n_too_small = 1 - fit.measured.full_right < alpha
         why = (
-            f"{policy} answers none of {losses.n_units} calibration problems or groups, for no "
-            "confidence reaches its thresholds"
+            f"{policy} answers none of {losses.n_units} calibration problems or groups, because "
+            "no confidence reaches its thresholds"
         )
     elif best > level_delta and weight < needed:
         why = (
-            f"{policy} counts {weight:.5g} of {losses.n_units} calibration problems or groups, "
-            f"with a loss of {loss:.5g}, and alpha = {alpha:g} takes at least {needed} even if "
-            "none is wrong"
+            f"{policy} is measured on {weight:.5g} of {losses.n_units} calibration problems or "
+            f"groups, with a total loss of {loss:.5g}; alpha = {alpha:g} needs at least {needed} "
+            "even if no answer is wrong"
         )
     else:
         why = (
-            f"{policy} has a loss of {loss:.5g} in {weight:.5g}, p = {p_value:.3g} where "
-            f"{level_delta:.3g} is needed"
+            f"{policy} has a total loss of {loss:.5g} on {weight:.5g} problems or groups; its "
+            f"p-value is {p_value:.3g} and must be at most {level_delta:.3g}"
         )
     if n_too_small:
-        reason = f"n too small: {why}; record more problems"
+        reason = f"too few problems: {why}; record more problems"
     else:
-        reason = f"risk too high: {why}; choose a larger alpha, or a better model or probe"
+        reason = f"risk too high: {why}; choose a larger alpha, or use a better model or probe"
     return InfeasibleLevel(
         alpha=alpha,
         n_too_small=n_too_small,
@@ -331,7 +330,7 @@ def _smallest_certifiable(fit: _Fit, levels: Sequence[Level]) -> float:
 
 def _method(family: Family, kind: PValue) -> str:
     test = {
-        PValue.BINOMIAL: "exact binomial tests, for `selective` given the questions answered",
+        PValue.BINOMIAL: "exact binomial tests (for `selective`, given the questions answered)",
         PValue.BETTING: "betting tests (arXiv 2010.09686)",
         PValue.HOEFFDING_BENTKUS: "Hoeffding-Bentkus tests (arXiv 2110.01052)",
         PValue.CLT: "normal approximations (asymptotic: valid only in the limit of many problems)",
@@ -340,14 +339,16 @@ def _method(family: Family, kind: PValue) -> str:
 
 
 def parse_choice(name: str, kind: type[Name], value: str, *others: str) -> Name:
-    """The member of that name.
+    """The member of an enumeration with this value.
 
     Args:
-        name: what to call the argument in the message.
-        others: values that are known besides.
+        name: the name of the argument in the message.
+        kind: the enumeration.
+        value: the value to look up.
+        others: further values that are accepted elsewhere.
 
     Raises:
-        CalibrationError: there is none; the message lists those there are.
+        CalibrationError: the value is unknown; the message lists the known ones.
     """
     try:
         return kind(value)
@@ -360,11 +361,11 @@ def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
     """Risk levels by rising alpha.
 
     Raises:
-        CalibrationError: none, one twice, or one outside (0, 1).
+        CalibrationError: there is none, one occurs twice, or one is outside (0, 1).
     """
     levels = sorted(float(alpha) for alpha in alphas)
     if not levels or len(set(levels)) < len(levels):
-        raise CalibrationError(f"alphas are {levels}: give at least one, none twice")
+        raise CalibrationError(f"alphas are {levels}: give at least one, and each only once")
     for alpha in levels:
         require_rate("alpha", alpha)
     return tuple(levels)
@@ -374,21 +375,22 @@ def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> 
     needed = fewest_problems(max(alphas), level_delta)
     if traces.n_units < needed:
         raise CalibrationError(
-            f"{traces.n_units} problems or groups to test on, and alpha = {max(alphas):g}, tested "
-            f"at {level_delta:.3g}, takes at least {needed} even if no answer is wrong (alpha = "
-            f"{min(alphas):g}: {fewest_problems(min(alphas), level_delta)}): record more problems"
+            f"{traces.n_units} problems or groups to test on: alpha = {max(alphas):g}, tested at "
+            f"level {level_delta:.3g}, needs at least {needed} even if no answer is wrong (alpha = "
+            f"{min(alphas):g} needs {fewest_problems(min(alphas), level_delta)}); record more "
+            "problems"
         )
 
 
 def _check_weights(family: Family, n_levels: int) -> None:
-    """Only their numbers; what they are is checked where they are used."""
+    """Checks only the number of weights; their values are checked where they are used."""
     if family.weights_LT is None:
         return
     lengths = [len(weights_T) for weights_T in family.weights_LT]
     if lengths != [len(family.policies)] * n_levels:
         raise CalibrationError(
             f"the family has rows of {lengths} weights for {n_levels} alphas and "
-            f"{len(family.policies)} policies: give a row per alpha, by rising alpha, and in it a "
+            f"{len(family.policies)} policies: give one row per alpha, by rising alpha, with one "
             "weight per policy"
         )
 
@@ -397,21 +399,21 @@ def _check_splits(order: Traces, calibration: Traces) -> None:
     here, there = calibration.fingerprint, order.fingerprint
     if (here is None) != (there is None):
         raise CalibrationError(
-            "one split carries a fingerprint and the other does not, so nothing says that they "
-            "were recorded alike: record both with `rlcm collect`"
+            "one split has a fingerprint and the other has none, so they cannot be compared: "
+            "record both with `rlcm collect`"
         )
     if here and there and (differences := here.differences(there)):
         raise CalibrationError(
-            "the splits were recorded under different fingerprints (calibration here, order "
+            "the splits have different fingerprints (calibration here, order "
             f"there): {'; '.join(differences)}. Record both with the same model and settings"
         )
     if shared := sorted(_names(order) & _names(calibration)):
         raise CalibrationError(
             f"{len(shared)} problems or groups are in both splits, {shared[0]!r} among them: the "
-            "problems that put the policies in order must not test them; split with Traces.split"
+            "problems that give the order must not be tested on; split with Traces.split"
         )
 
 
 def _names(traces: Traces) -> set[str]:
-    """Of units, and of problems even where they are in a group: the other split may not say so."""
+    """Units and all problem ids, because the other split may lack the groups."""
     return {*traces.units, *(f"problem {problem_id}" for problem_id in traces.problem_ids)}

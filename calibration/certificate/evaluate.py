@@ -1,4 +1,4 @@
-"""What a certificate's policies do on recorded problems, with error bars."""
+"""What a certificate's policies do on recorded problems, with confidence intervals."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -20,27 +20,28 @@ from calibration.testing.p_values import clopper_pearson_upper
 from calibration.traces.traces import Traces
 
 CONFIDENCE = 0.95
-"""Coverage of the intervals."""
+"""Confidence level of the intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One policy on recorded problems, in plain numbers.
+    """The figures of one policy on recorded problems.
 
-    On problems used nowhere before these are honest estimates; on those that chose the policy they
-    are optimistic. Shares and means weigh each unit (problem or group) the same.
+    On problems that were not used before, these are honest estimates. On the problems that chose
+    the policy, they are optimistic. In shares and means, every unit (problem or group) has the same
+    weight.
 
     Attributes:
         n_units: exchangeable units.
-        n_draws: questions re-enacted, all draws of all problems.
-        realised_risk: None if nothing was answered.
-        risk_interval: 95 % interval of it: Clopper-Pearson for losses of 0 or 1; else normal, which
-            is approximate, and too narrow for few units.
-        answered_share: questions answered.
-        right_share: questions answered and right.
+        n_draws: simulated questions: all draws of all problems.
+        realised_risk: realised risk; None if nothing was answered.
+        risk_interval: its 95% interval: Clopper-Pearson for losses of 0 or 1; otherwise normal,
+            which is approximate and too narrow for few units.
+        answered_share: share of questions answered.
+        right_share: share of questions answered correctly.
         tokens: reasoning and answer tokens per question, all samples together.
         full_budget_tokens: the same without early exits.
-        exits: rollouts by the reason they stopped.
+        exits: number of rollouts by the reason they stopped.
     """
 
     n_units: int
@@ -55,7 +56,7 @@ class Evaluation:
 
     @property
     def tokens_share(self) -> float:
-        """Tokens, as a share of the full budget's."""
+        """Tokens as a share of the full budget's tokens."""
         return self.tokens / self.full_budget_tokens
 
 
@@ -65,7 +66,7 @@ def evaluate(
     risk: Risk = SELECTIVE,
     procedure: Procedure | None = None,
 ) -> list[Evaluation]:
-    """What each policy does on recorded problems.
+    """The figures of each policy on recorded problems.
 
     Raises:
         CalibrationError: a policy does not fit the risk, or a problem has too few rollouts.
@@ -92,14 +93,14 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class LevelReplay:
-    """A level of a certificate on other traces; without figures where nothing is certified."""
+    """A level of a certificate on other traces; without figures if no policy is certified."""
 
     alpha: float
     evaluation: Evaluation | None
     reason: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """Flat, with null for what an infeasible level has not."""
+        """Flat JSON values, with null for the figures of an infeasible level."""
         names = [
             *("realised_risk", "risk_interval", "tokens_share", "answered_share", "right_share"),
             *("tokens", "full_budget_tokens", "exits", "n_units", "n_draws"),
@@ -115,7 +116,7 @@ class LevelReplay:
         }
 
     def in_words(self) -> str:
-        """One line."""
+        """The figures as one line of text."""
         if self.evaluation is None:
             return f"alpha {self.alpha:g}: not certified. {self.reason}"
         found = self.evaluation
@@ -135,15 +136,15 @@ class LevelReplay:
 def replay_certificate(
     certificate: Certificate, traces: Traces, risk: str | Risk | None = None
 ) -> list[LevelReplay]:
-    """What each level's policy does on traces of the same recording.
+    """The figures of each level's policy on traces with the same fingerprint.
 
     Args:
-        certificate: its policies and its procedure.
+        certificate: its policies and its procedure are used.
         traces: other problems, for honest figures.
-        risk: needed if the certificate bounds a loss of your own.
+        risk: required if the certificate bounds a custom loss.
 
     Raises:
-        CertificateError: the traces were recorded under another fingerprint.
+        CertificateError: the traces have another fingerprint.
         CalibrationError: a problem has too few rollouts, or the risk is unknown.
     """
     certificate.require_traces(traces.fingerprint)
@@ -163,12 +164,12 @@ def resolve_risk(certificate: Certificate, risk: str | Risk | None) -> Risk:
     """The risk that a certificate bounds.
 
     Raises:
-        CalibrationError: it is a loss of the user's own and not given, or another one is given.
+        CalibrationError: it is a custom loss and was not given, or another risk was given.
     """
     if risk is None and certificate.risk not in RISKS:
         raise CalibrationError(
-            f"certificate {certificate.id} bounds a loss of its maker's own, "
-            f"{certificate.risk!r}: give that loss (Risk.custom, --loss module:function)"
+            f"certificate {certificate.id} bounds the custom loss {certificate.risk!r}: give that "
+            "loss (Risk.custom, --loss module:function)"
         )
     if not isinstance(risk, Risk):
         risk = risk_named(risk or certificate.risk)
@@ -210,7 +211,7 @@ def _intervals(losses: Losses) -> list[tuple[float, float] | None]:
 
 
 def _standard_errors(losses: Losses) -> NDArray[np.float64]:
-    """Of the empirical risk, a ratio of means, by the delta method."""
+    """Standard errors of the empirical risk, a ratio of means, by the delta method."""
     residual_UT = losses.loss_UT - losses.risk_T * losses.weight_UT
     n = losses.n_units
     spread_T = residual_UT.std(axis=0, ddof=1) if n > 1 else np.ones(losses.n_policies)

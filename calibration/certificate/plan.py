@@ -1,4 +1,4 @@
-"""How many labelled problems a calibration takes, and what it saves: a forecast from a pilot."""
+"""Forecasts from a pilot: how many labelled problems a calibration needs, and what it saves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,27 +19,29 @@ from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.fwer import Promise, delta_per_level
-from calibration.testing.learned_path import SLACK, choose_policy
+from calibration.testing.learned_path import SLACK, choose_certified
 from calibration.testing.methods import RESCALE_FROM, RESCALE_SHARE, Method, family_for
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.traces import Traces
 
 SIZES = (50, 100, 200, 300, 500, 1000, 2000, 3000, 5000)
 LIKELY = 0.9
-"""Share of the re-enacted calibrations that must certify a level before n is called enough."""
+"""Share of simulated calibrations that must certify a level for n to count as enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a calibration with n labelled problems or groups may be expected to give at one alpha.
+    """The expected result of a calibration with n labelled problems or groups, at one alpha.
 
     Attributes:
-        n: labelled problems or groups, those that are learned from included.
+        n: labelled problems or groups, including those learned from.
         alpha: risk level.
-        certified: share of the re-enacted calibrations in which it is certified.
-        tokens_share: mean tokens, as a share of the full budget's; 1 where it is not certified.
-        answered_share: mean share answered; 0 where it is not certified and the risk may abstain.
-        right_share: mean share answered and right, likewise.
+        certified: share of the simulated calibrations in which the level is certified.
+        tokens_share: mean tokens as a share of the full budget's; 1 where the level is not
+            certified.
+        answered_share: mean share answered; 0 where the level is not certified and the risk may
+            abstain.
+        right_share: mean share answered correctly; 0 in the same cases.
     """
 
     n: int
@@ -52,15 +54,16 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Forecasts by rising n, and the fewest problems with which each alpha is likely certified.
+    """Forecasts by rising n, and the number of problems that each alpha needs.
 
     Attributes:
         risk: name of the risk.
         n_pilot: problems or groups of the pilot.
         forecasts: by rising n, then alpha.
-        enough: by alpha, the least n tried that certifies it in 90 % of the re-enactments; None if
-            none does.
-        fewest: by alpha, the least n with which any test could certify it, if nothing were wrong.
+        enough: by alpha, the smallest tried n that certifies it in 90% of the simulated
+            calibrations; None if no n does.
+        fewest: by alpha, the smallest n with which any test could certify it, if no answer is
+            wrong.
     """
 
     risk: str
@@ -88,19 +91,25 @@ def plan(
     seed: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Plan:
-    """Re-simulate calibrations of several sizes on problems drawn from a pilot, with replacement.
+    """Simulate calibrations of several sizes on problems drawn from a pilot, with replacement.
 
-    A forecast, not a promise: it takes the pilot for the population, so it errs as far as the pilot
-    does, and a pilot of fewer than 50 problems says little. Record new problems for the calibration
-    itself: a sample that was looked at to decide its size tests nothing.
+    This is a forecast, not a guarantee. It takes the pilot for the population, so it is as wrong as
+    the pilot, and a pilot of fewer than 50 problems says little. Record new problems for the
+    calibration itself: problems that were looked at to choose the sample size must not be used in
+    the test.
 
     Args:
         pilot: labelled traces, as for `certify`.
-        risk: see `certify`; so too alphas, delta, promise, samples and vote.
-        sizes: numbers of labelled problems or groups to try, rising.
-        repeats: re-enactments of each size.
-        seed: of the re-enactments.
-        on_progress: told of the sizes done, and of how many there are.
+        risk: see `certify`.
+        alphas: see `certify`.
+        delta: see `certify`.
+        promise: see `certify`.
+        samples: see `certify`.
+        vote: see `certify`.
+        sizes: numbers of labelled problems or groups to try.
+        repeats: simulated calibrations of each size.
+        seed: seed of the simulations.
+        on_progress: called with the number of sizes done and the number of sizes.
 
     Raises:
         CalibrationError: an argument is out of range, or a pilot problem has too few rollouts.
@@ -132,21 +141,14 @@ def plan(
         measured = replay(pilot, family.policies, risk, Procedure(samples, vote))
         n_tested = n - round(RESCALE_SHARE * n) if rescaled else n
         slack = None if risk.answers_always else SLACK
-        chosen_RL = [
-            _choices(
-                measured,
-                certify_policies(
-                    _redrawn(measured.losses, n_tested, rng),
-                    family,
-                    alphas,
-                    delta,
-                    promise,
-                    default_p_value(measured, risk),
-                ).certified_LT,
-                slack,
+        chosen_RL = []
+        for _ in range(repeats):
+            losses = _redrawn(measured.losses, n_tested, rng)
+            kind = default_p_value(measured, risk)
+            tested = certify_policies(losses, family, alphas, delta, promise, kind)
+            chosen_RL.append(
+                [choose_certified(measured, row, slack) for row in tested.certified_LT]
             )
-            for _ in range(repeats)
-        ]
         for level, alpha in enumerate(alphas):
             chosen_R = [chosen_L[level] for chosen_L in chosen_RL]
             forecasts.append(_forecast(n, alpha, measured, chosen_R, risk))
@@ -168,21 +170,6 @@ def _redrawn(losses: Losses, n: int, rng: np.random.Generator) -> Losses:
     if not losses.is_ratio:
         return Losses.unweighted(losses.loss_UT[rows])
     return Losses(losses.loss_UT[rows], losses.weight_UT[rows])
-
-
-def _choices(
-    measured: Replay, certified_LT: NDArray[np.bool_], slack: float | None
-) -> list[int | None]:
-    """The policy that would be served at each level."""
-    choices: list[int | None] = []
-    for certified_T in map(np.flatnonzero, certified_LT):
-        if not certified_T.size:
-            choices.append(None)
-            continue
-        right_T, tokens_T = measured.right_T[certified_T], measured.tokens_T[certified_T]
-        risk_T = measured.losses.risk_T[certified_T]
-        choices.append(int(certified_T[choose_policy(right_T, tokens_T, risk_T, slack)]))
-    return choices
 
 
 def _forecast(

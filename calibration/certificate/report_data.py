@@ -1,8 +1,9 @@
-"""Report data: what it takes to judge a certificate, measured on its traces, small enough to show.
+"""The report data of a certificate: what was measured on its traces, small enough to display.
 
-A certificate says what is promised. Its report data says what was measured: realised risk and
-tokens of each level, p-values around each policy, reliability of the confidence.
-`calibration.report.build_data` computes it; reading it needs neither traces nor plotting.
+A certificate states a guarantee. Report data contain the measurements: realised risk and tokens of
+each level, p-values around each policy, and the reliability of the confidence.
+`calibration.report.build_data` makes them; reading them needs neither traces nor a plotting
+library.
 """
 
 import functools
@@ -22,17 +23,17 @@ VERSION = 1
 HEAD = ("format", "version")
 EXIT_BINS = 20
 EXIT_EDGES = tuple(round(number / EXIT_BINS, 2) for number in range(EXIT_BINS + 1))
-"""Edges of the bins of confidences at exit: each bin is (low, high], and the first includes 0."""
+"""Edges of the bins of confidences at exit: each bin is (low, high]; the first includes 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemSet:
-    """Problems that something was measured on.
+    """A set of problems on which something was measured.
 
     Attributes:
-        n_problems: of the set.
+        n_problems: number of problems.
         n_units: exchangeable units among them.
-        full_right: share answered right at the full budget.
+        full_right: share answered correctly at the full budget.
     """
 
     n_problems: int
@@ -42,18 +43,18 @@ class ProblemSet:
 
 @dataclass(frozen=True, slots=True)
 class LevelFigures:
-    """What the policy of one level did on one set of problems; see `calibration.Evaluation`.
+    """Figures of one level's policy on one set of problems; see `calibration.Evaluation`.
 
     Attributes:
-        risk: realised; None if nothing was answered.
-        risk_low: lower end of its 95 % interval.
+        risk: realised risk; None if nothing was answered.
+        risk_low: lower end of its 95% interval.
         risk_high: upper end.
-        share_answered: of all questions.
-        share_right: answered and right, of all questions.
+        share_answered: share of all questions that are answered.
+        share_right: share of all questions that are answered correctly.
         tokens: reasoning and answer tokens per question, all samples together.
         full_budget_tokens: the same without early exits.
-        exits: rollouts by the reason they stopped.
-        confidence: rollouts by the reading at which they stopped, in the bins of `EXIT_EDGES`.
+        exits: number of rollouts by the reason they stopped.
+        confidence: number of rollouts by their confidence at the stop, in the bins of `EXIT_EDGES`.
     """
 
     risk: float | None
@@ -69,9 +70,9 @@ class LevelFigures:
 
 @dataclass(frozen=True, slots=True)
 class ReportLevel:
-    """One level: on the calibration problems, where figures are optimistic, and on test problems.
+    """One level: figures on the calibration problems, which are optimistic, and on test problems.
 
-    Both are None where nothing is certified, `test` also where no test problems were given.
+    Both are None if no policy is certified. `test` is also None if no test problems were given.
     """
 
     alpha: float
@@ -81,13 +82,13 @@ class ReportLevel:
 
 @dataclass(frozen=True, slots=True)
 class MapPoint:
-    """Where a policy lies on a map.
+    """The position of a policy on a map.
 
     Attributes:
-        lambda_low: λ1; None if it never gives up.
-        lambda_high: λ2; None if it never stops early.
-        x: column, from 0; fractional between two.
-        y: row, likewise.
+        lambda_low: λ1; None if it never exits low.
+        lambda_high: λ2; None if it never exits high.
+        x: column, from 0; fractional between two columns.
+        y: row, from 0; fractional between two rows.
     """
 
     lambda_low: float | None
@@ -98,11 +99,11 @@ class MapPoint:
 
 @dataclass(frozen=True, slots=True)
 class TestedPoint(MapPoint):
-    """A policy that the level could come to test.
+    """A policy in the level's order of tests.
 
     Attributes:
-        in_plane: it differs from the map's policy in λ1 and λ2 alone.
-        certified: it passed at this level.
+        in_plane: whether it differs from the map's policy only in λ1 and λ2.
+        certified: whether it is certified at this level.
     """
 
     in_plane: bool
@@ -111,18 +112,18 @@ class TestedPoint(MapPoint):
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """p-values over λ1 x λ2 around the policy of one level; see `PValueMap`.
+    """P-values over λ1 x λ2 around the policy of one level; see `PValueMap`.
 
     Attributes:
         alpha: the level.
-        certified: whether the level is.
-        lambda_low: λ1 of each column, rising; None never fires.
-        lambda_high: λ2 of each row, rising; None never fires.
-        p_values: a row for each λ2; None where λ1 would reach λ2.
-        certified_cells: column and row of the cells that were tested and passed.
-        tested: the policies that were in line to be tested, each place once.
-        chosen: the policy that is served; None where nothing is certified.
-        held: every other setting of the map's policies.
+        certified: whether the level is certified.
+        lambda_low: λ1 of each column, rising; None for no low exits.
+        lambda_high: λ2 of each row, rising; None for no high exits.
+        p_values: one row per λ2; None where λ1 would reach λ2.
+        certified_cells: column and row of the cells that were tested and certified.
+        tested: the policies in the order of tests, each point once.
+        chosen: the policy that is served; None if no policy is certified.
+        held: all other settings of the map's policies, which are constant.
     """
 
     alpha: float
@@ -138,7 +139,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """How well a set of readings says what is right; see `calibration.report.summary`."""
+    """How well a set of readings predicts what is right; see `calibration.report.summary`."""
 
     n_readings: int
     accuracy: float
@@ -150,9 +151,9 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityData:
-    """Of every recorded reading, and of those at the end of the reasoning.
+    """Reliability of all recorded readings, and of the readings at the end of the reasoning.
 
-    `on_test` says whether they are of the test problems or else of the calibration problems.
+    `on_test` says whether they come from the test problems or from the calibration problems.
     """
 
     on_test: bool
@@ -172,16 +173,16 @@ class FigureTexts:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """What was seen of one certificate.
+    """The measurements for one certificate.
 
     Attributes:
-        certificate: its digest.
-        calibration: the problems that tested.
-        test: problems that had no part in the fit; None if none were given.
+        certificate: digest of the certificate.
+        calibration: the problems of the test.
+        test: problems that the fit did not use; None if none were given.
         levels: by rising alpha.
-        maps: one of each level.
-        reliability: of the confidence.
-        captions: in words.
+        maps: one for each level.
+        reliability: reliability of the confidence.
+        captions: the texts of the figures.
     """
 
     certificate: str
@@ -193,22 +194,22 @@ class ReportData:
     captions: FigureTexts
 
     def confidence_at(self, alpha: float) -> tuple[int, ...] | None:
-        """Calibration rollouts by their confidence at exit; None if nothing is certified there."""
+        """Calibration rollouts by their confidence at exit; None if no policy is certified."""
         for level in self.levels:
             if level.alpha == alpha and level.calibration is not None:
                 return level.calibration.confidence
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The data as plain JSON values."""
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """The report data of `to_json`.
+        """The report data from the values of `to_json`.
 
         Raises:
-            CertificateError: it is none, of another version, or damaged.
+            CertificateError: these are no report data, of an unknown version, or damaged.
         """
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise CertificateError(f"not report data: its format is not {FORMAT!r}")
@@ -227,7 +228,7 @@ class ReportData:
         return found
 
     def save(self, path: Path) -> None:
-        """Write it as compact JSON, whole or not at all; makes its folder if need be."""
+        """Write compact JSON, completely or not at all; creates the folder if needed."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, self.to_text() + "\n")
 
@@ -239,19 +240,19 @@ class ReportData:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote.
+        """Read the file that `save` wrote.
 
         Raises:
-            CertificateError: it is none, of another version, or damaged.
+            CertificateError: these are no report data, of an unknown version, or damaged.
         """
         return cls.from_text(path.read_bytes())
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Self:
-        """The report data of this JSON.
+        """The report data from JSON text.
 
         Raises:
-            CertificateError: it is none, of another version, or damaged.
+            CertificateError: these are no report data, of an unknown version, or damaged.
         """
         try:
             return cls.from_json(json.loads(text))
@@ -265,7 +266,7 @@ def _read(kind: Any, value: Any) -> Any:
     """A value of this type from plain JSON.
 
     Raises:
-        AttributeError, TypeError, ValueError: it is none.
+        AttributeError, TypeError, ValueError: the value does not have this type.
     """
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _hints(kind)
@@ -290,7 +291,7 @@ def _read(kind: Any, value: Any) -> Any:
     return float(value) if float in options and int not in options else value
 
 
-_hints = functools.cache(get_type_hints)  # thousands of places are read, of few types
+_hints = functools.cache(get_type_hints)  # cached: thousands of points have the same few types
 
 
 def report_data_path(certificate: Path) -> Path:

@@ -1,12 +1,11 @@
-"""A certificate, recomputed from its traces one question at a time.
+"""Verification: a certificate recomputed from its traces, one question at a time.
 
-The exits are those of `step`, one checkpoint after the other, and the votes those of
-`confidence_vote`, one question after the other, as in serving; nothing of the vectorised replay
-that fitted the certificate is used for a figure. Only the family-wise verdicts, for which all
-policies tested are needed, are repeated by the fitting code.
+Exits are computed by `step`, checkpoint by checkpoint, and votes by `confidence_vote`, question by
+question, as in serving. No figure uses the vectorised replay that fitted the certificate. Only the
+family-wise decisions, which need all tested policies, are repeated by the fitting code.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -21,7 +20,12 @@ from calibration.certificate.certify import (
     target_level,
 )
 from calibration.certificate.evaluate import resolve_risk
-from calibration.certificate.wording import covers, does_not_cover
+from calibration.certificate.wording import (
+    covers,
+    does_not_cover,
+    former_covers,
+    former_does_not_cover,
+)
 from calibration.policy.exit_rule import (
     FULL_BUDGET,
     INITIAL_STATE,
@@ -41,10 +45,13 @@ from calibration.testing.p_values import PValue, p_values, upper_bounds
 from calibration.traces.traces import Traces
 
 TOLERANCE = 1e-9
-"""By how much a figure may differ, relative to its size, before it is called different."""
+"""Relative tolerance for a figure."""
 BETTING_TOLERANCE = 1e-2
-"""The same for what betting tests give: their bets come from tables, where the last bit
-of a processor's logarithm can choose the neighbouring entry."""
+"""Relative tolerance for figures from betting tests.
+
+Their bets come from tables, where the last bit of a processor's logarithm can select the next
+entry.
+"""
 
 
 def verify(
@@ -53,17 +60,17 @@ def verify(
     order: Traces | None = None,
     risk: str | Risk | None = None,
 ) -> list[str]:
-    """What differs between a certificate and what its traces give; [] if nothing does.
+    """The differences between a certificate and what its traces give; [] if there are none.
 
     Args:
-        certificate: as loaded; its digest has been checked by then.
-        traces: those it was fitted on: the ones that tested, or the whole of which a part was put
-            aside for the order.
-        order: those that gave the order, if they were separate.
-        risk: needed if the certificate bounds a loss of your own.
+        certificate: a loaded certificate; loading has checked its digest.
+        traces: the traces it was fitted on: those of the test, or all, including the part set aside
+            for the order.
+        order: the traces that gave the order, if they were separate.
+        risk: required if the certificate bounds a custom loss.
 
     Raises:
-        CertificateError: the traces are not of the certificate's recording.
+        CertificateError: the traces have another fingerprint than the certificate.
         CalibrationError: the loss is missing, or a problem has too few rollouts.
     """
     certificate.require_traces(traces.fingerprint)
@@ -86,8 +93,10 @@ def _differences(
     seed = int(traces.digest[:8], 16)
     tested = _tested_again(certificate, traces, risk, seed)
     recount = _Recount(certificate, traces, risk, tested, seed)
-    yield from _compare("covers", certificate.covers, recount.covers)
-    yield from _compare("does_not_cover", certificate.does_not_cover, does_not_cover(risk))
+    if certificate.covers != recount.covers(former_covers):
+        yield from _compare("covers", certificate.covers, recount.covers(covers))
+    if certificate.does_not_cover != former_does_not_cover(risk):
+        yield from _compare("does_not_cover", certificate.does_not_cover, does_not_cover(risk))
     for number, level in enumerate(certificate.levels):
         here = asdict(level)
         for name, there in recount.figures(number, level).items():
@@ -105,7 +114,7 @@ def _differences(
 
 
 class _Recount:
-    """The figures of a certificate, from its traces."""
+    """The figures of a certificate, recomputed from its traces."""
 
     def __init__(
         self, certificate: Certificate, traces: Traces, risk: Risk, tested: Tested, seed: int
@@ -115,14 +124,14 @@ class _Recount:
         self._draws = simulate(traces, certificate.procedure)
         self._walked: dict[ExitPolicy, Outcomes] = {}
 
-    @property
-    def covers(self) -> str:
+    def covers(self, wording: Callable[..., str]) -> str:
+        """What the certificate should say that it covers, in the current or the former wording."""
         made, traces = self._certificate, self._traces
         grouped = traces.n_units < traces.n_problems
-        return covers(self._risk, made.delta, made.promise, made.p_value, grouped=grouped)
+        return wording(self._risk, made.delta, made.promise, made.p_value, grouped=grouped)
 
     def figures(self, number: int, level: Level) -> dict[str, float]:
-        """What a level says in numbers."""
+        """The numbers of a level."""
         policies = self._certificate.tested.policies
         if isinstance(level, CertifiedLevel):
             policy = level.policy
@@ -157,7 +166,7 @@ class _Recount:
         return min(certified + [self._first_bound(number) for number in range(len(levels))])
 
     def compare(self, name: str, here: object, there: object, loose: bool) -> Iterator[str]:
-        """A loose figure is one that a betting test gives."""
+        """A loose figure comes from a betting test if the certificate uses one."""
         betting = loose and self._certificate.p_value is PValue.BETTING
         yield from _compare(name, here, there, BETTING_TOLERANCE if betting else TOLERANCE)
 
@@ -173,7 +182,7 @@ class _Recount:
         return target_level(made.tested, number, alphas, made.delta, made.promise)
 
     def _outcomes(self, policy: ExitPolicy) -> Outcomes:
-        """Of a policy that several levels may share: walked once."""
+        """The outcomes of a policy; computed once, as several levels may share it."""
         if policy not in self._walked:
             procedure = self._certificate.procedure
             self._walked[policy] = _walk(self._traces, self._draws, policy, procedure)
@@ -198,12 +207,16 @@ def _tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: in
 def _verdict(level: Level, family: Family, certified_T: NDArray[np.bool_]) -> str | None:
     certified = {family.policies[t] for t in np.flatnonzero(certified_T)}
     if not isinstance(level, CertifiedLevel):
-        return f"infeasible here, {len(certified)} policies pass" if certified else None
+        return (
+            f"infeasible in the certificate, but {len(certified)} policies pass the tests"
+            if certified
+            else None
+        )
     return None if level.policy in certified else "its policy does not pass the tests"
 
 
 def _walk(traces: Traces, draws: Draws, policy: ExitPolicy, procedure: Procedure) -> Outcomes:
-    """One draw after the other, one sample after the other, one checkpoint after the other."""
+    """Draw by draw, sample by sample, checkpoint by checkpoint."""
     under = [_Question(traces, rows.tolist(), policy, procedure) for rows in draws.rollout_DN]
     unread = replace(traces, confidence_tokens_RC=None)
     full = [_Question(unread, rows.tolist(), FULL_BUDGET, procedure) for rows in draws.rollout_DN]
@@ -274,7 +287,7 @@ def _losses(risk: Risk, outcomes: Outcomes, traces: Traces, draws: Draws) -> Los
 
 
 def _unit_means(values_D: NDArray[Any], traces: Traces, draws: Draws) -> NDArray[np.float64]:
-    """Draws average into problems, problems into units, units by name."""
+    """Draws are averaged into problems, and problems into units, sorted by name."""
     mean_P = np.bincount(draws.problem_D, values_D) / np.bincount(draws.problem_D)
     of_unit: dict[str, list[float]] = {}
     for unit, mean in zip(traces.units, mean_P.tolist(), strict=True):

@@ -1,10 +1,54 @@
-"""What a certificate says it covers, and what it does not, in words."""
+"""What a certificate covers and what it does not cover, in words."""
 
 from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Risk
 from calibration.testing.fwer import Promise
 from calibration.testing.p_values import PValue
 
 _WHAT = {
+    SELECTIVE.name: "of the questions it answers, at most a share alpha gets a wrong answer",
+    ERROR.name: "of all questions, at most a share alpha gets a wrong answer",
+    REGRET.name: (
+        "of all questions, at most a share alpha gets a wrong answer where the same samples at "
+        "full budget give the right one"
+    ),
+}
+
+
+def covers(
+    risk: Risk, delta: float, promise: Promise, kind: PValue, *, grouped: bool = False
+) -> str:
+    """The guarantee in a few sentences."""
+    bound = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
+    together = (
+        "all certified levels simultaneously, so alpha may be chosen after seeing the results"
+        if promise is Promise.SIMULTANEOUS
+        else "each level separately, so alpha must be chosen before seeing the results"
+    )
+    new = "groups of problems (each group counts the same)" if grouped else "problems"
+    limit = " in the limit of many problems (the test is asymptotic)" if kind is PValue.CLT else ""
+    return (
+        f"With probability at least {100 * (1 - delta):g}%{limit} over the random choice of the "
+        f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
+        f"average over new {new} from the same distribution as the calibration problems, answered "
+        f"exactly as the fingerprint describes. The guarantee holds for {together}."
+    )
+
+
+def does_not_cover(risk: Risk) -> tuple[str, ...]:
+    """What the guarantee does not cover, as a list to show with every guarantee."""
+    never = (
+        "problems from another distribution than the calibration problems",
+        "a changed prompt, chat template, model, probe, sampling setting, budget, number of "
+        "samples, vote or grader",
+        "multi-turn conversations",
+        "a single question, or one kind of question: the risk is an average over all questions",
+    )
+    if risk.answers_always:
+        return never
+    return (*never, "questions that the service declines to answer")
+
+
+_FORMER_WHAT = {
     SELECTIVE.name: (
         "of the questions that a certified policy answers, at most a share alpha is answered wrong"
     ),
@@ -16,11 +60,11 @@ _WHAT = {
 }
 
 
-def covers(
+def former_covers(
     risk: Risk, delta: float, promise: Promise, kind: PValue, *, grouped: bool = False
 ) -> str:
-    """The promise in one or two sentences."""
-    what = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
+    """What `covers` said in certificates made before the wording changed."""
+    what = _FORMER_WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
     together = (
         "all certified levels at once, so alpha may be chosen after looking"
         if promise is Promise.SIMULTANEOUS
@@ -35,8 +79,8 @@ def covers(
     )
 
 
-def does_not_cover(risk: Risk) -> tuple[str, ...]:
-    """What stays outside, as a list to be read out with every guarantee."""
+def former_does_not_cover(risk: Risk) -> tuple[str, ...]:
+    """What `does_not_cover` said in certificates made before the wording changed."""
     never = (
         "problems drawn from elsewhere than the calibration problems",
         "a changed prompt, chat template, model, probe, sampling, budget, number of samples, vote "

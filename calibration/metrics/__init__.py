@@ -1,8 +1,8 @@
-"""How well confidence matches correctness (RLCM §4.1); estimates, without error bars or guarantees.
+"""How well confidence predicts correctness (RLCM §4.1); estimates without intervals or guarantees.
 
 `confidence` and `correct` hold one number per answer. `correct` is 0 or 1, or the share of several
-answers that were right, except where a function says otherwise. Intervals of the same figures are
-in `calibration.metrics.bootstrap`.
+answers that are right, unless a function says otherwise. Intervals of the same metrics are in
+`calibration.metrics.bootstrap`.
 """
 
 from calibration.metrics.ranking import (

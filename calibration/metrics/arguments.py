@@ -1,4 +1,4 @@
-"""What metrics take, and refuse."""
+"""Checks of the arguments of metrics."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ def check_probabilities(
     """Both as flat arrays of numbers from 0 to 1.
 
     Raises:
-        CalibrationError: no answers, lengths that differ, or numbers outside [0, 1].
+        CalibrationError: there are no answers, lengths differ, or a number is outside [0, 1].
     """
     confidence_N, correct_N = _flat(confidence, correct)
     _check_shares("confidence", confidence_N)
@@ -23,31 +23,35 @@ def check_probabilities(
 def check_scores(
     score: ArrayLike, correct: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Numbers that can be ranked, and outcomes from 0 to 1, as flat arrays.
+    """Scores that can be ranked, and outcomes from 0 to 1, as flat arrays.
 
     Raises:
-        CalibrationError: no answers, lengths that differ, a NaN, or an outcome outside [0, 1].
+        CalibrationError: there are no answers, lengths differ, a score is NaN, or an outcome is
+            outside [0, 1].
     """
     score_N, correct_N = _flat(score, correct)
     _check_shares("correct", correct_N)
     if np.isnan(score_N).any():
-        raise CalibrationError("a confidence is nan: a ranking takes numbers that can be ordered")
+        raise CalibrationError("a confidence is nan: a ranking needs numbers that can be ordered")
     return score_N, correct_N
 
 
 def check_verdicts(
     score: ArrayLike, correct: ArrayLike, metric: str
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Numbers that can be ranked, and outcomes that are right or wrong, as flat arrays.
+    """Scores that can be ranked, and outcomes that are right or wrong, as flat arrays.
 
     Raises:
-        CalibrationError: no answers, lengths that differ, a NaN, or an outcome but 0 and 1.
+        CalibrationError: there are no answers, lengths differ, a score is NaN, or an outcome is
+            neither 0 nor 1.
     """
     score_N, correct_N = _flat(score, correct)
     odd_N = correct_N[(correct_N != 0) & (correct_N != 1)]
     if odd_N.size or np.isnan(score_N).any():
         value = f"correct is {odd_N[0]:g}" if odd_N.size else "a confidence is nan"
-        raise CalibrationError(f"{value}: {metric} takes scores that can be ranked, and 0 or 1")
+        raise CalibrationError(
+            f"{value}: {metric} needs scores that can be ranked, and outcomes of 0 or 1"
+        )
     return score_N, correct_N == 1
 
 

@@ -1,14 +1,14 @@
-"""Intervals by resampling problems, and differences of two runs on the same problems.
+"""Intervals by resampling problems (bootstrap), and differences of two runs on the same problems.
 
-A resample draws as many exchangeable units as there are, with replacement: a unit is a problem with
-all its rollouts, or a group of problems. The interval lies between the 2.5 % and the 97.5 %
-quantile of the figure over the resamples; of a calibration error, whose resamples are biased, it is
-that of `calibration.metrics.gap_intervals`.
+A resample draws as many exchangeable units as there are, with replacement. A unit is a problem with
+all its rollouts, or a group of problems. The interval is between the 2.5% and the 97.5% quantile of
+the metric over the resamples. Resamples of a calibration error are biased; its interval is that of
+`calibration.metrics.gap_intervals`.
 
-It covers what other problems of the same kind, and other rollouts of them, would have changed. It
-does not cover what all problems have in common: a grader's mistakes, a leaked benchmark, problems
-of another kind. It is an approximation that needs some tens of units; where all of them are alike,
-as where every rollout is right, it has no width, and other problems may still differ.
+The interval covers what other problems of the same kind, and other rollouts of them, would change.
+It does not cover what all problems share: a grader's mistakes, a leaked benchmark, or problems of
+another kind. It is an approximation that needs some tens of units. If all units are alike, for
+example if every rollout is right, it has no width, although other problems may differ.
 """
 
 from collections.abc import Sequence
@@ -38,20 +38,19 @@ def estimate_metrics(
 ) -> dict[str, Estimate]:
     """Metrics with their intervals.
 
-    A metric that is undefined (`auroc` where all rollouts are right) has the value None, and one
-    that is undefined in some resamples an interval over the others. A single unit gives no
-    intervals.
+    An undefined metric (`auroc` if all rollouts are right) has the value None. Resamples in which a
+    metric is undefined are left out of its interval. A single unit gives no intervals.
 
     Args:
         scored: the rollouts.
-        names: of METRICS, in the order wanted.
-        resamples: number of them; two calls with the same seed and units draw the same ones.
-        seed: of the draws.
-        n_bins: of the calibration errors.
-        threads: to work on; the result does not depend on it.
+        names: names from METRICS, in the order of the result.
+        resamples: number of resamples; calls with the same seed and units draw the same ones.
+        seed: seed of the draws.
+        n_bins: number of bins of the calibration errors.
+        threads: number of threads; the result does not depend on it.
 
     Raises:
-        CalibrationError: an unknown name, no bins, or no resamples.
+        CalibrationError: a name is unknown, or there are no bins or no resamples.
     """
     run = _Resampled.of(scored, names, n_bins, resamples, seed, threads)
     return {name: run.estimate(name) for name in names}
@@ -66,7 +65,7 @@ def metric_replicates(
     n_bins: int = N_BINS,
     threads: int = THREADS,
 ) -> dict[str, NDArray[np.float64]]:
-    """The metrics in each resample (T), NaN where one is undefined; as `estimate_metrics`."""
+    """The metrics in each resample (T), NaN if undefined; see `estimate_metrics`."""
     run = _Resampled.of(scored, names, n_bins, resamples, seed, threads)
     return {name: _values(name, run.figures[name])[1:] for name in names}
 
@@ -83,29 +82,29 @@ def estimate_difference(
 ) -> dict[str, Estimate]:
     """Metrics of `other` minus those of `one`, both on the same problems, with paired intervals.
 
-    Every resample draws the same units for both, so that what makes a problem hard for both drops
-    out. Problem p of the one must be problem p of the other; their rollouts may differ in number.
+    Every resample draws the same units for both runs, so that what makes a problem hard for both
+    cancels. Problem p must be the same in both; the number of rollouts may differ.
 
-    An interval that excludes 0 says that the two differ on problems like these. Of many
-    comparisons some exclude 0 by chance, one in twenty of those where there is nothing to find.
+    An interval that excludes 0 says that the two runs differ on problems like these. Without any
+    difference, one comparison in twenty excludes 0 by chance.
 
     Args:
         one: rollouts of the first run.
         other: rollouts of the second.
-        names: as for `estimate_metrics`.
-        resamples: as there.
-        seed: as there.
-        n_bins: as there.
-        threads: as there.
+        names: see `estimate_metrics`.
+        resamples: see `estimate_metrics`.
+        seed: see `estimate_metrics`.
+        n_bins: see `estimate_metrics`.
+        threads: see `estimate_metrics`.
 
     Raises:
-        CalibrationError: other problems or groups; and as `estimate_metrics`.
+        CalibrationError: the problems or groups differ; see also `estimate_metrics`.
     """
     if one.n_problems != other.n_problems or not np.array_equal(one.units_P, other.units_P):
         raise CalibrationError(
             f"{one.n_problems} problems in {one.n_units} units and {other.n_problems} in "
-            f"{other.n_units}: a paired difference is of the same problems, so select those that "
-            "both have, in the same order"
+            f"{other.n_units}: a paired difference needs the same problems in the same order; "
+            "select the problems that both have"
         )
     first, second = (
         _Resampled.of(run, names, n_bins, resamples, seed, threads) for run in (one, other)
@@ -120,16 +119,18 @@ def mean_over_problems(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
-    """A plain mean over problems, with its interval.
+    """The plain mean over problems, with its interval.
 
     Args:
-        value_P: a figure of each problem, as its tokens per rollout.
-        unit_P: exchangeable unit of each problem, numbered from 0; None if each stands alone.
-        resamples: as for `estimate_metrics`.
-        seed: as there.
+        value_P: one number per problem, for example its tokens per rollout.
+        unit_P: exchangeable unit of each problem, numbered from 0; None if each is a unit of its
+            own.
+        resamples: see `estimate_metrics`.
+        seed: see `estimate_metrics`.
 
     Raises:
-        CalibrationError: no problems, a value that is not finite, or not one unit per problem.
+        CalibrationError: there are no problems, a value is not finite, or there is not one unit per
+            problem.
     """
     value_P = np.asarray(value_P, dtype=np.float64)
     (mean,) = ratios_over_problems(
@@ -147,32 +148,32 @@ def ratios_over_problems(
     seed: int = 0,
     threads: int = THREADS,
 ) -> tuple[Estimate, ...]:
-    """Sums over problems divided by another sum over them, with intervals; several at once (C).
+    """Ratios of two sums over problems, with intervals; several numerators at once (C).
 
-    Markers per rollout, for instance: `above_PC` how often each was written in all rollouts of a
-    problem, `below_P` how many rollouts that were. Undefined where the sum below is 0.
+    Example: markers per rollout. `above_PC` counts each marker in all rollouts of a problem,
+    `below_P` the rollouts. A ratio is undefined if its denominator is 0.
 
     Args:
-        above_PC: figures of each problem.
-        below_P: what all of them are divided by.
-        unit_P: as for `mean_over_problems`.
-        resamples: as there.
-        seed: as there.
-        threads: to work on; the result does not depend on it.
+        above_PC: numerators of each problem.
+        below_P: the common denominator of each problem.
+        unit_P: see `mean_over_problems`.
+        resamples: see `estimate_metrics`.
+        seed: see `estimate_metrics`.
+        threads: number of threads; the result does not depend on it.
 
     Raises:
-        CalibrationError: as `mean_over_problems`.
+        CalibrationError: see `mean_over_problems`.
     """
     above_PC, below_P = np.asarray(above_PC, np.float64), np.asarray(below_P, np.float64)
     n_problems = below_P.size
     unit_P = np.arange(n_problems) if unit_P is None else unit_P
     if n_problems == 0 or above_PC.shape[:1] != below_P.shape or unit_P.shape != below_P.shape:
         raise CalibrationError(
-            f"figures {above_PC.shape} over {below_P.shape} in units {unit_P.shape}: give one row, "
-            "one divisor and one unit per problem, and at least one problem"
+            f"numerators {above_PC.shape}, denominators {below_P.shape}, units {unit_P.shape}: "
+            "give one of each per problem, and at least one problem"
         )
     if not (np.isfinite(above_PC).all() and np.isfinite(below_P).all()):
-        raise CalibrationError("a figure of a problem is nan or infinite: leave that problem out")
+        raise CalibrationError("a number of a problem is nan or infinite: leave that problem out")
     n_units = int(unit_P.max()) + 1
     sums_UC = np.zeros((n_units, above_PC.shape[1] + 1))
     np.add.at(sums_UC, unit_P, np.column_stack([above_PC, below_P]))
@@ -190,7 +191,7 @@ def ratios_over_problems(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Resampled:
-    """Figures of one set of rollouts: as it is, and then in each resample, along the first axis."""
+    """Figures of one set of rollouts: first the original, then each resample, on the first axis."""
 
     n_units: int
     figures: dict[str, NDArray[np.float64]]
@@ -227,5 +228,5 @@ class _Resampled:
 
 
 def _values(name: str, figure_T: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A metric from its figures, which `WeightedMetrics` says what they are."""
+    """A metric from its figures, as `WeightedMetrics.figures` defines them."""
     return ERRORS[name](figure_T) if name in ERRORS else figure_T

@@ -1,7 +1,6 @@
-"""Recorded rollouts at their end, and as they would have answered at a smaller budget (RLCM §4.3).
+"""Recorded rollouts at their end, or cut at a smaller budget (RLCM §4.3).
 
-Both readings of a rollout are graded: the answer forced at every checkpoint, and the one at its
-end.
+Both kinds of readings are graded: the answer forced at every checkpoint, and the answer at the end.
 """
 
 from typing import Any
@@ -15,24 +14,25 @@ from calibration.traces.traces import Traces
 
 
 def at_end(traces: Traces) -> ScoredRollouts:
-    """Every rollout by its final reading, at its natural end or at the recorded budget."""
+    """Every rollout at its final reading: at its natural end or at the recorded budget."""
     return _scored(traces, traces.final_R)
 
 
 def cut_at(traces: Traces, tokens: int) -> tuple[ScoredRollouts, NDArray[np.bool_]]:
     """Every rollout cut after `tokens` reasoning tokens.
 
-    A rollout that had ended by itself, at `tokens` or before, counts as it ended; every other one
-    by the reading at just `tokens`, with the answer forced there. Nothing is interpolated.
+    A rollout that ended by itself at or before `tokens` counts with its final reading. Every other
+    rollout counts with its reading at exactly `tokens` and the answer forced there. Nothing is
+    interpolated.
 
-    It is what a model would have done that was given so much from the start, and thought no
-    differently for it: of models that are told their budget it says nothing.
+    The result describes a model that has this budget from the start and does not know it. It says
+    nothing about models that are told their budget.
 
     Returns:
-        The rollouts, and which of them had ended by themselves.
+        The rollouts, and which of them ended by themselves.
 
     Raises:
-        CalibrationError: a rollout was not read at `tokens`, or was itself cut before.
+        CalibrationError: a rollout has no reading at `tokens`, or its budget ended it before.
     """
     tokens_R = traces.tokens_RC[np.arange(traces.n_rollouts), traces.final_R]
     ended_R = traces.natural_R & (tokens_R <= tokens)
@@ -44,10 +44,10 @@ def cut_at(traces: Traces, tokens: int) -> tuple[ScoredRollouts, NDArray[np.bool
         read = traces.tokens_RC[r, : traces.final_R[r] + 1]
         raise CalibrationError(
             f"problem {traces.problem_ids[traces.problem_R[r]]!r}, rollout {traces.rollout_R[r]}: "
-            f"not read at {tokens} tokens but at {_listed(read)}: cut at a checkpoint that all "
-            "rollouts have"
+            f"no reading at {tokens} tokens, only at {_listed(read)}: cut at a checkpoint that "
+            "all rollouts have"
         )
-    # Of a checkpoint and a final reading at the same tokens, the final one.
+    # If a checkpoint and a final reading have the same tokens, take the final one.
     last_read_R = read_RC.shape[1] - 1 - np.argmax(read_RC[:, ::-1], axis=1)
     return _scored(traces, np.where(ended_R, traces.final_R, last_read_R)), ended_R
 

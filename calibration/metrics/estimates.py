@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure and a 95 % interval of it by resampling; None where the figure is undefined.
+    """A number and its 95% interval by resampling; None where the number is undefined.
 
-    The interval covers what other problems of the same kind would have changed. It does not cover
-    what is wrong with all of them alike: a biased figure, a grader's mistakes, a leaked benchmark.
+    The interval covers what other problems of the same kind would change. It does not cover what is
+    wrong for all of them: a biased metric, a grader's mistakes, a leaked benchmark.
     """
 
     value: float | None

@@ -1,19 +1,19 @@
-"""Intervals of calibration errors, which chance only makes larger.
+"""Intervals of calibration errors, which are biased upwards by chance.
 
-A calibration error adds up the gaps of bins, whichever their sign, so that noise in the gaps does
-not cancel: the error of a sample is too high, that of a resample as much again, and the quantiles
-of resamples may all lie above the truth. Measured on 30 problems of a calibrated confidence, the
-usual interval never held it.
+A calibration error adds up the gaps of bins without their sign, so noise in the gaps does not
+cancel. The error of a sample is too high, the error of a resample even more so, and all quantiles
+of the resamples may be above the truth. On 30 problems with a calibrated confidence, the usual
+interval never contained it.
 
-Here the noise of resamples is added to gaps of which it is known what it does to them. The closer
-the true gaps are to 0, the higher it lifts the error, and the farther they are, the lower it can
-press it. So the lower limit is found with every gap moved towards 0 by two standard errors of its
-own, or up to 0, and the upper limit with every gap moved away from it.
+Here, the noise of the resamples is added to gaps for which its effect is known. The closer the true
+gaps are to 0, the more the noise raises the error; the farther they are, the more it can lower it.
+So the lower limit uses gaps moved towards 0 by two of their standard errors, at most to 0. The
+upper limit uses gaps moved away from 0 by as much.
 
-What the interval is of is the error, over the same bins, of all that the problems were drawn from.
-In simulations it held it in 96 % of the cases or more from 100 problems on, and in 92 % or more of
-30 (tests/calibration/metrics/test_gap_intervals.py has some of them). The more gaps are small, the
-more cautious it is.
+The interval is for the error, with the same bins, on the population of the problems. In simulations
+it contained it in at least 96% of the cases from 100 problems on, and in at least 92% with 30 (some
+are in tests/calibration/metrics/test_gap_intervals.py). The more gaps are small, the more
+conservative it is.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _STANDARD_ERRORS = 2.0
 
 
 def total_gap(gap_XB: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ECE from the gaps of its bins: correctness minus confidence, over the number of rollouts."""
+    """ECE from the gaps of its bins: correctness minus confidence, per rollout."""
     return np.asarray(np.abs(gap_XB).sum(axis=-1))
 
 
@@ -48,12 +48,13 @@ ERRORS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """A calibration error, and what chance may have added to it in each resample (T).
+    """A calibration error, and what noise may have added to it in each resample (T).
 
     Attributes:
         value: the error.
-        most_T: added where true gaps are as small as they may be, so that noise mostly adds up.
-        least_T: added where they are as large as they may be, so that noise mostly cancels.
+        most_T: the addition if the true gaps are as small as plausible, so that noise mostly adds
+            up.
+        least_T: the addition if they are as large as plausible, so that noise mostly cancels.
     """
 
     value: float
@@ -62,17 +63,17 @@ class Noise:
 
     @classmethod
     def of(cls, name: str, gap_B: NDArray[np.float64], gap_TB: NDArray[np.float64]) -> Self:
-        """From the gaps of bins, and those in each resample.
+        """The noise from the gaps of bins, and the gaps in each resample.
 
         Args:
-            name: of ERRORS.
+            name: name from ERRORS.
             gap_B: gaps of all rollouts.
             gap_TB: gaps in the resamples.
         """
         error, noise_TB = ERRORS[name], gap_TB - gap_B
         reach_B = _STANDARD_ERRORS * noise_TB.std(axis=0)
         small_B = np.sign(gap_B) * np.maximum(np.abs(gap_B) - reach_B, 0.0)
-        # PCE sees overconfidence only, so that no gap is larger than a more negative one.
+        # PCE counts only overconfidence, so a more negative gap is always the larger one.
         large_B = gap_B + np.where(gap_B > 0, reach_B, -reach_B)
         large_B = gap_B - reach_B if name == "pce" else large_B
         return cls(
@@ -85,7 +86,7 @@ class Noise:
         """The error with its interval.
 
         Args:
-            tails: the quantiles that an interval lies between, as 0.025 and 0.975.
+            tails: the two quantiles that bound the interval, for example 0.025 and 0.975.
         """
         low = self.value - np.quantile(self.most_T, tails[1])
         high = self.value - np.quantile(self.least_T, tails[0])

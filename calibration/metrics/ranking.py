@@ -1,4 +1,4 @@
-"""Whether more confidence goes with more answers right, whatever the confidence's scale."""
+"""Whether higher confidence goes with right answers, independent of the confidence's scale."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,13 @@ from calibration.metrics.arguments import check_scores, check_verdicts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RiskCoverage:
-    """Answering only what is sure enough: how much is answered, and how much of that is wrong.
+    """The risk-coverage curve: answer only above a threshold of the confidence.
 
     Attributes:
-        threshold_K: the distinct confidences, falling; answered is what reaches the threshold.
-        coverage_K: share of the answers that reach it; the last is 1.
-        risk_K: share wrong of those, the selective risk.
+        threshold_K: the distinct confidences, falling; an answer is given if its confidence reaches
+            it.
+        coverage_K: share of the answers given; the last is 1.
+        risk_K: share wrong among the answers given: the selective risk.
         area: area under the curve (AURC), in [0, 1]; lower is better.
     """
 
@@ -30,19 +31,20 @@ class RiskCoverage:
 def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> RiskCoverage:
     """The risk-coverage curve (El-Yaniv & Wiener, JMLR 2010) and its area (arXiv 1805.08206).
 
-    The area is the mean selective risk of the n surest answers, over n = 1 .. N, ties taken in
-    random order; the curve has a point only where a threshold can cut.
+    The area is the mean selective risk of the n most confident answers, over n = 1 .. N, with ties
+    in random order. The curve has points only where a threshold can separate answers.
 
-    It depends on how many answers are right, not on the confidence alone, so it compares scores of
-    the same answers and no two models. It does not cover the choice of a threshold: a point chosen
-    by its risk here has a larger one on new answers, and only a test (`certify`) bounds that.
+    It depends on the number of right answers too, so it compares confidences of the same answers,
+    not two models. It does not cover the choice of a threshold: a point chosen by its risk here has
+    a larger risk on new answers. Only a test (`certify`) bounds that.
 
     Args:
-        confidence: any score, higher for surer.
+        confidence: any score; higher means more confident.
         correct: from 0 to 1.
 
     Raises:
-        CalibrationError: no answers, lengths that differ, a NaN, or `correct` outside [0, 1].
+        CalibrationError: there are no answers, lengths differ, a score is NaN, or `correct` is
+            outside [0, 1].
     """
     score_N, correct_N = check_scores(confidence, correct)
     threshold_K, tie_N, count_K = np.unique(-score_N, return_inverse=True, return_counts=True)
@@ -61,7 +63,7 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     """The probability that a right answer has more confidence than a wrong one; ties count half.
 
     Args:
-        confidence: any score, higher for surer.
+        confidence: any score; higher means more confident.
         correct: 0 or 1.
 
     Raises:
@@ -72,31 +74,30 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     if pairs[0] == 0:
         n_right = int(correct_N.sum())
         raise CalibrationError(
-            f"{n_right} right and {score_N.size - n_right} wrong answers: AUROC compares the two, "
-            "give both"
+            f"{n_right} right and {score_N.size - n_right} wrong answers: AUROC needs both"
         )
     return float(wins[0] / pairs[0])
 
 
 def within_auroc(problem: ArrayLike, confidence: ArrayLike, correct: ArrayLike) -> float | None:
-    """The probability that of one problem's answers a right one has more confidence than a wrong.
+    """AUROC within problems: a right answer against a wrong answer of the same problem.
 
-    All pairs of a right and a wrong answer of the same problem count alike, whichever the problem,
-    and ties count half; 1/2 is what a confidence that only knows the problem gets. This is what
-    voting needs of a confidence, and ECE is blind to it (RLCM App. F). Problems whose answers are
-    all right or all wrong have no pair and no part in it, so that models are compared on different
-    problems; and a problem near half right has more pairs than others.
+    All pairs of a right and a wrong answer of one problem count the same, and ties count half. A
+    confidence that depends only on the problem gets 1/2. This is what voting needs from a
+    confidence, and ECE does not measure it (RLCM App. F). Problems whose answers are all right or
+    all wrong have no pairs, so models are compared on different problems. Problems near half right
+    have more pairs than others.
 
     Args:
         problem: index of each answer's problem, from 0.
-        confidence: any score, higher for surer.
+        confidence: any score; higher means more confident.
         correct: 0 or 1.
 
     Returns:
-        None if no problem has a right and a wrong answer.
+        None if no problem has both a right and a wrong answer.
 
     Raises:
-        CalibrationError: as `auroc`, or not one problem per answer.
+        CalibrationError: see `auroc`; or there is not one problem per answer.
     """
     score_N, correct_N = check_verdicts(confidence, correct, "AUROC")
     problem_N = np.asarray(problem).ravel()
@@ -114,17 +115,20 @@ def pairs_within(
     score_N: NDArray[np.float64],
     correct_N: NDArray[np.bool_],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Of each problem: pairs of a right and a wrong answer in order, ties half; and all its pairs.
+    """Per problem, the right-wrong pairs in the right order (ties count half), and all pairs.
 
     Args:
         problem_N: index of each answer's problem, from 0.
+        score_N: any score; higher means more confident.
+        correct_N: whether the answer is right.
     """
     order_N = np.lexsort((score_N, problem_N))
     problem_N, score_N, wrong_N = problem_N[order_N], score_N[order_N], ~correct_N[order_N]
     wrong_before_N = np.cumsum(wrong_N) - wrong_N
     new_problem_N = np.append(True, problem_N[1:] != problem_N[:-1])
     new_score_N = new_problem_N | np.append(True, score_N[1:] != score_N[:-1])
-    # Wrong answers before this one's problem, before its tie, and up to the end of its tie.
+    # Numbers of wrong answers: before the tie of this answer, up to the end of the tie, and before
+    # its problem.
     tie_N = np.cumsum(new_score_N) - 1
     start_K = np.flatnonzero(new_score_N)
     before_K = wrong_before_N[start_K]

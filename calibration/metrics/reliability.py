@@ -1,4 +1,4 @@
-"""Confidence held against accuracy, bin by bin."""
+"""Reliability: confidence compared with accuracy, bin by bin."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from calibration.errors import CalibrationError
 from calibration.metrics.arguments import check_probabilities
 
 N_BINS = 10
-"""Bins of equal width over [0, 1]; RLCM does not state its number."""
+"""Number of bins of equal width over [0, 1]; RLCM does not state its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class ReliabilityBin:
 
 
 def bin_numbers(confidence_N: NDArray[np.float64], n_bins: int) -> NDArray[np.intp]:
-    """The bin, of equal width, that each confidence lies in; an edge belongs to the bin above.
+    """The bin of equal width for each confidence; an edge belongs to the bin above it.
 
     Raises:
-        CalibrationError: no bins.
+        CalibrationError: there are no bins.
     """
     if n_bins < 1:
         raise CalibrationError(f"n_bins is {n_bins}: give 1 or more")
@@ -49,7 +49,8 @@ def reliability_bins(
     """The non-empty bins of equal width, by rising confidence.
 
     Raises:
-        CalibrationError: no answers, lengths that differ, numbers outside [0, 1], or no bins.
+        CalibrationError: there are no answers, lengths differ, a number is outside [0, 1], or there
+            are no bins.
     """
     confidence_N, correct_N = check_probabilities(confidence, correct)
     bin_N = bin_numbers(confidence_N, n_bins)
@@ -70,8 +71,8 @@ def expected_calibration_error(
 ) -> float:
     """ECE: the gap between accuracy and confidence, averaged over answers; bins of equal width.
 
-    It depends on the number of bins, is biased upwards when bins are small, and does not see gaps
-    that cancel within a bin.
+    It depends on the number of bins, is biased upwards for small bins, and misses gaps that cancel
+    within a bin.
     """
     bins = reliability_bins(confidence, correct, n_bins)
     return _mean_gap(bins, [abs(b.accuracy - b.confidence) for b in bins])
@@ -90,16 +91,16 @@ def adaptive_calibration_error(
 ) -> float:
     """ECE over bins of equal mass: the answers in order of confidence, cut into equal parts.
 
-    Each bin holds exactly N / n_bins answers. One that lies across an edge counts in both bins, in
-    proportion. Answers of the same confidence are alike: each is right to the same degree, the
-    share of all of them that is right, so that their order does not matter, and one confidence for
-    all answers gives |accuracy - confidence|.
+    Each bin holds exactly N / n_bins answers. An answer across an edge counts in both bins, in
+    proportion. Answers with the same confidence are treated alike: each counts as right to the
+    degree of the share of them that is right. So their order does not matter, and if all answers
+    have one confidence, the result is |accuracy - confidence|.
 
-    It resolves the confidences that are common, where bins of equal width may hold nearly all
-    answers in one. It is as biased upwards, and as blind to gaps that cancel within a bin.
+    It resolves common confidences, where a bin of equal width may hold nearly all answers. It too
+    is biased upwards and misses gaps that cancel within a bin.
 
     Raises:
-        CalibrationError: as `reliability_bins`.
+        CalibrationError: see `reliability_bins`.
     """
     confidence_N, correct_N = check_probabilities(confidence, correct)
     if n_bins < 1:
@@ -115,9 +116,9 @@ def equal_mass_gap(
     """The absolute gap between correctness and confidence, summed over bins of equal mass.
 
     Args:
-        answers_K: number of answers up to each distinct confidence, that one included.
+        answers_K: number of answers up to and including each distinct confidence.
         gap_K: sum of correctness minus confidence over them.
-        n_bins: that the answers are divided among.
+        n_bins: number of bins.
     """
     edges = np.arange(1, n_bins) * (answers_K[-1] / n_bins)
     at_edges = np.interp(edges, np.append(0, answers_K), np.append(0.0, gap_K))

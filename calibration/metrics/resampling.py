@@ -1,4 +1,4 @@
-"""Resamples of exchangeable units, and figures of each of them."""
+"""Resamples of exchangeable units, and figures of each resample."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,17 +11,17 @@ from calibration.metrics.estimates import Estimate
 
 RESAMPLES = 1000
 THREADS = 2
-"""Blocks of resamples at the same time; what is computed does not depend on it."""
+"""Blocks of resamples computed at the same time; the result does not depend on it."""
 
 TAILS = (0.025, 0.975)
-"""Quantiles that an interval of 95 % lies between."""
+"""Quantiles that bound an interval of 95%."""
 
 _BLOCK = 16
 """Resamples computed at a time."""
 
 
 def draw(n_units: int, seed: int, number: int) -> NDArray[np.int64]:
-    """How often each unit is in the resample of this number, which has a generator of its own."""
+    """How often each unit is in the resample of this number, which has its own random generator."""
     drawn = np.random.default_rng((seed, number)).integers(0, n_units, n_units)
     return np.bincount(drawn, minlength=n_units)
 
@@ -33,17 +33,17 @@ def resampled(
     seed: int,
     threads: int,
 ) -> dict[str, NDArray[np.float64]]:
-    """Figures with every unit drawn once, and then those of each resample, by name.
+    """Figures by name: first with every unit drawn once, then for each resample.
 
     Args:
-        figures_of: from how often each unit was drawn, (T, U), to arrays with T entries.
+        figures_of: maps how often each unit was drawn, (T, U), to arrays with T entries.
         n_units: number of units.
         resamples: number of resamples.
-        seed: of the draws.
-        threads: to work on.
+        seed: seed of the draws.
+        threads: number of threads.
 
     Raises:
-        CalibrationError: no resamples.
+        CalibrationError: there are no resamples.
     """
     if resamples < 1:
         raise CalibrationError(f"resamples is {resamples}: give 1 or more")
@@ -59,9 +59,9 @@ def resampled(
 
 
 def percentile_estimate(value_T: NDArray[np.float64], n_units: int) -> Estimate:
-    """A value, the first, with the interval of those in the resamples behind it.
+    """The first value, with the interval of the resamples' values after it.
 
-    It is None where it is undefined (NaN), resamples in which it is undefined are left out, and a
+    It is None if it is undefined (NaN). Resamples in which it is undefined are left out, and a
     single unit gives no interval.
     """
     if np.isnan(value_T[0]):

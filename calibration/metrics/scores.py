@@ -1,4 +1,4 @@
-"""Graded rollouts: what every metric, vote and interval is computed from."""
+"""Graded rollouts: the input of all metrics, votes and intervals."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -12,23 +12,23 @@ from calibration.policy.voting import NO_ANSWER
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredRollouts:
-    """Rollouts (R) of problems (P): what each answered, how sure it was, whether it was right.
+    """Rollouts (R) of problems (P): answer, confidence, and whether the answer is right.
 
-    Rollouts may come in any order. Every problem has at least one, and some may have more than
-    others.
+    Rollouts may be in any order. Every problem has at least one; the numbers may differ.
 
     Attributes:
         problem_R: index of its problem, 0 .. P - 1.
-        correct_R: whether its answer is right; no answer is not.
-        confidence_R: how sure it was, in [0, 1].
-        answer_class_R: number of the group of equal answers within the problem; NO_ANSWER where
-            none could be read.
+        correct_R: whether its answer is right; false without an answer.
+        confidence_R: its confidence, in [0, 1].
+        answer_class_R: number of the group of equal answers within the problem; NO_ANSWER if no
+            answer could be read.
         unit_P: exchangeable unit of each problem, its template or source, numbered from 0 without
-            a gap; None if every problem stands alone.
+            gaps; None if every problem is a unit of its own.
 
     Raises:
-        CalibrationError: no rollouts, lengths or types that do not fit, a problem or a unit without
-            rollouts, a confidence outside [0, 1], or a right answer that is no answer.
+        CalibrationError: there are no rollouts, lengths or types do not fit, a problem or unit has
+            no rollouts, a confidence is outside [0, 1], or a rollout without an answer is graded
+            right.
     """
 
     problem_R: NDArray[np.integer[Any]]
@@ -56,7 +56,7 @@ class ScoredRollouts:
             n_problems = int(self.problem_R.max()) + 1
             if self.unit_P.shape != (n_problems,):
                 raise CalibrationError(
-                    f"{self.unit_P.size} units of {n_problems} problems: give each problem one"
+                    f"{self.unit_P.size} units for {n_problems} problems: give one per problem"
                 )
             _check_numbering("unit", self.unit_P, "problem")
 
@@ -72,7 +72,7 @@ class ScoredRollouts:
 
     @property
     def n_units(self) -> int:
-        """Number of exchangeable units: what is drawn again in a resample."""
+        """Number of exchangeable units, which a resample draws."""
         return self.n_problems if self.unit_P is None else int(self.unit_P.max()) + 1
 
     @property
@@ -82,12 +82,12 @@ class ScoredRollouts:
 
     @property
     def right_P(self) -> NDArray[np.intp]:
-        """Number of each problem's rollouts that are right."""
+        """Number of right rollouts of each problem."""
         return np.bincount(self.problem_R[self.correct_R], minlength=self.n_problems)
 
     @property
     def units_P(self) -> NDArray[np.integer[Any]]:
-        """Exchangeable unit of each problem, itself if it stands alone."""
+        """Exchangeable unit of each problem; the problem itself if `unit_P` is None."""
         return np.arange(self.n_problems) if self.unit_P is None else self.unit_P
 
     @property
@@ -96,10 +96,10 @@ class ScoredRollouts:
         return self.problem_R if self.unit_P is None else self.unit_P[self.problem_R]
 
     def select(self, keep_P: NDArray[np.bool_]) -> Self:
-        """The rollouts of some of the problems, which are numbered anew in their order.
+        """The rollouts of some problems; the problems are renumbered in their order.
 
         Raises:
-            CalibrationError: no problem is kept, or not one flag per problem.
+            CalibrationError: no problem is kept, or there is not one flag per problem.
         """
         if keep_P.shape != (self.n_problems,) or not keep_P.any():
             raise CalibrationError(
@@ -135,12 +135,12 @@ class ScoredRollouts:
 
 
 def _check_numbering(name: str, index: NDArray[np.integer[Any]], member: str) -> None:
-    """That 0 .. the largest all occur."""
+    """Checks that all numbers from 0 to the largest occur."""
     if index.min() < 0:
         raise CalibrationError(f"{name} is {index.min()}: number the {name}s from 0")
     n_distinct, largest = int((np.bincount(index) > 0).sum()), int(index.max())
     if n_distinct <= largest:
         missing = int(np.flatnonzero(np.bincount(index) == 0)[0])
         raise CalibrationError(
-            f"{name} {missing} of 0 .. {largest} has no {member}: number the {name}s that are there"
+            f"{name} {missing} of 0 .. {largest} has no {member}: number only those that occur"
         )

@@ -1,4 +1,4 @@
-"""Proper scoring rules: what a confidence costs once the outcome is known."""
+"""Proper scoring rules of a confidence."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibration.metrics.arguments import check_probabilities
 
 LEAST_PROBABILITY = 1e-6
-"""What a logarithm takes for 0: being wrong and fully sure costs -ln(1e-6) = 13.8 nats, not ∞."""
+"""Stands for 0 in logarithms: a wrong answer with full confidence costs 13.8 nats, not ∞."""
 
 
 def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
@@ -16,10 +16,10 @@ def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
 
 
 def negative_log_likelihood(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """The mean of -ln of the probability that confidence gave to the outcome, in nats.
+    """The mean of -ln of the probability that the confidence gave to the outcome, in nats.
 
-    Confidences are first clipped to [LEAST_PROBABILITY, 1 - LEAST_PROBABILITY]. Where many are 0 or
-    1 and the outcome is not, the figure is as much about that limit as about the confidence.
+    Confidences are first clipped to [LEAST_PROBABILITY, 1 - LEAST_PROBABILITY]. If many confidences
+    are 0 or 1 and wrong, the result depends on this limit as much as on the confidence.
     """
     confidence_N, correct_N = check_probabilities(confidence, correct)
     return float(np.mean(log_losses(confidence_N, correct_N)))
@@ -28,6 +28,6 @@ def negative_log_likelihood(confidence: ArrayLike, correct: ArrayLike) -> float:
 def log_losses(
     confidence_N: NDArray[np.float64], correct_N: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """What `negative_log_likelihood` is the mean of."""
+    """The terms whose mean is `negative_log_likelihood`."""
     clipped_N = np.clip(confidence_N, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     return np.asarray(-correct_N * np.log(clipped_N) - (1 - correct_N) * np.log1p(-clipped_N))

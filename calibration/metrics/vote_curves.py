@@ -1,4 +1,4 @@
-"""One answer out of n rollouts, for one n after another (RLCM §5.2, App. F)."""
+"""The accuracy of one answer from n rollouts, as a function of n (RLCM §5.2, App. F)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ from calibration.policy.voting import NO_ANSWER, WEIGHT_UNITS
 
 @dataclass(frozen=True, slots=True)
 class VoteCurves:
-    """Shares of questions answered right with n rollouts, one entry per n.
+    """Shares of questions answered correctly with n rollouts, one entry per n.
 
     Attributes:
-        n: how many rollouts take part.
-        pass_at_1: the expected accuracy of one of them; the same for every n.
+        n: number of rollouts that take part.
+        pass_at_1: expected accuracy of a single rollout; the same for every n.
         majority: the most frequent answer.
         confidence: the answer with the highest total confidence.
-        oracle: whether any of them is right (pass@n): what no vote can exceed.
+        oracle: whether any of them is right (pass@n): the upper limit of any vote.
     """
 
     n: tuple[int, ...]
@@ -37,10 +37,10 @@ class VoteCurves:
 
 
 _SETS = 1 << 17
-"""Sets of n rollouts that are voted on if nothing else is said, of all problems together."""
+"""Default number of sets of n rollouts that vote, for all problems together."""
 
 _CELLS = 1 << 18
-"""Tallies kept at a time, for a processor's cache."""
+"""Tallies kept at a time, to fit a processor's cache."""
 
 
 def vote_curves(
@@ -52,37 +52,37 @@ def vote_curves(
     resamples: int = RESAMPLES,
     threads: int = THREADS,
 ) -> VoteCurves:
-    """What votes of n rollouts get right, averaged over problems and over sets of n, by n.
+    """The accuracy of votes of n rollouts, averaged over problems and over sets of n, for each n.
 
-    A tie is broken at random among the answers that lead: what counts is the expected credit, so
-    that no dice are thrown. Nobody's vote goes to a rollout without an answer; if no rollout has
-    one, the question counts as wrong. An answer class that holds right and wrong rollouts, where a
-    grader contradicts itself, is right to the degree of its share. Confidences are rounded to
+    Ties are broken at random among the leading answers. The result is the expected credit, so
+    nothing is random. Rollouts without an answer have no vote; if no rollout has an answer, the
+    question counts as wrong. If a grader contradicts itself and an answer class holds right and
+    wrong rollouts, the class counts as right to the degree of its share. Confidences are rounded to
     multiples of 2**-40, as in `calibration.policy.voting`.
 
-    `pass_at_1` and `oracle` are exact averages over all sets of n. The votes are averaged over
-    some: a problem's rollouts are shuffled into a ring, of which each n neighbours are a set, so
-    that every rollout takes part equally often. With n = 1 and with all rollouts that is exact too.
-    The intervals are of the problems, as in `calibration.metrics.bootstrap`, and do not cover what
-    other sets would have changed.
+    `pass_at_1` and `oracle` are exact averages over all sets of n. The votes are averaged over some
+    sets: a problem's rollouts are shuffled into a ring, and each n neighbours are a set, so that
+    every rollout takes part equally often. For n = 1 and for all rollouts this is exact too. The
+    intervals are over problems, as in `calibration.metrics.bootstrap`; they do not cover what other
+    sets would change.
 
     Args:
         scored: the rollouts.
-        n: how many take part, each from 1 to the fewest rollouts of any problem.
-        draws: sets of each problem for each n, rounded up to whole rings; None for one ring, or as
-            many as make some 100,000 sets of all problems together.
-        seed: of rings and resamples.
-        resamples: number of them.
-        threads: to work on; the result does not depend on it.
+        n: numbers of rollouts that take part, each from 1 to the fewest rollouts of any problem.
+        draws: sets per problem for each n, rounded up to whole rings; None for at least one ring
+            and about 100,000 sets of all problems together.
+        seed: seed of rings and resamples.
+        resamples: number of resamples.
+        threads: number of threads; the result does not depend on it.
 
     Raises:
-        CalibrationError: n is empty or out of range, or no draws or resamples.
+        CalibrationError: n is empty or out of range, or there are no draws or no resamples.
     """
     n_rollouts_P, n_right_P = scored.rollouts_P, scored.right_P
     fewest, n = int(n_rollouts_P.min()), tuple(n)
     if not n or not 1 <= min(n) <= max(n) <= fewest:
         raise CalibrationError(
-            f"n is {list(n)} and a problem has {fewest} rollouts: give numbers from 1 to that"
+            f"n is {list(n)} and a problem has {fewest} rollouts: give numbers from 1 to this"
         )
     if draws is not None and draws < 1:
         raise CalibrationError(f"draws is {draws}: give 1 or more")
@@ -109,12 +109,12 @@ def pass_at_k(
 ) -> NDArray[np.float64]:
     """The probability that one of k rollouts is right, of each problem (Chen et al. 2021).
 
-    It is the share of all sets of k of a problem's rollouts that hold a right one, 1 - C(n - c, k)
-    / C(n, k): unbiased, where 1 - (1 - c/n)^k is too low.
+    It is the share of all sets of k rollouts that contain a right one, 1 - C(n - c, k) / C(n, k).
+    This is unbiased, while 1 - (1 - c/n)^k is too low.
 
     Args:
         n_rollouts_P: recorded rollouts of each problem.
-        n_right_P: how many of them are right.
+        n_right_P: number of right ones.
         k: size of the sets.
 
     Raises:
@@ -122,7 +122,7 @@ def pass_at_k(
     """
     if not 1 <= k <= int(n_rollouts_P.min()):
         raise CalibrationError(
-            f"k is {k} and a problem has {int(n_rollouts_P.min())} rollouts: give 1 up to that many"
+            f"k is {k} and a problem has {int(n_rollouts_P.min())} rollouts: give 1 to this number"
         )
     none_right_P = np.ones(n_rollouts_P.shape)
     for taken in range(k):
@@ -132,13 +132,13 @@ def pass_at_k(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SortedRollouts:
-    """Rollouts sorted by problem, answer and confidence, so that their first order is forgotten.
+    """Rollouts sorted by problem, answer and confidence, so that their first order is ignored.
 
     Attributes:
-        first_P: where each problem's rollouts begin.
-        rollouts_P: how many they are.
+        first_P: index of each problem's first rollout.
+        rollouts_P: number of each problem's rollouts.
         class_R: answer, numbered 0, 1, ... within the problem; NO_ANSWER for none.
-        right_R: share right of the problem's rollouts with that answer.
+        right_R: share right among the problem's rollouts with that answer.
         weight_R: confidence in units of 2**-40.
     """
 
@@ -202,7 +202,7 @@ def _blocks(answers: _SortedRollouts, n: tuple[int, ...], draws: int) -> Iterato
 
 
 def _ring_shape(rollouts: int, n: tuple[int, ...], draws: int) -> tuple[int, int]:
-    """Rings of each problem, and places of a ring that sets begin at."""
+    """The number of rings per problem, and of places of a ring at which sets begin."""
     if min(n) == rollouts:
         return 1, 1  # there is one set
     return max(1, math.ceil(draws / rollouts)), rollouts
@@ -211,7 +211,7 @@ def _ring_shape(rollouts: int, n: tuple[int, ...], draws: int) -> tuple[int, int
 def _rings(
     answers: _SortedRollouts, problem_B: NDArray[np.intp], n: tuple[int, ...], draws: int, seed: int
 ) -> NDArray[np.intp]:
-    """Each problem's rollouts (S) in several random orders (V, those of a problem together)."""
+    """Each problem's rollouts (S) in several random orders (V), those of a problem adjacent."""
     rollouts = int(answers.rollouts_P[problem_B[0]])
     rings, _ = _ring_shape(rollouts, n, draws)
     rng = np.random.default_rng((seed, int(problem_B[0])))
@@ -226,27 +226,28 @@ def _ring_credits(
     n: tuple[int, ...],
     starts: int,
 ) -> NDArray[np.float64]:
-    """Expected credit of a vote of n neighbours, averaged over where in a ring they begin.
+    """Expected credit of a vote of n neighbours, averaged over the places where sets begin.
 
-    All sets grow together, one rollout at a time: only the answer that it gives can come to lead.
+    All sets grow together, one rollout at a time: only the answer of the new rollout can take the
+    lead.
 
     Args:
         class_VS: answer at each place (S) of a ring (V), below the number of places.
         weight_VS: its weight, a whole number.
-        right_VS: to which degree it is right.
+        right_VS: the degree to which it is right.
         n: sizes of sets (N).
-        starts: places that sets begin at.
+        starts: number of places where sets begin.
 
     Returns:
         Credit by ring and size, (V, N).
     """
     n_rings, places = class_VS.shape
-    # A rollout without an answer adds to a tally of its own, and with this weight it never leads.
+    # Rollouts without an answer have a separate tally; with this weight it never leads.
     weight_VS = np.where(class_VS == NO_ANSWER, -2, weight_VS)
     class_VS = np.where(class_VS == NO_ANSWER, places, class_VS)
     shape, tallies = (n_rings, starts), places + 1
     first_VS = np.arange(n_rings * starts).reshape(shape) * tallies
-    tally = np.full(n_rings * starts * tallies, -1, dtype=np.int64)  # -1: not yet given
+    tally = np.full(n_rings * starts * tallies, -1, dtype=np.int64)  # -1: no vote yet
     most_VS = np.full(shape, -1, dtype=np.int64)
     leaders_VS, right_leaders_VS = np.ones(shape), np.zeros(shape)
     credit_VN = np.empty((n_rings, len(n)))
@@ -258,7 +259,7 @@ def _ring_credits(
         after_VS = np.maximum(before_VS, 0) + weight_VS[:, place_S]
         tally[cell_VS] = after_VS
         leads_VS = after_VS > most_VS
-        # One that adds nothing to a tally which leads already is no further leader.
+        # An answer whose tally already leads and does not grow is not another leader.
         joins_VS = (after_VS == most_VS) & (before_VS < most_VS)
         leaders_VS = np.where(leads_VS, 1.0, leaders_VS + joins_VS)
         right_leaders_VS = np.where(leads_VS, given_VS, right_leaders_VS + joins_VS * given_VS)

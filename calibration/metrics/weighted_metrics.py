@@ -1,8 +1,8 @@
-"""All metrics of graded rollouts under whole-number weights of their units, many at a time.
+"""All metrics of graded rollouts with integer weights of units, for many weightings at once.
 
 A resample of a bootstrap draws units with replacement, so it is a weight for each unit: how often
-it was drawn. Most metrics are ratios of weighted sums, found for many resamples by one product of
-matrices; those that rank the rollouts take one pass over them in the order of confidence.
+it was drawn. Most metrics are ratios of weighted sums, computed for many resamples by one matrix
+product. Ranked metrics take one pass over the rollouts in the order of confidence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,28 +27,28 @@ METRICS = (
     "aurc",
     "within_auroc",
 )
-"""What is computed of graded rollouts; `calibration.metrics` defines each, one rollout one answer.
+"""The metrics of graded rollouts; `calibration.metrics` defines each for single answers.
 
-All rollouts count alike. `accuracy` is the share that is right: Pass@1, where every problem has as
-many rollouts as the others.
+All rollouts have the same weight. `accuracy` is the share of right rollouts: Pass@1, if all
+problems have the same number of rollouts.
 """
 
 _RANKED = ("adaptive_ece", "auroc", "aurc")
 
 _CELLS = 1 << 16
-"""Rollouts x resamples worked on at a time."""
+"""Rollouts x resamples processed at a time."""
 
 
 class WeightedMetrics:
-    """Metrics of one set of rollouts, as a function of how often each unit was drawn.
+    """Metrics of a set of rollouts, as a function of how often each unit was drawn.
 
     Args:
-        scored: the rollouts; each counts once per time that its unit was drawn.
-        names: of METRICS.
-        n_bins: of `ece`, `pce` and `adaptive_ece`.
+        scored: the rollouts; each counts as often as its unit was drawn.
+        names: names from METRICS.
+        n_bins: number of bins of `ece`, `pce` and `adaptive_ece`.
 
     Raises:
-        CalibrationError: an unknown name, or no bins.
+        CalibrationError: a name is unknown, or there are no bins.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class WeightedMetrics:
         self._ranking = _Ranking.of(scored, n_bins) if ranks else None
 
     def figures(self, weight_TU: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """What each metric is, or is a function of, by name: an array with resamples (T) first.
+        """The figures of each metric by name: an array with resamples (T) first.
 
-        Of a calibration error that is the gaps of its bins, (T, B), of any other metric its values,
-        (T,), NaN where it is undefined.
+        For a calibration error these are the gaps of its bins, (T, B); for any other metric its
+        values, (T,), NaN where it is undefined.
 
         Args:
             weight_TU: how often each unit was drawn; at least one unit was.
@@ -78,14 +78,15 @@ class WeightedMetrics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """Sums over each unit's rollouts, of which metrics are ratios.
+    """Sums over each unit's rollouts; metrics are ratios of them.
 
     Attributes:
         rollouts_U, right_U: counts.
-        squares_U, losses_U: of Brier score and log loss.
-        gap_UB: correctness minus confidence, of the rollouts in each bin of equal width. Counts of
-            bins cancel: |S_b| |acc(S_b) - conf(S_b)| is the absolute value of such a sum.
-        wins_U, pairs_U: of rollouts of one problem, as `pairs_within`.
+        squares_U, losses_U: sums of the Brier score and of the log loss.
+        gap_UB: sums of correctness minus confidence over the rollouts in each bin of equal width.
+            The counts of bins cancel: |S_b| |acc(S_b) - conf(S_b)| is the absolute value of such a
+            sum.
+        wins_U, pairs_U: sums of the results of `pairs_within`.
     """
 
     rollouts_U: NDArray[np.float64]
@@ -119,7 +120,7 @@ class _Sums:
         )
 
     def figures(self, weight_TU: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Of the metrics that are ratios."""
+        """Figures of the metrics that are ratios."""
         plain = (self.right_U, self.squares_U, self.losses_U, self.wins_U, self.pairs_U)
         sums_UK = np.column_stack([self.rollouts_U, *plain, self.gap_UB])
         sums_TK = weight_TU.astype(np.float64) @ sums_UK
@@ -139,7 +140,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ranking:
-    """Rollouts from the surest on, in groups (K) of the same confidence.
+    """Rollouts by falling confidence, in groups (K) of equal confidence.
 
     Attributes:
         unit_R: unit of each rollout.
@@ -147,7 +148,7 @@ class _Ranking:
         gap_R: correctness minus confidence.
         first_K: the first rollout of each group.
         rollouts_U, wrong_U: counts of each unit.
-        n_bins: of `adaptive_ece`.
+        n_bins: number of bins of `adaptive_ece`.
     """
 
     unit_R: NDArray[np.intp]
@@ -174,9 +175,9 @@ class _Ranking:
         )
 
     def figures(self, weight_TU: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Of the metrics that need the order."""
+        """Figures of the metrics that need the order."""
         all_T, wrong_T = weight_TU @ self.rollouts_U, weight_TU @ self.wrong_U
-        # In as few bytes as they fit, because they are looked up in no order.
+        # As few bytes as possible, because the access is random.
         weight_TU = weight_TU.astype(np.min_scalar_type(weight_TU.max()))
         sums = _RankSums(all_T, wrong_T, self.n_bins)
         for rows, first_K in self._parts(len(weight_TU)):
@@ -185,7 +186,7 @@ class _Ranking:
         return sums.figures()
 
     def _parts(self, n_resamples: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
-        """Rows that lie together and begin with a group, and where in them groups begin."""
+        """Adjacent rows that begin with a group, and the starts of groups within them."""
         first_K = self.first_K
         begins = np.flatnonzero(np.diff(first_K // max(1, _CELLS // n_resamples), prepend=-1))
         ends = np.append(begins[1:], len(first_K))
@@ -195,21 +196,23 @@ class _Ranking:
 
 
 class _RankSums:
-    """Adds up what the ranked metrics are made of, from the surest rollouts on.
+    """Accumulates the terms of the ranked metrics, by falling confidence.
 
-    Of a group of c rollouts of the same confidence, e of them wrong, up to which there are A
-    rollouts, E of them wrong, the j-th in random order has an expected risk of
-    ((E - e) + j e/c) / (A - c + j) = e/c + (E - A e/c) / (A - c + j): the part of e/c comes to e
-    over the group, the other to (E - A e/c) (H(A) - H(A - c)), where H(n) = 1 + 1/2 + ... + 1/n.
+    Take a group of c rollouts with equal confidence, e of them wrong. Up to and including it there
+    are A rollouts, E of them wrong. The j-th of the group in random order has the expected risk
+    ((E - e) + j e/c) / (A - c + j) = e/c + (E - A e/c) / (A - c + j). Over the group, the first
+    term sums to e, the second to (E - A e/c) (H(A) - H(A - c)), where H(n) = 1 + 1/2 + ... + 1/n.
     """
 
     def __init__(self, all_T: NDArray[np.int64], wrong_T: NDArray[np.int64], n_bins: int) -> None:
         self._all_T, self._wrong_T = all_T, wrong_T
         self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, int(all_T.max()) + 1)))
         self._edge_TB = all_T[:, None] * (np.arange(1, n_bins) / n_bins)
-        self._gap_TB = np.zeros((len(all_T), n_bins + 1))  # summed up to each edge, 0 and all
+        self._gap_TB = np.zeros(
+            (len(all_T), n_bins + 1)
+        )  # sums up to each edge, including 0 and the end
         self._wins_T, self._area_T = np.zeros(len(all_T)), wrong_T.astype(np.float64)
-        # Of all groups so far: rollouts, wrong ones, gaps, H(rollouts).
+        # Totals of all groups so far: rollouts, wrong rollouts, gaps, H(rollouts).
         self._A_T1 = self._E_T1 = np.zeros((len(all_T), 1), dtype=np.int64)
         self._G_T1 = self._H_T1 = np.zeros((len(all_T), 1))
 
@@ -220,7 +223,7 @@ class _RankSums:
         gap_R: NDArray[np.float64],
         first_K: NDArray[np.intp],
     ) -> None:
-        """Take in the next groups."""
+        """Add the next groups."""
         c_TK, e_TK = weight_TR, weight_TR * wrong_R
         tied = len(first_K) < len(wrong_R)
         if tied:
@@ -229,7 +232,7 @@ class _RankSums:
         A_TK = self._A_T1 + np.cumsum(c_TK, axis=1, dtype=np.int64)
         E_TK = self._E_T1 + np.cumsum(e_TK, axis=1, dtype=np.int64)
         H_TK = self._harmonic.take(A_TK)
-        # A group that was not drawn has no rate, and adds nothing.
+        # A group that was not drawn has no rate and adds nothing.
         rate_TK = e_TK / np.maximum(c_TK, 1) if tied else wrong_R
         excess_TK = E_TK - A_TK * rate_TK
         self._area_T += (excess_TK * np.diff(H_TK, axis=1, prepend=self._H_T1)).sum(axis=1)
@@ -246,7 +249,7 @@ class _RankSums:
         first_K: NDArray[np.intp],
         A_TK: NDArray[np.int64],
     ) -> None:
-        """The gaps up to each edge that lies in these groups; within a group they grow evenly."""
+        """The gaps up to each edge within these groups; within a group they grow linearly."""
         reached = (self._edge_TB > self._A_T1) & (self._edge_TB <= A_TK[:, -1:])
         for t in np.flatnonzero(reached.any(axis=1)).tolist():
             g_K = np.add.reduceat(weight_TR[t] * gap_R, first_K)
@@ -257,7 +260,7 @@ class _RankSums:
         self._G_T1 = self._G_T1 + (weight_TR @ gap_R)[:, None]
 
     def figures(self) -> dict[str, NDArray[np.float64]]:
-        """What came of it, once all groups were added."""
+        """The figures, after all groups were added."""
         self._gap_TB[:, -1] = self._G_T1[:, 0]
         pairs_T = (self._all_T - self._wrong_T) * self._wrong_T
         auroc_T = np.full(len(pairs_T), np.nan)

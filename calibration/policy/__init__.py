@@ -1,1 +1,1 @@
-"""Policies of one question: the exit rule, step by step and in bulk, and the vote over samples."""
+"""The exit rule, step by step and vectorised, and the vote over several samples."""

@@ -3,13 +3,13 @@
 At a checkpoint t (after t reasoning tokens) the probe reads a confidence c_t in (0, 1):
 
 - high exit when c_t >= λ2;
-- low exit when c_t <= λ1, every checkpoint in (t - patience, t] was low as well, and t >= patience.
+- low exit when t >= patience and every checkpoint in (t - patience, t] has c <= λ1.
 
-High is looked at first. Nothing else stops a rollout but its own end, natural or by budget; there
-one last reading c_end decides whether an answer is given (c_end >= λa).
+A high exit takes precedence. Without an exit, the rollout continues to its natural end or the
+budget. There, a final reading c_end decides whether an answer is given (c_end >= λa).
 
-The rule has two forms, `step` for the engine and `find_exits` (calibration.policy.exit_search) for
-replay. A property test holds them to the same exits; change them together.
+The rule has two forms: `step` for the engine, and `find_exits` (calibration.policy.exit_search) for
+replay. A property test checks that both give the same exits. Change them together.
 """
 
 import math
@@ -32,28 +32,28 @@ class ExitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExitPolicy:
-    """One setting of the exit rule; the defaults never exit early and always answer.
+    """The settings of the exit rule; the defaults never exit early and always answer.
 
     The low threshold is constant, or grows with the reasoning tokens t as a sigmoid (arXiv
-    2602.03814): λ1(t) = lambda_low + low_rise · σ(low_slope · (t - low_shift)). A checkpoint is
-    low by the threshold of its own t.
+    2602.03814): λ1(t) = lambda_low + low_rise · σ(low_slope · (t - low_shift)). A checkpoint is low
+    if its confidence is at most λ1 at its own t.
 
     Smoothing is causal: s_t = smoothing · s_(t-1) + (1 - smoothing) · c_t, where s at the first
-    reading is the reading itself. Every comparison, that of c_end included, uses s.
+    reading is the reading itself. All comparisons use s, also the one of c_end with λa.
 
     Attributes:
-        lambda_low: λ1, or where the sigmoid starts from; below 0 it never fires.
+        lambda_low: λ1, or the lower end of the sigmoid; below 0 it never causes an exit.
         patience: tokens for which the confidence must have stayed low before a low exit.
-        lambda_high: λ2; above 1 it never fires.
-        lambda_answer: λa, the least c_end that is answered at a natural end or at the budget;
-            0 = always.
+        lambda_high: λ2; above 1 it never causes an exit.
+        lambda_answer: λa, the answer threshold: the lowest c_end that leads to an answer at a
+            natural end or at the budget; 0 = always.
         low_rise: how far the sigmoid rises above `lambda_low`; 0 = constant threshold.
         low_slope: steepness of the sigmoid, per token.
-        low_shift: tokens at which the sigmoid is half-way up.
+        low_shift: tokens at the midpoint of the sigmoid.
         smoothing: weight of the past in the moving average, in [0, 1); 0 = none.
-        answer_on_low: a low exit answers, by force; otherwise it gives up.
-        lambda_vote: of several samples, the least share of the vote that the winner must hold to be
-            answered, in [0, 1]; 0 = always.
+        answer_on_low: after a low exit an answer is forced; otherwise the low exit abstains.
+        lambda_vote: with several samples, the lowest share of the vote with which the winner is
+            given as the answer, in [0, 1]; 0 = always.
 
     Raises:
         CalibrationError: a value is out of range, or λ1 could reach λ2.
@@ -118,15 +118,15 @@ class ExitPolicy:
         )
 
     def to_scalars(self) -> dict[str, int | float]:
-        """The policy flat, fit for JSON and for vLLM's `SamplingParams.extra_args`."""
+        """The policy as flat numbers, for JSON and for vLLM's `SamplingParams.extra_args`."""
         return asdict(self)
 
     @classmethod
     def from_scalars(cls, scalars: Mapping[str, int | float]) -> Self:
-        """The policy of `to_scalars`; what is left out keeps its default.
+        """The policy from the numbers of `to_scalars`; a missing name keeps its default.
 
         Raises:
-            CalibrationError: an unknown name, or a value the policy refuses.
+            CalibrationError: a name is unknown, or a value is out of range.
         """
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(scalars) - set(known)):
@@ -149,10 +149,10 @@ FULL_BUDGET = ExitPolicy()
 
 
 class ExitState(NamedTuple):
-    """What the rule remembers of one rollout between two readings."""
+    """The state of the rule between two readings of a rollout."""
 
     smoothed: float | None
-    """The smoothed confidence of the last reading; None before the first."""
+    """The smoothed confidence at the last reading; None before the first."""
     low_since: int
     """Tokens at the last checkpoint that was not low; 0 if there was none."""
 
@@ -163,12 +163,14 @@ INITIAL_STATE = ExitState(smoothed=None, low_since=0)
 def step(
     policy: ExitPolicy, state: ExitState, tokens: int, confidence: float
 ) -> tuple[ExitState, ExitReason | None]:
-    """Take in the checkpoint at `tokens`; the exit it fires, or None to think on.
+    """Process the checkpoint at `tokens`; returns the exit, or None if the rollout continues.
 
-    Checkpoints come in order, the final reading never (see `answers_at_end`). A confidence of NaN
-    fires nothing, so a broken probe costs tokens, not correctness.
+    Checkpoints come in order. The final reading is not a checkpoint (see `answers_at_end`). A
+    confidence of NaN causes no exit, so a broken probe costs tokens, not correctness.
 
     Args:
+        policy: the settings of the rule.
+        state: the state after the previous checkpoint; `INITIAL_STATE` at the first.
         tokens: reasoning tokens so far, above 0.
         confidence: the raw reading c_t.
     """
@@ -183,10 +185,12 @@ def step(
 
 
 def answers_at_end(policy: ExitPolicy, state: ExitState, confidence: float) -> bool:
-    """Whether a rollout that reached its natural end or its budget is answered: c_end >= λa.
+    """Whether an answer is given at the natural end or at the budget: c_end >= λa.
 
     Args:
-        state: the state after the last checkpoint, `INITIAL_STATE` if the trace was shorter than N.
+        policy: the settings of the rule.
+        state: the state after the last checkpoint, `INITIAL_STATE` if the rollout was shorter than
+            N.
         confidence: the raw reading c_end.
     """
     return _smooth(policy, state, confidence) >= policy.lambda_answer

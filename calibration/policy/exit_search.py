@@ -1,7 +1,7 @@
-"""The exit rule over whole recordings: where each rollout stops under each of many policies.
+"""The exit rule, vectorised: where each recorded rollout stops under each of many policies.
 
-The same rule as `step` and `answers_at_end` (calibration.policy.exit_rule), held to them by a
-property test; change them together.
+It is the same rule as `step` and `answers_at_end` (calibration.policy.exit_rule). A property test
+checks that they agree. Change them together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,10 +22,12 @@ class Exits:
     """Where each rollout (R) stops under each policy (T), and whether it is answered there.
 
     Attributes:
-        stop_RT: column of the reading it stops at; the final reading's if nothing fired.
-        high_RT: a high exit fired.
-        low_RT: a low exit fired.
-        answered_RT: a high exit, an end with c_end >= λa, or a low exit that is to answer.
+        stop_RT: column of the reading at which the rollout stops; the final reading if there is no
+            exit.
+        high_RT: whether it is a high exit.
+        low_RT: whether it is a low exit.
+        answered_RT: whether the rule answers: after a high exit, at an end with c_end >= λa, or
+            after a low exit if the policy has `answer_on_low`.
     """
 
     stop_RT: NDArray[np.intp]
@@ -40,7 +42,7 @@ class Exits:
 
 
 class Ending(IntEnum):
-    """What a stop means; of two at one reading the smaller one counts."""
+    """What a stop means; of two stops at one reading, the smaller number takes precedence."""
 
     ANSWERED = 0
     """A high exit, or an end with c_end >= λa."""
@@ -60,10 +62,11 @@ def find_exits(
 ) -> Exits:
     """The exits of `step` and `answers_at_end` for whole recordings: rollouts x policies.
 
-    Row r holds its checkpoints in columns 0 .. final_R[r] - 1, its final reading in column
-    final_R[r], and padding after that, which is never looked at.
+    Row r holds its checkpoints in columns 0 .. final_R[r] - 1 and its final reading in column
+    final_R[r]. The padding after it is not read.
 
     Args:
+        policies: the settings to compare.
         tokens_RC: reasoning tokens at each reading.
         confidence_RC: raw confidence at each reading.
         final_R: column of the final reading.
@@ -80,11 +83,11 @@ def find_exits(
 
 
 class StopFinder:
-    """Finds where rollouts (R) stop under many policies (T), sharing what policies have in common.
+    """Finds where rollouts (R) stop under many policies (T); shared settings are computed once.
 
-    A stop is one number, ENDINGS * column + ending: the earliest is the smallest, and at one
-    reading a high exit comes before a low one. A policy's stop is the smallest of those of its high
-    setting, its low setting and its λa, each found once however many policies share it.
+    A stop is one number, ENDINGS * column + ending. The earliest stop is the smallest number, and
+    at the same reading a high exit comes before a low one. The stop of a policy is the smallest of
+    three: the stop by its high threshold, by its low threshold, and by λa at the end.
     """
 
     def __init__(self, policies: Sequence[ExitPolicy]) -> None:
@@ -120,7 +123,7 @@ class StopFinder:
             yield readings.first_stops(readings.highest(smoothing), thresholds, Ending.ANSWERED)
 
     def _low_stops(self, readings: "_Readings") -> Iterator[NDArray[np.intp]]:
-        """Of a constant λ1, all thresholds of one patience at once; of a sigmoid, all patiences."""
+        """Constant λ1: all thresholds of one patience at once; sigmoid: all patiences at once."""
         for (smoothing, forced, is_sigmoid), policies in groupby(self._lows, _low_form):
             ending = Ending.LOW_ANSWERED if forced else Ending.LOW_ABSTAINED
             if is_sigmoid:
@@ -141,7 +144,7 @@ class StopFinder:
 
 
 class _Readings:
-    """Recorded readings, and what may stop them; columns from the final one on do not matter."""
+    """Recorded readings and the stops they cause; checkpoints end before the final column."""
 
     def __init__(
         self,
@@ -155,22 +158,22 @@ class _Readings:
         self._checkpoint_RC = np.arange(tokens_RC.shape[1]) < final_R[:, None]
 
     def highest(self, smoothing: float) -> NDArray[np.float64]:
-        """The highest smoothed confidence up to each checkpoint; NaN fires nothing."""
+        """The highest smoothed confidence up to each checkpoint; NaN causes no exit."""
         smoothed_RC = self._smoothed(smoothing)
         return np.maximum.accumulate(np.where(np.isnan(smoothed_RC), -np.inf, smoothed_RC), axis=1)
 
     def negated_window_maxima(
         self, smoothing: float, patiences: Iterable[int]
     ) -> Iterator[NDArray[np.float64]]:
-        """For each patience, in ascending order: minus the lowest λ1 that fires by each checkpoint.
+        """For each patience, ascending: minus the lowest λ1 with a low exit up to each checkpoint.
 
-        That is the highest confidence within the patience, itself included.
+        That λ1 is the highest confidence within the patience, including the current checkpoint.
         """
         smoothed_RC = self._smoothed(smoothing)
         smoothed_RC = np.where(np.isnan(smoothed_RC), np.inf, smoothed_RC)
         highest_RC, whole = smoothed_RC.copy(), 1
         for patience in patiences:
-            # Every checkpoint's window reaches back beyond `whole` readings: these are done.
+            # All windows already contain the last `whole` readings.
             for lag in range(whole, smoothed_RC.shape[1]):
                 gap_RC = self.tokens_RC[:, lag:] - self.tokens_RC[:, :-lag]
                 checkpoint_RC = self._checkpoint_RC[:, lag:]
@@ -195,10 +198,10 @@ class _Readings:
     ) -> NDArray[np.intp]:
         """The stops (S) at the first checkpoint that reaches each threshold, in ascending order.
 
-        A rollout that never reaches it has a stop later than any other.
+        If a rollout never reaches it, the result is later than any other stop.
         """
         n_rows, n_stops = len(rising_RC), len(thresholds)
-        # How many thresholds each reading reaches; a reading waits for those it does not.
+        # The number of thresholds that each reading reaches; count those it does not reach yet.
         reached_RC = np.searchsorted(thresholds, rising_RC, side="right")
         reached_RC += (n_stops + 1) * np.arange(n_rows)[:, None]
         count_RS = np.bincount(reached_RC.ravel(), minlength=n_rows * (n_stops + 1))
@@ -235,7 +238,7 @@ class _Readings:
 
     @cached_property
     def _distinct_tokens(self) -> tuple[list[int], NDArray[np.intp]]:
-        """Those at checkpoints, and which of them each reading has."""
+        """The distinct token counts at checkpoints, and each reading's index into them."""
         tokens_RC = np.where(self._checkpoint_RC, self.tokens_RC, 0)
         distinct, number_RC = np.unique(tokens_RC, return_inverse=True)
         return distinct.tolist(), number_RC.reshape(tokens_RC.shape)
@@ -250,7 +253,7 @@ def _low_curve(policy: ExitPolicy) -> tuple[float, ...]:
 
 
 def _low_setting(policy: ExitPolicy) -> tuple[float, ...]:
-    """All that decides on low exits, in the order in which `StopFinder` goes through them."""
+    """All settings that decide on low exits, in the order in which `StopFinder` processes them."""
     if policy.low_rise > 0:
         return (*_low_form(policy), *_low_curve(policy), policy.patience)
     return (*_low_form(policy), policy.patience, -policy.lambda_low)
@@ -259,7 +262,7 @@ def _low_setting(policy: ExitPolicy) -> tuple[float, ...]:
 def _distinct(
     policies: Sequence[ExitPolicy], setting: Callable[[ExitPolicy], tuple[float, ...]]
 ) -> tuple[list[ExitPolicy], NDArray[np.intp]]:
-    """One policy of each distinct setting, in order, and which of them each policy goes by."""
+    """One policy for each distinct setting, sorted, and each policy's index into them."""
     settings = [setting(policy) for policy in policies]
     one_of = dict(zip(settings, policies, strict=True))
     number = {key: s for s, key in enumerate(sorted(one_of))}

@@ -1,8 +1,7 @@
-"""One answer out of several samples (RLCM §5.2), vote by vote for serving, in bulk for replay.
+"""One answer from several samples (RLCM §5.2): a single vote for serving, many at once for replay.
 
-Weights are rounded to multiples of 2**-40, so that sums of up to 4096 of them are exact in any
-order. A vote is then the same whoever counts it, ties included; a property test holds the two forms
-to that.
+Weights are rounded to multiples of 2**-40, so that sums of up to 4096 weights are exact in any
+order. Both forms therefore give the same result, also for ties. A property test checks this.
 """
 
 import math
@@ -16,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from calibration.errors import CalibrationError
 
 NO_ANSWER = -1
-"""The class of a sample in which no answer could be read."""
+"""The class of a sample without a readable answer."""
 
 WEIGHT_UNITS = 2.0**40
-"""Of which every weight is a whole number."""
+"""Every weight is a whole number divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +26,10 @@ class Vote:
     """The outcome of a vote.
 
     Attributes:
-        winner: the class with the most weight; None (abstain) if no sample holds an answer.
-        share: the winner's weight over the weight of all samples, those without an answer
-            included; 0 if nobody won or all weights are 0.
-        tally: weight of each answer class, in the order first seen; without NO_ANSWER.
+        winner: the class with the most weight; None (abstain) if no sample has an answer.
+        share: the winner's weight over the weight of all samples, including samples without an
+            answer; 0 if there is no winner or all weights are 0.
+        tally: weight of each answer class, in order of first appearance; without NO_ANSWER.
         total: weight of all samples.
     """
 
@@ -43,8 +42,8 @@ class Vote:
 def majority_vote(classes: Sequence[int]) -> Vote:
     """The most frequent answer class.
 
-    A tie goes to the class seen first, so that the same samples always give the same answer; the
-    paper breaks ties at random, which a table of results should average over instead.
+    A tie goes to the class that comes first, so that the same samples always give the same answer.
+    The paper breaks ties at random; a table of results should average over ties instead.
 
     Args:
         classes: answer class of each sample, NO_ANSWER where there is none.
@@ -53,14 +52,15 @@ def majority_vote(classes: Sequence[int]) -> Vote:
 
 
 def confidence_vote(classes: Sequence[int], confidences: Sequence[float]) -> Vote:
-    """The answer class with the highest total confidence; a tie goes to the class seen first.
+    """The answer class with the highest total confidence; a tie goes to the class that comes first.
 
     Args:
         classes: answer class of each sample, NO_ANSWER where there is none.
         confidences: weight of each sample, in [0, 1]; rounded to multiples of 2**-40.
 
     Raises:
-        CalibrationError: not one confidence per sample, or one outside [0, 1], or a class below -1.
+        CalibrationError: the lengths differ, a confidence is outside [0, 1], or a class is below
+            -1.
     """
     if len(classes) != len(confidences):
         raise CalibrationError(
@@ -76,7 +76,7 @@ def confidence_vote(classes: Sequence[int], confidences: Sequence[float]) -> Vot
         weights.append(round(confidence * WEIGHT_UNITS) / WEIGHT_UNITS)
         if answer_class != NO_ANSWER:
             by_class.setdefault(answer_class, []).append(weights[-1])
-    # fsum, so that beyond 4096 samples the order still does not matter.
+    # With fsum the order does not matter beyond 4096 samples either.
     tally = {answer_class: math.fsum(values) for answer_class, values in by_class.items()}
     total = math.fsum(weights)
     if not tally:
@@ -91,9 +91,8 @@ class Votes:
     """The outcomes of many votes, in an array of any shape (X).
 
     Attributes:
-        sample_X: number of the sample whose class wins, the first of its class; -1 if no sample
-            holds an answer.
-        share_X: as `Vote.share`.
+        sample_X: index of the first sample of the winning class; -1 if no sample has an answer.
+        share_X: see `Vote.share`.
     """
 
     sample_X: NDArray[np.intp]
@@ -103,11 +102,12 @@ class Votes:
 def take_votes(class_XN: NDArray[np.integer[Any]], weight_XN: NDArray[np.float64]) -> Votes:
     """`confidence_vote` of many questions at once, with samples (N) on the last axis.
 
-    Fastest if the samples are outermost in memory. At most 4096 samples keep sums exact.
+    It is fastest if the samples are the outermost axis in memory. Sums are exact up to 4096
+    samples.
 
     Args:
         class_XN: answer class of each sample, NO_ANSWER where there is none.
-        weight_XN: weight of each sample, in [0, 1]; trusted to be.
+        weight_XN: weight of each sample, in [0, 1]; not checked.
     """
     class_NX, weight_NX = np.moveaxis(class_XN, -1, 0), np.moveaxis(weight_XN, -1, 0)
     weight_NX = np.rint(weight_NX * WEIGHT_UNITS) / WEIGHT_UNITS
@@ -120,7 +120,7 @@ def take_votes(class_XN: NDArray[np.integer[Any]], weight_XN: NDArray[np.float64
         tally_X = np.zeros(shape_X)
         for other_X, weight_X in zip(class_NX, weight_NX, strict=True):
             tally_X += np.where(other_X == class_X, weight_X, 0.0)
-        # Later samples of a class hold the same tally, so that its first one stays.
+        # Later samples of a class have the same tally, so the first sample of the class stays.
         wins_X = (class_X != NO_ANSWER) & (tally_X > most_X)
         sample_X[wins_X] = n
         most_X[wins_X] = tally_X[wins_X]
@@ -132,16 +132,16 @@ def take_votes(class_XN: NDArray[np.integer[Any]], weight_XN: NDArray[np.float64
 def is_answered(
     samples: int, winner_X: ArrayLike, share_X: ArrayLike, least_X: ArrayLike
 ) -> NDArray[np.bool_]:
-    """Whether the winner of a vote is given as the answer: the one rule of serving and replay.
+    """Whether the winner of a vote is given as the answer; serving and replay share this rule.
 
-    Of several samples the winner must hold at least its least share of the vote; one sample has no
-    one to convince.
+    With several samples, the winner must hold at least the required share of the vote. With one
+    sample there is no such requirement.
 
     Args:
-        samples: how many samples took part.
-        winner_X: whether anybody won.
+        samples: number of samples that took part.
+        winner_X: whether there is a winner.
         share_X: the winner's share.
-        least_X: `ExitPolicy.lambda_vote`.
+        least_X: the required share, `ExitPolicy.lambda_vote`.
     """
     won_X = np.asarray(winner_X, dtype=np.bool_)
     return won_X if samples == 1 else won_X & (np.asarray(share_X) >= np.asarray(least_X))

@@ -1,4 +1,4 @@
-"""What every test of a risk looks at: the losses of exchangeable units under policies."""
+"""The input of every test of a risk: the losses of exchangeable units under policies."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calibration.errors import CalibrationError
 
 _BLOCK = 1 << 20
-"""Elements looked at in one go, so that no temporary is as large as the losses."""
+"""Elements checked at a time, so that no temporary array is as large as the losses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,18 +18,19 @@ class Losses:
 
     A unit is a group of problems, or a problem that stands alone. Its loss is the mean over its
     problems of the mean over each problem's draws, so several rollouts never count as several
-    units. Units are taken to be independent draws from one population; nothing here can check it.
+    units. Units are assumed to be independent draws from one population; this is not checked, and
+    cannot be.
 
     Tests look at X = loss - alpha * weight + alpha, which lies in [0, 1] and whose mean is at most
     alpha if and only if the risk is.
 
     Attributes:
         loss_UT: in [0, weight].
-        weight_UT: in [0, 1]; 1 throughout (and then without memory of its own), unless the risk is
-            a ratio: for `selective` the share answered.
+        weight_UT: in [0, 1]; for `selective` the share answered; 1 everywhere (without memory of
+            its own) if the risk is no ratio.
 
     Raises:
-        CalibrationError: the two differ in shape, or are not units x policies.
+        CalibrationError: the shapes differ, or are not units x policies.
     """
 
     loss_UT: NDArray[np.float64]
@@ -45,7 +46,7 @@ class Losses:
 
     @classmethod
     def unweighted(cls, loss_UT: NDArray[np.float64]) -> Self:
-        """Losses of a risk that is a plain mean: every weight is 1."""
+        """Losses of a risk that is a plain mean; every weight is 1."""
         return cls(loss_UT, np.broadcast_to(np.float64(1), loss_UT.shape))
 
     @property
@@ -60,12 +61,12 @@ class Losses:
 
     @property
     def is_ratio(self) -> bool:
-        """Whether weights differ from 1 by design: the risk is a ratio of two means."""
+        """Whether the risk is a ratio of two means, so that weights may differ from 1."""
         return self.weight_UT.strides != (0, 0)
 
     @property
     def binary(self) -> bool:
-        """Whether every loss and every weight is exactly 0 or 1; looked up once."""
+        """Whether every loss and every weight is exactly 0 or 1; computed once."""
         if not self._binary:
             found = _all_0_or_1(self.loss_UT) and (not self.is_ratio or _all_0_or_1(self.weight_UT))
             self._binary.append(found)
@@ -85,10 +86,10 @@ class Losses:
 
     @property
     def risk_T(self) -> NDArray[np.float64]:
-        """Empirical risk, total loss over total weight.
+        """Empirical risk: total loss over total weight.
 
-        Where there is no weight (nothing was answered) it is 1, the worst, though no risk is
-        defined: so that such a policy comes last wherever policies are put in order of risk.
+        Without weight (nothing was answered) the risk is undefined. It is then set to 1, the worst
+        value, so that such a policy comes last when policies are sorted by risk.
         """
         weight_T = self.total_weight_T
         risk_T = np.ones(self.n_policies)

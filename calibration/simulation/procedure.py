@@ -1,4 +1,4 @@
-"""Procedures of several samples, re-enacted on recorded rollouts (RLCM §5.2)."""
+"""Procedures of one or several samples, simulated on recorded rollouts (RLCM §5.2)."""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,25 +8,23 @@ from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
 from calibration.simulation.shuffle import shuffled
+from calibration.traces.fingerprint import VOTES
 from calibration.traces.traces import Traces
-
-VOTES = ("confidence", "majority")
-"""How samples may be merged: weighted by their confidence at the stop, or by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """How one question is answered, and how often that is re-enacted per recorded problem.
+    """How one question is answered, and how often this is simulated per recorded problem.
 
-    What is certified is the procedure as a whole: its samples' exits, their vote, and the rule that
-    abstains on the vote.
+    The procedure is certified as a whole: the exits of its samples, their vote, and the abstention
+    by the vote.
 
     Attributes:
         samples: samples per question.
-        vote: how they are merged, one of `VOTES`.
-        draws: re-enactments per problem; None takes as many as there are disjoint subsets of its
-            rollouts. More of them overlap, which lessens the noise of a problem's loss and never
-            makes up for problems. With one sample every rollout is a draw.
+        vote: how samples are merged, one of `VOTES`.
+        draws: simulations per problem; None for as many as there are disjoint subsets of its
+            rollouts. More draws overlap: they lessen the noise of a problem's loss, but do not
+            replace more problems. With one sample, every rollout is a draw.
 
     Raises:
         CalibrationError: a value is out of range, or draws are given for one sample.
@@ -57,7 +55,7 @@ ONE_SAMPLE = Procedure()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """Re-enactments (D) of a procedure of N samples, sorted by problem.
+    """Simulated runs (D) of a procedure of N samples, sorted by problem.
 
     Attributes:
         problem_D: index of the problem.
@@ -74,12 +72,13 @@ class Draws:
 
 
 def simulate(traces: Traces, procedure: Procedure) -> Draws:
-    """Draw each problem's samples among its recorded rollouts, without replacement.
+    """Draw each problem's samples from its recorded rollouts, without replacement.
 
-    A random permutation of the problem's rollouts is cut into disjoint subsets, and another one if
-    they do not suffice. The randomness comes from the problem's id and the number of samples:
-    neither outcomes nor the order of rows nor the other problems have a say. A problem with just
-    as many rollouts as samples is drawn once, in the recorded order, unless draws are asked for.
+    A random permutation of the problem's rollouts is cut into disjoint subsets. If these are too
+    few, further permutations follow. The randomness depends only on the problem's id and the number
+    of samples; it does not depend on outcomes, on the order of rows or on other problems. A problem
+    with exactly as many rollouts as samples is drawn once, in the recorded order, unless `draws` is
+    set.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.

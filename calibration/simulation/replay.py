@@ -1,4 +1,4 @@
-"""What policies would have done with recorded reasoning."""
+"""Replay: what policies would have done with recorded rollouts."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,13 +18,13 @@ from calibration.simulation.simulator import Simulator
 from calibration.traces.traces import Traces
 
 THREADS = 2
-"""Blocks replayed at the same time; what is computed does not depend on it."""
+"""Blocks replayed at the same time; the result does not depend on it."""
 
 BLOCK = 1 << 20
 """Samples x policies whose stops are found at a time."""
 
 PARTS = 4
-"""Parts of a block whose outcomes are worked out one by one, for a processor's cache."""
+"""Parts of a block whose outcomes are computed one after another, to fit a processor's cache."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -34,16 +34,17 @@ _Result = TypeVar("_Result")
 class Replay:
     """A procedure under policies (T) on recorded problems.
 
-    The means are over exchangeable units, of the mean over a unit's problems, of the mean over a
-    problem's draws; they are estimates without error bars, and optimistic of a policy chosen by
+    Means are taken over a problem's draws, then over a unit's problems, then over the exchangeable
+    units. They are estimates without intervals, and optimistic for a policy that was chosen by
     them.
 
     Attributes:
         losses: losses of the units, in the order of sorted(set(traces.units)).
         answered_T: mean share answered.
         right_T: mean share answered and right.
-        tokens_T: mean tokens of a draw, all its samples together, with what their readings cost.
-        full_tokens: the same at the full budget, without any reading.
+        tokens_T: mean tokens of a draw, all samples together, including the tokens that readings
+            cost.
+        full_tokens: the same at the full budget, without the cost of readings.
         full_right: mean share right at the full budget.
         n_problems: problems.
         n_draws: draws of the procedure, of all problems together.
@@ -62,9 +63,9 @@ class Replay:
 def outcomes(
     traces: Traces, policies: Sequence[ExitPolicy], procedure: Procedure = ONE_SAMPLE
 ) -> Outcomes:
-    """What became of each draw of `simulate` under each policy, all in memory at once.
+    """The outcome of each draw of `simulate` under each policy, all in memory at once.
 
-    Takes some 50 bytes per sample and policy; `replay` works through the same in blocks.
+    It takes about 50 bytes per sample and policy; `replay` does the same in blocks.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -84,16 +85,16 @@ def replay(
 ) -> Replay:
     """Replay a procedure under each policy, and average its losses into exchangeable units.
 
-    Works in blocks of problems and of policies: memory is that of the result, 8 bytes per unit and
-    policy (16 for `selective`), and some 100 MB.
+    It works in blocks of problems and policies. It needs the memory of the result (8 bytes per unit
+    and policy, 16 for `selective`) and about 100 MB more.
 
     Args:
-        block: samples x policies worked on at a time. The result does not depend on it, nor does a
-            policy's on the other policies.
+        block: samples x policies processed at a time. The result does not depend on it, and the
+            result of a policy does not depend on the other policies.
 
     Raises:
-        CalibrationError: no policies; one that may abstain where the risk counts every question; a
-            problem with fewer rollouts than samples; a loss of one's own out of range.
+        CalibrationError: there are no policies; a policy may abstain and the risk counts every
+            question; a problem has fewer rollouts than samples; or a custom loss is out of range.
     """
     if not policies:
         raise CalibrationError("policies is empty: give at least one")
@@ -102,7 +103,7 @@ def replay(
     sums = _Sums(plan, len(policies))
     per_problem = int(max(plan.rollouts_P.max(), (plan.draws_P * procedure.samples).max()))
     width = max(1, min(len(policies), block // per_problem))
-    # With few policies the readings take the room.
+    # With few policies, the readings need the most memory.
     problems = max(1, block // (per_problem * max(width, traces.tokens_RC.shape[1])))
     for start in range(0, len(policies), width):
         columns = slice(start, start + width)
@@ -126,17 +127,15 @@ class _Plan:
         self.first_row_P = np.cumsum(self.rollouts_P) - self.rollouts_P
         self.draws_P = np.bincount(draws.problem_D, minlength=traces.n_problems)
         self.first_draw_P = np.cumsum(self.draws_P) - self.draws_P
-        names = traces.units
-        number = {name: unit for unit, name in enumerate(sorted(set(names)))}
-        self.unit_P = np.array([number[name] for name in names])
+        self.unit_P = traces.unit_P
         self.problems_U = np.bincount(self.unit_P)
-        # What a draw's share of its unit is divided by; few different ones.
+        # The divisor of a draw's share of its unit; few distinct values.
         self.divisors, self.divisor_P = np.unique(
             self.draws_P * self.problems_U[self.unit_P], return_inverse=True
         )
 
     def blocks(self, size: int) -> Iterator[NDArray[np.intp]]:
-        """All problems, those of a unit together, a block at a time."""
+        """All problems in blocks; the problems of a unit are adjacent."""
         order_P = np.argsort(self.unit_P, kind="stable")
         for start in range(0, len(order_P), size):
             yield order_P[start : start + size]
@@ -144,7 +143,7 @@ class _Plan:
     def rows_and_draws(
         self, problem_B: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows of the traces that belong to a block, and which of them each of its draws takes."""
+        """The rows of the traces that belong to a block, and each draw's indices into them."""
         rollouts_B, draws_B = self.rollouts_P[problem_B], self.draws_P[problem_B]
         rows_R = _ranges(self.first_row_P[problem_B], rollouts_B)
         draws_D = _ranges(self.first_draw_P[problem_B], draws_B)
@@ -154,7 +153,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Of some problems (B): mean losses, and counts summed over draws."""
+    """Results of some problems (B): mean losses, and counts summed over draws."""
 
     problem_B: NDArray[np.intp]
     loss_BT: NDArray[np.float64]
@@ -199,10 +198,10 @@ def _replay_part(plan: _Plan, risk: Risk, problem_B: NDArray[np.intp], outcomes:
 
 
 class _Sums:
-    """Adds up parts, so that no figure depends on how the problems were divided.
+    """Adds up parts so that no figure depends on how the problems were divided.
 
-    Losses are added problem by problem; counts and tokens as whole numbers, apart by what they
-    are to be divided by.
+    Losses are added problem by problem. Counts and tokens are added as whole numbers, separately
+    for each divisor.
     """
 
     def __init__(self, plan: _Plan, n_policies: int) -> None:
@@ -242,7 +241,8 @@ class _Sums:
 
         def mean(count_Q: NDArray[np.int64]) -> NDArray[np.float64]:
             share_Q = count_Q.T / plan.divisors
-            # One after the other: `sum` goes by how they lie in memory, so by how many policies.
+            # One after another: the order in `sum` depends on the memory layout, and so on the
+            # number of policies.
             return np.asarray(share_Q.cumsum(axis=-1)[..., -1] / n_units)
 
         answered_T, right_T, tokens_T = (mean(count_QT) for count_QT in self._count_QT3)
@@ -262,7 +262,7 @@ class _Sums:
 
 
 def _sum_by_problem(values_D: NDArray[Any], draws_B: NDArray[np.intp]) -> NDArray[Any]:
-    """Sums over the draws of each problem, which lie together; along the first axis."""
+    """Sums along the first axis over the draws of each problem, which are adjacent."""
     if values_D.dtype == np.bool_:
         values_D = values_D.view(np.uint8)
         if draws_B.max() > 255:
@@ -278,7 +278,7 @@ def _sum_by_problem(values_D: NDArray[Any], draws_B: NDArray[np.intp]) -> NDArra
 def _add_rows(
     total_UT: NDArray[np.float64], unit_B: NDArray[np.intp], values_BT: NDArray[np.float64]
 ) -> None:
-    """Add each row to the row of its unit, one after the other; units in ascending order."""
+    """Add each row to the row of its unit, one after another; units in ascending order."""
     starts_B = np.flatnonzero(np.diff(unit_B, prepend=-1))
     if len(starts_B) == len(unit_B):
         total_UT[unit_B[0] : unit_B[-1] + 1] += values_BT
@@ -288,13 +288,13 @@ def _add_rows(
 
 
 def _ranges(first_B: NDArray[np.intp], count_B: NDArray[np.intp]) -> NDArray[np.intp]:
-    """first .. first + count - 1 of each, one after the other."""
+    """The ranges first .. first + count - 1, concatenated."""
     before_B = np.cumsum(count_B) - count_B
     return np.asarray(np.repeat(first_B - before_B, count_B) + np.arange(count_B.sum()))
 
 
 def _in_order(run: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
-    """Results in the order of their tasks, on some threads; few wait to be looked at."""
+    """Results in the order of their tasks, computed on a few threads; few results wait."""
     pending: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
         for task in tasks:

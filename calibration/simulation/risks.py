@@ -1,10 +1,12 @@
-"""What may be bounded: the risks of a procedure, each a loss of one draw (design: risk, precisely).
+"""The risks that may be bounded, each defined by the loss of one draw.
 
 - `selective`: of the questions answered, the share answered wrong;
-- `error`: of all questions, the share whose answer is wrong;
-- `regret`: of all questions, the share that the full budget answers right and the early exit not.
+- `error`: of all questions, the share answered wrong;
+- `regret`: of all questions, the share that the full budget answers correctly and the early exit
+  does not.
 
-The last two make every exit answer, a low one by force. None speaks of a single question.
+Under the last two every exit gives an answer; after a low exit it is forced. No risk says anything
+about a single question.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,20 +22,20 @@ from calibration.policy.exit_rule import ExitPolicy
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """What became of each draw (D) of a procedure under each policy (T).
+    """The outcome of each draw (D) of a procedure under each policy (T).
 
     Attributes:
-        answered_DT: an answer is given: the rule answers, it can be read, and of several samples it
-            holds its least share of the vote.
-        correct_DT: an answer is given and is right.
-        tokens_DT: reasoning and answer tokens of all samples, and those that readings of the
-            confidence cost until the stop; nothing is forced where the rule abstains, what the
-            model wrote by itself counts.
-        confidence_DT: the raw confidence at the stop; of several samples the winner's share of the
-            vote, 0 if none holds an answer.
-        full_correct_D: the same draw at the full budget, however small the winner's share, is
-            answered right.
-        full_tokens_D: tokens of the same draw at the full budget, without any reading.
+        answered_DT: whether an answer is given: the rule answers, the answer can be read, and with
+            several samples it holds the required share of the vote.
+        correct_DT: whether an answer is given and is right.
+        tokens_DT: reasoning and answer tokens of all samples, and the tokens that readings cost
+            until the stop. Where the rule abstains no answer is forced; an answer that the model
+            wrote by itself counts.
+        confidence_DT: the raw confidence at the stop; with several samples, the winner's share of
+            the vote, 0 if no sample has an answer.
+        full_correct_D: whether the same draw is answered correctly at the full budget, whatever the
+            winner's share.
+        full_tokens_D: tokens of the same draw at the full budget, without the cost of readings.
     """
 
     answered_DT: NDArray[np.bool_]
@@ -45,10 +47,10 @@ class Outcomes:
 
 
 Loss: TypeAlias = NDArray[np.bool_] | NDArray[np.float64]
-"""Draws x policies; where it is not boolean, values in [0, 1]."""
+"""Draws x policies; boolean, or values in [0, 1]."""
 
 UserLoss: TypeAlias = Callable[[Outcomes], NDArray[Any]]
-"""A loss of one's own: values in [0, 1], draws x policies, each from that draw and policy alone.
+"""A custom loss: values in [0, 1], draws x policies, each from its own draw and policy alone.
 
 It is called on blocks of draws and policies, on several threads.
 """
@@ -56,13 +58,13 @@ It is called on blocks of draws and policies, on several threads.
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """A risk: the mean loss, or for a ratio the mean loss over the mean weight.
+    """A risk: the mean loss or, for a ratio, the mean loss over the mean weight.
 
     Attributes:
-        name: how it is asked for.
-        answers_always: it counts every question, so that no exit may abstain.
+        name: the name that selects it.
+        answers_always: whether it counts every question, so that no exit may abstain.
         loss: the loss of every draw and policy, and its weight if the risk is a ratio; else None.
-        binary: the loss of a draw can be nothing but 0 or 1.
+        binary: whether the loss of a draw is always 0 or 1.
     """
 
     name: str
@@ -74,18 +76,18 @@ class Risk:
     def custom(
         cls, name: str, loss: UserLoss, *, answers_always: bool = False, binary: bool = False
     ) -> Self:
-        """The mean of a loss of one's own over all questions.
+        """The mean of a custom loss over all questions.
 
         Args:
-            name: any but those of the built-in risks.
+            name: any name except those of the built-in risks.
             loss: see `UserLoss`.
-            answers_always: every exit answers, a low one by force.
-            binary: the loss can be nothing but 0 or 1, so that one draw per unit may be tested by
-                the exact binomial.
+            answers_always: whether every exit answers; after a low exit an answer is forced.
+            binary: whether the loss is always 0 or 1. Then the exact binomial test may be used with
+                one draw per unit.
 
         Raises:
-            CalibrationError: the name is taken. When it is computed: the loss has another shape
-                than draws x policies, or a value that is not a number in [0, 1].
+            CalibrationError: the name is taken; or later, when the loss is computed, its shape is
+                not draws x policies or a value is not a number in [0, 1].
         """
         if name in RISKS:
             raise CalibrationError(f"risk {name!r} is built in: give your loss another name")
@@ -98,10 +100,11 @@ class Risk:
     def check_policies(self, policies: Sequence[ExitPolicy]) -> None:
         """Refuse a policy that may abstain if this risk counts every question.
 
-        A policy that never exits low (lambda_low below 0, and constant) fits either way.
+        A policy that never exits low (lambda_low below 0, and constant) fits every risk.
 
         Raises:
-            CalibrationError: which policy does not fit, by which field, and what it has to be.
+            CalibrationError: a policy does not fit; the message names the field and the required
+                value.
         """
         if not self.answers_always:
             return
@@ -132,13 +135,13 @@ def _regret(outcomes: Outcomes) -> tuple[Loss, None]:
 
 
 SELECTIVE = Risk("selective", answers_always=False, loss=_selective)
-"""Of the questions answered, the share answered wrong; nothing is said of the others."""
+"""Of the questions answered, the share answered wrong; the others do not count."""
 
 ERROR = Risk("error", answers_always=True, loss=_error)
-"""Of all questions, the share answered wrong; without a readable answer it is wrong."""
+"""Of all questions, the share answered wrong; no readable answer counts as wrong."""
 
 REGRET = Risk("regret", answers_always=True, loss=_regret)
-"""Of all questions, the share which the full budget gets right and the early exit does not."""
+"""Of all questions, the share that only the full budget answers correctly."""
 
 RISKS = {risk.name: risk for risk in (SELECTIVE, ERROR, REGRET)}
 """The built-in risks by name."""
@@ -148,7 +151,7 @@ def risk_named(name: str) -> Risk:
     """The built-in risk of that name.
 
     Raises:
-        CalibrationError: there is none; the message lists those there are.
+        CalibrationError: the name is unknown; the message lists the known names.
     """
     if name not in RISKS:
         raise CalibrationError(f"risk {name!r} is unknown: give one of {', '.join(RISKS)}")

@@ -1,4 +1,4 @@
-"""What becomes of recorded rollouts under many policies at once: stops, answers, votes, tokens."""
+"""Simulates a procedure on recorded rollouts under many policies at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from calibration.simulation.risks import Outcomes
 from calibration.traces.traces import Traces
 
 _ANSWERED, _CORRECT, _TOKENS = 2, 1, 4
-"""An outcome of one rollout is one number, tokens * 4 + answered * 2 + correct."""
+"""The outcome of one rollout as one number: tokens * 4 + answered * 2 + correct."""
 
 
 class Simulator:
-    """Replays draws of a procedure under policies (T); holds what all rollouts share."""
+    """Simulates draws of a procedure under policies (T); holds what all rollouts share."""
 
     def __init__(self, traces: Traces, policies: Sequence[ExitPolicy], vote: str) -> None:
         self.traces = traces
@@ -28,7 +28,7 @@ class Simulator:
         self._full = StopFinder([FULL_BUDGET])
 
     def stopped(self, rows_R: NDArray[np.intp]) -> "StoppedRollouts":
-        """Some rows of the traces, brought to their stops."""
+        """Some rows of the traces, at their stops."""
         traces = self.traces
         readings = traces.tokens_RC[rows_R], traces.confidence_RC[rows_R], traces.final_R[rows_R]
         return StoppedRollouts(
@@ -41,14 +41,14 @@ class Simulator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _StopOutcomes:
-    """What each rollout (R) is worth at each stop (S, as `StopFinder` numbers them).
+    """The outcome of each rollout (R) at each possible stop (S, numbered as in `StopFinder`).
 
     Attributes:
-        outcome_RS: tokens, and whether it is answered and correct, as one number.
+        outcome_RS: tokens, answered and correct, as one number.
         class_RS: class of the answer; NO_ANSWER where none is given.
         confidence_RS: raw confidence.
-        readings_R: tokens that all of a rollout's readings cost; None if none cost any. A stop's
-            outcome has those up to it.
+        readings_R: tokens that all readings of a rollout cost; None if no reading costs any.
+            `outcome_RS` includes those up to the stop.
     """
 
     outcome_RS: NDArray[np.int64]
@@ -60,7 +60,7 @@ class _StopOutcomes:
     def of(cls, traces: Traces, rows_R: NDArray[np.intp]) -> Self:
         has_answer_RC1 = traces.answer_class_RC[rows_R, :, None] != NO_ANSWER
         answers_E = np.arange(ENDINGS) <= Ending.LOW_ANSWERED
-        # An answer the model wrote by itself is paid for, given or not.
+        # An answer that the model wrote by itself costs tokens, whether it is given or not.
         own_R1E = traces.natural_R[rows_R, None, None] & (
             np.arange(ENDINGS) == Ending.END_ABSTAINED
         )
@@ -99,7 +99,7 @@ class StoppedRollouts:
         outcome_DT, confidence_DT = simulate(self.stop_RT, rollout_DN, self.simulator.min_share_T)
         full_D1, _ = simulate(self.full_R1, rollout_DN, np.zeros(1))
         full_tokens_D = full_D1[:, 0] // _TOKENS
-        if self.outcomes_of.readings_R is not None:  # nobody who always goes to the end takes any
+        if self.outcomes_of.readings_R is not None:  # the full budget needs no readings
             full_tokens_D -= self.outcomes_of.readings_R[rollout_DN].sum(axis=1)
         return Outcomes(
             answered_DT=(outcome_DT & _ANSWERED) != 0,
@@ -153,5 +153,5 @@ class StoppedRollouts:
 def _take(
     value_RS: NDArray[Any], stop_RT: NDArray[np.unsignedinteger[Any]], row_D: NDArray[np.intp]
 ) -> NDArray[Any]:
-    """The values of some rows at their stops; flat, for it is several times as fast."""
+    """The values of some rows at their stops; flat indexing is several times as fast."""
     return np.asarray(value_RS.ravel().take(stop_RT[row_D] + value_RS.shape[1] * row_D[:, None]))

@@ -1,1 +1,1 @@
-"""Learn-then-Test: p-values, control of the family-wise error, and the policies that are tested."""
+"""Learn-then-Test: p-values, family-wise error control, and the policies that are tested."""

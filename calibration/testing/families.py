@@ -1,8 +1,9 @@
-"""Which policies are tested, and in what structure; fixed before any label that tests them is seen.
+"""The policies that are tested and the structure of the tests; both are fixed before testing.
 
-A grid says which policies there are, a family which of them are tested and how the error is spent
-on them. Thresholds come from no data, from an unlabelled pool or from problems put aside for it;
-the order of a learned family comes from labelled problems that test nothing (`order.py`).
+A grid defines which policies exist. A family defines which of them are tested, and how the error
+budget is spent on them. Thresholds come from no data, from an unlabelled pool or from separate
+problems. The order of a learned family comes from labelled problems that the test does not use
+(`learned_path.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +28,10 @@ LADDER = (
     NEVER, 0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98, 0.97, 0.96, 0.95, 0.94, 0.92,
     *(round(0.9 - 0.025 * step, 3) for step in range(35)),
 )  # fmt: skip
-"""λ2 from never to almost always: finer where confident models live."""
+"""λ2 from never to almost always, with finer steps where confident models have their readings."""
 
 VOTE_LADDER = tuple(round(0.95 - 0.05 * step, 2) for step in range(20))
-"""Least share of the vote, from almost all to none."""
+"""Required share of the vote, from almost all to none."""
 
 LAMBDA_HIGH = (
     0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995,
@@ -41,21 +42,21 @@ LAMBDA_VOTE = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 LAMBDA_LOW = (0.05, 0.1, 0.2, 0.3)
 PATIENCE_CHECKPOINTS = (4, 8, 16)
 INTERVAL = 500
-"""N where the traces do not say: that of RLCM App. B, tokens."""
+"""N if the traces do not state it: the value of RLCM App. B, tokens."""
 
 
 class Correction(StrEnum):
-    """How many tests at once are kept from fooling us (`fwer.py`)."""
+    """How the family-wise error rate is controlled (`fwer.py`)."""
 
     BONFERRONI = "bonferroni"
     HOLM = "holm"
     GRAPH = "graph"
-    """One chain (fixed sequence), several, or any graph that hands δ on."""
+    """One chain (fixed sequence), several chains, or any graph that passes on shares of δ."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowExit:
-    """When to give up: constant λ1, or a sigmoid in tokens (see `ExitPolicy`)."""
+    """When to abstain by a low exit: a constant λ1, or a sigmoid in tokens (see `ExitPolicy`)."""
 
     threshold: float = FULL_BUDGET.lambda_low
     patience: int = 0
@@ -69,17 +70,17 @@ NO_LOW_EXIT = LowExit()
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All combinations of thresholds; those that no policy may have (λ1 >= λ2, λa > λ2) left out.
+    """All combinations of thresholds, except invalid ones (λ1 >= λ2, λa > λ2).
 
-    The full-budget policy is always among `policies`, whatever the thresholds are.
+    `policies` always contains the full-budget policy.
 
     Attributes:
         lambda_high: λ2.
-        low_exits: when to give up.
+        low_exits: when to abstain early.
         lambda_answer: λa, for risks that may abstain.
-        lambda_vote: least share of the vote, for several samples and risks that may abstain.
+        lambda_vote: required share of the vote, for several samples and risks that may abstain.
         smoothing: weight of the past in the moving average of the confidence.
-        source: where the thresholds come from, in words.
+        source: where the thresholds come from, as text for the certificate.
     """
 
     lambda_high: tuple[float, ...] = LAMBDA_HIGH
@@ -98,17 +99,18 @@ class Grid:
         *,
         sigmoid: bool = False,
     ) -> Self:
-        """Fixed thresholds; no data is looked at.
+        """Fixed thresholds, independent of any data.
 
         Args:
             interval: N, tokens; patience is a multiple of it.
-            max_tokens: the reasoning budget; a patience that reaches it could never run out.
+            max_tokens: the reasoning budget, tokens; a patience that reaches it would never lead to
+                an exit.
             smoothing: see the class.
-            sigmoid: λ1 grows with the tokens (arXiv 2602.03814), from 0 to the same heights, half
-                of it after a quarter or half of the budget; else it is constant.
+            sigmoid: whether λ1 grows with the tokens (arXiv 2602.03814), from 0 to the same values,
+                with its midpoint at a quarter or half of the budget; otherwise it is constant.
 
         Raises:
-            CalibrationError: a sigmoid without a budget to grow over.
+            CalibrationError: `sigmoid` is set without `max_tokens`.
         """
         if sigmoid:
             if max_tokens is None:
@@ -127,14 +129,14 @@ class Grid:
 
     @classmethod
     def quantiles(cls, pool: Traces, count: int = 12, smoothing: Iterable[float] = (0.0,)) -> Self:
-        """Thresholds at the quantiles of a pool's confidences; its labels are not looked at.
+        """Thresholds at the quantiles of a pool's confidences; its labels are not used.
 
-        The pool must hold other problems than those that will test the policies: thresholds that
-        follow the very confidences they are tested on would depend on the draw of the problems.
+        The pool must not contain problems of the test: thresholds derived from the tested
+        confidences would depend on the draw of these problems.
 
         Args:
             pool: recorded problems, labelled or not.
-            count: thresholds of λ2 and of λa; a third as many of λ1.
+            count: number of thresholds of λ2 and of λa; λ1 has a third as many.
             smoothing: see the class.
 
         Raises:
@@ -160,7 +162,7 @@ class Grid:
         )
 
     def policies(self, risk: Risk, procedure: Procedure) -> tuple[ExitPolicy, ...]:
-        """The policies of this grid that fit a risk and a procedure, the full-budget one first."""
+        """The policies that fit a risk and a procedure, the full-budget policy first."""
         answers, votes = self.lambda_answer, self.lambda_vote
         if risk.answers_always:
             answers = votes = (0.0,)
@@ -183,8 +185,8 @@ class Grid:
             for high in self.lambda_high
             for answer in answers
             for vote in votes
-            # The end has seen more than the checkpoint that would have fired: it is not asked for
-            # more.
+            # The final reading knows more than a checkpoint that would have caused an exit, so its
+            # threshold is not higher.
             if answer <= high and low.threshold + low.rise < high
         )
         return tuple(dict.fromkeys((full, *grid)))
@@ -192,14 +194,15 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The policies (T) to test, and how the error is spent on them.
+    """The policies (T) to test, and how the error budget δ is spent on them.
 
     Attributes:
         policies: candidates.
-        correction: how the family-wise error is kept.
-        source: where policies and structure come from, in words.
-        weights_LT: for a graph, each policy's first share of δ; a row per alpha, by rising alpha.
-        graph: for a graph, to whom a rejected policy's share is handed on.
+        correction: how the family-wise error rate is controlled.
+        source: where policies and structure come from, as text for the certificate.
+        weights_LT: for a graph, each policy's initial share of δ; one row per alpha, by rising
+            alpha.
+        graph: for a graph, who inherits the share of a rejected hypothesis.
     """
 
     policies: tuple[ExitPolicy, ...]
@@ -209,7 +212,7 @@ class Family:
     graph: Graph | None = None
 
     def first(self, level: int) -> tuple[int, float]:
-        """The policy that a level (by rising alpha) is tested at first, and its share of δ."""
+        """The policy tested first at a level (numbered by rising alpha), and its share of δ."""
         if self.weights_LT is None:
             return 0, 1 / len(self.policies)
         weights_T = self.weights_LT[level]
@@ -229,10 +232,10 @@ class Family:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The family of `to_json`.
+        """The family from the values of `to_json`.
 
         Raises:
-            CalibrationError: a policy or an edge that none can be.
+            CalibrationError: a policy or an edge is invalid.
         """
         rows = (dict(zip(values["fields"], row, strict=True)) for row in values["policies"])
         weights, edges = values["weights"], values["edges"]
@@ -247,11 +250,11 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Policies from safe to bold, tested in this order until the first that fails.
+    """Policies from safe to risky, tested in this order until the first failure.
 
     Attributes:
-        policies: the chain; one chain with all of δ is the fixed sequence of LTT.
-        share: of a level's δ, with which it is entered.
+        policies: the chain; a single chain with all of δ is the fixed sequence test of LTT.
+        share: the share of a level's δ with which the chain starts.
     """
 
     policies: tuple[ExitPolicy, ...]
@@ -259,12 +262,13 @@ class Chain:
 
 
 def family_of_chains(chains_L: Sequence[Sequence[Chain]], source: str) -> Family:
-    """A family of chains for each level; what a chain has left at its end goes to its siblings.
+    """A family of chains for each level; at its end, a chain passes its share to the other chains.
 
     Args:
-        chains_L: for each alpha, by rising alpha, its chains, whose shares sum to at most 1. A
-            chain that several levels have is tested for each of them.
-        source: where all this comes from; never from labels that will test it.
+        chains_L: the chains of each alpha, by rising alpha; the shares of a level sum to at most 1.
+            Levels may share a chain; it is then tested at each of them.
+        source: where the chains come from, as text for the certificate; never from labels of the
+            test.
     """
     nodes: dict[tuple[ExitPolicy, ...], range] = {}
     policies: list[ExitPolicy] = []
@@ -293,12 +297,12 @@ def family_of_chains(chains_L: Sequence[Sequence[Chain]], source: str) -> Family
 
 
 def full_budget(risk: Risk) -> ExitPolicy:
-    """The full-budget policy, as a risk wants it."""
+    """The full-budget policy for a risk."""
     return replace(FULL_BUDGET, answer_on_low=risk.answers_always)
 
 
 def with_low_exit(policy: ExitPolicy, low: LowExit) -> ExitPolicy:
-    """The same policy, giving up as `low` says."""
+    """The same policy with this low exit."""
     return replace(
         policy,
         lambda_low=low.threshold,
@@ -310,5 +314,5 @@ def with_low_exit(policy: ExitPolicy, low: LowExit) -> ExitPolicy:
 
 
 def interval_of(traces: Traces) -> int:
-    """N of recorded traces, tokens; `INTERVAL` where nothing says it."""
+    """N of recorded traces, tokens; `INTERVAL` if the traces do not state it."""
     return traces.fingerprint.checkpoint_interval if traces.fingerprint else INTERVAL

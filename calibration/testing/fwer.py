@@ -1,8 +1,9 @@
-"""Testing many policies at once without fooling oneself: control of the family-wise error.
+"""Control of the family-wise error rate: testing many policies at once.
 
-Every procedure here takes p-values that are super-uniform under their null, in any dependence, and
-rejects a true null with probability at most delta. None covers hypotheses, an order, weights or a
-graph that were chosen by looking at the data behind the p-values.
+Every procedure here takes p-values that are super-uniform under their null hypothesis, with any
+dependence between them. It rejects a true null hypothesis with probability at most delta. It does
+not cover hypotheses, an order, weights or a graph that were chosen by looking at the data behind
+the p-values.
 """
 
 from collections.abc import Sequence
@@ -17,16 +18,16 @@ from calibration.testing.p_values import require_rate
 
 
 class Promise(StrEnum):
-    """What holds with probability 1 - delta."""
+    """Which statement holds with probability 1 - delta."""
 
     SIMULTANEOUS = "simultaneous"
-    """All listed alphas at once, so a caller may choose alpha after looking."""
+    """All listed alphas together, so a caller may choose alpha after seeing the results."""
     POINTWISE = "pointwise"
-    """Each listed alpha alone, so a caller must choose alpha before looking."""
+    """Each listed alpha separately, so a caller must choose alpha before seeing the results."""
 
 
 def bonferroni(p_values: ArrayLike, delta: float) -> NDArray[np.bool_]:
-    """Which hypotheses (H) Bonferroni rejects: those with p <= delta / H.
+    """Which hypotheses (H) the Bonferroni correction rejects: those with p <= delta / H.
 
     Raises:
         CalibrationError: delta is not in (0, 1).
@@ -37,10 +38,10 @@ def bonferroni(p_values: ArrayLike, delta: float) -> NDArray[np.bool_]:
 
 
 def holm(p_values: ArrayLike, delta: float) -> NDArray[np.bool_]:
-    """Which hypotheses (H) Holm's step-down test rejects: all that Bonferroni does, or more.
+    """Which hypotheses (H) Holm's step-down test rejects: at least those of Bonferroni.
 
-    The same set as `statsmodels.stats.multitest.multipletests`, which collects garbage at every
-    call: tens of milliseconds, where this takes microseconds.
+    `statsmodels.stats.multitest.multipletests` gives the same set, but it collects garbage at every
+    call: it takes tens of milliseconds, this function microseconds.
 
     Raises:
         CalibrationError: delta is not in (0, 1).
@@ -58,9 +59,10 @@ def holm(p_values: ArrayLike, delta: float) -> NDArray[np.bool_]:
 def fixed_sequence(p_values: ArrayLike, delta: float) -> NDArray[np.bool_]:
     """Which hypotheses fixed-sequence testing rejects: all before the first p-value above delta.
 
-    With probability at least 1 - delta no true null is rejected, whatever the dependence between
-    the p-values (LTT, arXiv 2110.01052): the first true null of the sequence must be passed
-    first. It does not cover an order chosen by looking at the data that give the p-values.
+    With probability at least 1 - delta no true null hypothesis is rejected, for any dependence
+    between the p-values (LTT, arXiv 2110.01052): to reject any, the test must first reject the
+    first true one of the sequence. It does not cover an order chosen by looking at the data that
+    give the p-values.
 
     Raises:
         CalibrationError: delta is not in (0, 1).
@@ -74,10 +76,10 @@ def graph_test(
 ) -> NDArray[np.bool_]:
     """Which hypotheses (H) the sequentially rejective graph rejects (Bretz et al. 2009).
 
-    Hypothesis h starts with the share weights[h] of delta; it is rejected once its p-value is at
-    most its share, and then hands its share on along the graph. With probability at least
-    1 - delta no true null is rejected, whatever the dependence. One rejection costs its
-    predecessors x successors: O(1) along a chain, O(chains) at the head of one of several.
+    Hypothesis h starts with the share weights[h] of delta. It is rejected once its p-value is at
+    most its share, and then passes its share on along the graph. With probability at least 1 -
+    delta no true null hypothesis is rejected, for any dependence. The cost of a rejection is its
+    predecessors x successors: O(1) along a chain, O(chains) at the head of one of several chains.
 
     Raises:
         CalibrationError: delta is not in (0, 1), lengths differ, or weights are negative or sum to
@@ -100,30 +102,32 @@ def certify_levels(
 ) -> NDArray[np.bool_]:
     """Which policies (T) are certified at which levels (L), shape (L, T).
 
-    Hypothesis (l, t) says that the risk of policy t is above alphas[l]. Pointwise, each level is a
-    `graph_test` of its own at delta; nothing is said of two levels together.
+    Hypothesis (l, t) says that the risk of policy t is above alphas[l]. Pointwise: each level is a
+    separate `graph_test` at delta; nothing is stated about two levels together.
 
-    Simultaneous, one graph spans all levels. Each level starts with delta / L, laid out by its
-    weights. What leaves a level, because the graph passes it to nobody there who is still to be
-    tested, enters the other levels in equal shares, again by their weights. And whatever is
-    certified at alpha is certified at every larger level too, since a risk <= alpha is <= alpha',
-    and hands on what it held there.
+    Simultaneous: one graph spans all levels. Each level starts with delta / L, distributed by its
+    weights. A share that no untested hypothesis of its level can inherit leaves the level; it
+    enters the other levels in equal parts, again distributed by their weights. A policy certified
+    at alpha is also certified at every larger level alpha', since a risk <= alpha is <= alpha'; it
+    passes on its share there.
 
-    Then with probability at least 1 - delta nothing false is certified at any level. Proof: what a
-    hypothesis holds is a function of which are still to be tested; it only grows as others leave,
-    and all together hold at most delta. Let I be the set of true nulls, and consider the first of
-    them to be rejected. So far only false nulls were, so each of I holds no more than w_i(I) delta,
-    what it would hold if I alone were left. It was not rejected for free: if (alpha', t) is a true
-    null then so is (alpha, t) for alpha < alpha', and that would have been rejected before. So its
-    p-value is at most w_i(I) delta, and the sum over I of P(p_i <= w_i(I) delta) is at most delta.
+    Then with probability at least 1 - delta no true null hypothesis is rejected at any level.
+    Proof: the share of a hypothesis is a function of the set of hypotheses that are not yet
+    rejected. It only grows as others are rejected, and all shares sum to at most delta. Let I be
+    the set of true null hypotheses, and consider the first of them to be rejected. Until then only
+    false ones were rejected, so each i in I holds at most w_i(I) delta, its share if exactly I were
+    left. It was not rejected by implication from a smaller level: if (alpha', t) is a true null
+    hypothesis then so is (alpha, t) for alpha < alpha', and that one would have been rejected
+    before. So its p-value is at most w_i(I) delta, and the sum over I of P(p_i <= w_i(I) delta) is
+    at most delta.
 
     Args:
         p_values: shape (L, T).
         alphas: risk levels, ascending.
-        weights: shape (L, T), or (T,) for all levels alike; each row sums to at most 1.
+        weights: shape (L, T), or (T,) if all levels have the same; each row sums to at most 1.
         graph: over the policies; the same within each level.
-        delta: the probability with which the promise may fail.
-        promise: see above.
+        delta: the probability with which the guarantee may fail.
+        promise: simultaneous or pointwise, see above.
 
     Raises:
         CalibrationError: delta is not in (0, 1), alphas do not ascend, shapes differ, or weights
@@ -153,16 +157,16 @@ def delta_per_level(delta: float, alphas: Sequence[float], promise: Promise) -> 
     """The share of delta that each level's test starts with.
 
     Simultaneous: delta is split evenly, so that all levels hold together. Pointwise: each level
-    spends all of it, and nothing is said of two levels together.
+    uses all of delta, and nothing is stated about two levels together.
     """
     return delta / len(alphas) if promise is Promise.SIMULTANEOUS else delta
 
 
 def _entered(leaked_L: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What enters each level (L) in all: 1 / L, and an equal part of what leaves each other."""
+    """The total share that enters each level (L): 1 / L, and parts of what leaves the others."""
     n_levels = leaked_L.size
     start_L = np.full(n_levels, 1 / n_levels)
-    if n_levels == 1 or leaked_L.min() > 1 - ROUNDING:  # nobody is left who could inherit
+    if n_levels == 1 or leaked_L.min() > 1 - ROUNDING:  # no hypothesis is left that could inherit
         return start_L
     passed_LL = (1 - np.eye(n_levels)) * np.minimum(leaked_L, 1.0) / (n_levels - 1)
     return np.linalg.solve(np.eye(n_levels) - passed_LL, start_L)
@@ -172,13 +176,13 @@ def _checked_weights(weights: ArrayLike, n: int, graph: Graph) -> NDArray[np.flo
     weight_H = np.asarray(weights, dtype=np.float64)
     if weight_H.shape != (n,) or len(graph.edges) != n:
         raise CalibrationError(
-            f"{n} p-values, {weight_H.size} weights, a graph of {len(graph.edges)}: the numbers "
-            "must agree"
+            f"{n} p-values, {weight_H.size} weights and a graph of {len(graph.edges)} hypotheses: "
+            "the numbers must be equal"
         )
     if not (weight_H >= 0).all() or weight_H.sum() > 1 + ROUNDING:
         raise CalibrationError(
-            f"weights sum to {weight_H.sum():g}, the least is {weight_H.min(initial=0):g}: they "
-            "must be >= 0 and sum to at most 1"
+            f"weights sum to {weight_H.sum():g} and the smallest is {weight_H.min(initial=0):g}: "
+            "they must be >= 0 and sum to at most 1"
         )
     return weight_H
 

@@ -1,4 +1,4 @@
-"""Graphs that hand on shares of delta from rejected hypotheses to others (Bretz et al. 2009)."""
+"""Graphs that pass on shares of delta from rejected hypotheses to others (Bretz et al. 2009)."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibration.errors import CalibrationError
 
 ROUNDING = 1e-9
-"""By how much floating-point shares may miss their sum."""
+"""Tolerance for floating-point sums of shares."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,12 @@ class Graph:
     """Who inherits the share of delta of a rejected hypothesis.
 
     Attributes:
-        edges: for each hypothesis its (successor, share) pairs. What the shares lack to 1 is lost.
+        edges: for each hypothesis its (successor, share) pairs. If the shares sum to less than 1,
+            the rest is lost.
 
     Raises:
-        CalibrationError: a successor that is no other hypothesis or is named twice, a negative
-            share, or shares that sum to more than 1.
+        CalibrationError: a successor is not another hypothesis or occurs twice, a share is
+            negative, or shares sum to more than 1.
     """
 
     edges: tuple[tuple[tuple[int, float], ...], ...]
@@ -40,19 +41,19 @@ class Graph:
                     )
                 if not 0 <= share <= 1 + ROUNDING:
                     raise CalibrationError(
-                        f"hypothesis {node} passes on a share of {share}: give one from 0 to 1"
+                        f"hypothesis {node} passes on the share {share}: give a number from 0 to 1"
                     )
             if (total := sum(share for _, share in edges)) > 1 + ROUNDING:
                 raise CalibrationError(
-                    f"hypothesis {node} passes on {total}: shares must not sum to more than 1"
+                    f"hypothesis {node} passes on {total} in all: its shares must sum to at most 1"
                 )
 
 
 def chain_graph(chains: Sequence[Sequence[int]], n_hypotheses: int) -> Graph:
-    """The graph in which each chain passes all it has along itself, and its end to the others.
+    """The graph in which each chain passes its share along itself, and at its end to the others.
 
-    The end of a chain passes on to the starts of the other chains in equal shares; the end of an
-    only chain passes on nothing. Hypotheses on no chain inherit nothing.
+    The end of a chain passes equal shares to the starts of the other chains. The end of a single
+    chain passes on nothing. Hypotheses on no chain inherit nothing.
 
     Raises:
         CalibrationError: a chain is empty, or a hypothesis is on two chains or does not exist.
@@ -76,11 +77,12 @@ def chain_graph(chains: Sequence[Sequence[int]], n_hypotheses: int) -> Graph:
 
 
 class Flow:
-    """Shares of delta that flow along a graph as hypotheses (H) are rejected.
+    """Shares of delta that move along a graph as hypotheses (H) are rejected.
 
-    A rejected hypothesis is taken out of the graph as a state is censored from a Markov chain:
-    what would have come to it goes where it would have sent it. Attributes: `share_H`, what each
-    holds of 1; `rejected_H`; `leaked`, the share that nobody left can inherit.
+    A rejected hypothesis is removed from the graph as a state is censored from a Markov chain: its
+    incoming edges lead to its successors instead. Attributes: `share_H`, the share of each
+    hypothesis, in total at most 1; `rejected_H`; `leaked`, the share that no remaining hypothesis
+    can inherit.
     """
 
     def __init__(self, weight_H: NDArray[np.float64], graph: Graph) -> None:
@@ -94,7 +96,7 @@ class Flow:
                 self._predecessors[successor].add(node)
 
     def run(self, p_H: NDArray[np.float64], delta: float) -> list[int]:
-        """Reject until no p-value is within its share of delta; returns what was rejected now."""
+        """Reject until no p-value is within its share of delta; returns what this call rejected."""
         done: list[int] = []
         held_H = (self.share_H > 0) & (p_H <= delta * self.share_H)
         pending: list[int] = np.flatnonzero(held_H).tolist()
@@ -106,7 +108,7 @@ class Flow:
         return done
 
     def reject(self, node: int) -> list[int]:
-        """Take a hypothesis out if it is still in; returns those whose share has grown by it."""
+        """Remove a hypothesis if it is not yet rejected; returns those whose share has grown."""
         if self.rejected_H[node]:
             return []
         share, heirs = float(self.share_H[node]), self._heirs[node]
@@ -128,7 +130,7 @@ class Flow:
             if heir != predecessor:
                 row[heir] = row.get(heir, 0.0) + through * fraction
                 self._predecessors[heir].add(predecessor)
-        # What comes back goes round again, until all of it has left by another edge.
+        # A share that returns is passed on again, until all of it has left by another edge.
         stays = 1 - through * self._heirs[node].get(predecessor, 0.0)
         if stays < 1:
             for heir in row:

@@ -62,6 +62,18 @@ def choose_policy(
     return int(near_T[np.lexsort((risk_T[near_T], tokens_T[near_T]))[0]])
 
 
+def choose_certified(
+    measured: Replay, certified_T: NDArray[np.bool_], slack: float | None
+) -> int | None:
+    """The certified policy to serve, chosen by `choose_policy`; None if none is certified."""
+    policies = np.flatnonzero(certified_T)
+    if not policies.size:
+        return None
+    figures = measured.right_T, measured.tokens_T, measured.losses.risk_T
+    right_T, tokens_T, risk_T = (values_T[policies] for values_T in figures)
+    return int(policies[choose_policy(right_T, tokens_T, risk_T, slack)])
+
+
 def pareto_front(cost_TK: NDArray[np.float64]) -> NDArray[np.intp]:
     """Policies (T) that no other policy beats: at most the same in every cost (K) and lower in one.
 

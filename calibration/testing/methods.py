@@ -1,7 +1,7 @@
-"""The methods of choosing what to test, and which of them is used when none is asked for.
+"""The methods that choose which policies are tested, and the default method.
 
-The constants here were chosen once, by the power study of docs/studies/calibration.md; none
-depends on the data at hand, apart from the number of problems.
+The constants here were chosen once, in the power study (docs/studies/calibration.md). Apart from
+the number of problems, they do not depend on the data at hand.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,28 +31,30 @@ from calibration.testing.rescale import Scale
 from calibration.traces.traces import Traces
 
 RESCALE_FROM = 150
-"""Units from which the scale of the confidence is learned, on some of them."""
+"""Number of units from which on the confidence scale is learned, on some of the units."""
 RESCALE_SHARE = 0.1
 ORDER_SHARE = 0.3
-"""Share of the units that lays out a learned path, where the traces must give both."""
+"""Share of the units that a learned path is made from, if the traces must serve for both."""
 
 HIGH_MARGIN, HIGH_MARGIN_STEP, HIGH_MARGIN_MOST = 0.25, 0.12, 0.6
-"""Where the service may abstain: λ2 lies so far below 1, in units of alpha; see `_abstaining`."""
+"""For risks that may abstain: how far λ2 is below 1, in units of alpha; see `_abstaining`."""
 LOW_WHEN_ABSTAINING = (0.4, 4)
-"""λ1 and patience in checkpoints. What looks so poor is hardly ever answered in the end."""
+"""λ1 and patience in checkpoints; such low readings hardly ever lead to an answer."""
 SHARE_OF_FULL_BUDGET = 0.1
-"""δ of a chain that answers everything, from the full budget on: for models that are hardly ever
-wrong, whatever their confidence says."""
+"""δ of a chain that answers everything, starting at the full budget.
+
+It serves models that are hardly ever wrong, whatever their confidence says.
+"""
 HIGH_WHEN_VOTING = 0.75
-"""λ2 of one sample among several: the vote, not the sample, is what must be sure."""
+"""λ2 of one sample among several: the vote must be certain, not the sample."""
 LOW_PER_DOUBT, LEAST_LOW, PATIENCE = 0.3, 0.02, 4
-"""Under `regret`: λ1 = 0.3 (1 - λ2) on the main chain, and its patience."""
+"""Under `regret`, on the main chain: λ1 = 0.3 (1 - λ2), none below 0.02; and its patience."""
 LOW_THROUGHOUT = (0.1, 4)
-"""λ1 and patience of a second chain, which gives up from its first policy on."""
+"""λ1 and patience of a second chain, which has low exits from its first policy on."""
 
 
 def _share_of_low(alpha: float) -> float:
-    """δ of that second chain: what its low exits cost only a large alpha can afford."""
+    """δ of the second chain: only a large alpha can afford the cost of its low exits."""
     return min(0.6, max(0.0, 8 * alpha - 0.6))
 
 
@@ -60,25 +62,25 @@ class Method(StrEnum):
     """Which policies are tested, and in what structure."""
 
     AUTO = "auto"
-    """Rescaled chains, given ordering problems or at least `RESCALE_FROM` units; else chains."""
+    """Rescaled chains with ordering problems or at least `RESCALE_FROM` units; otherwise chains."""
     FIXED_SEQUENCE = "fixed-sequence"
-    """One chain of fixed thresholds, without low exits, from no data."""
+    """One chain of fixed thresholds without low exits; uses no data."""
     CHAINS = "chains"
-    """Chains of fixed thresholds, with low exits, from no data."""
+    """Chains of fixed thresholds with low exits; uses no data."""
     RESCALED_CHAINS = "rescaled-chains"
-    """The same, their thresholds meant on a scale of confidence learned on other problems."""
+    """Chains whose thresholds are on a confidence scale learned from other problems."""
     SPLIT = "split"
-    """One path through the grid, learned on other problems (Pareto Testing)."""
+    """One path through the grid, learned from other problems (Pareto Testing)."""
     HOLM = "holm"
-    """The whole grid, unordered."""
+    """The whole grid without order, with Holm's correction."""
     BONFERRONI = "bonferroni"
-    """The whole grid, unordered, without handing on."""
+    """The whole grid without order, with Bonferroni's correction."""
 
 
 def split_traces(method: Method, traces: Traces) -> tuple[Traces | None, Traces]:
-    """The problems that are learned from, None if the method needs none, and those that test.
+    """The problems to learn from (None if the method needs none) and the problems to test on.
 
-    Who goes where depends on a hash of the problems' names alone.
+    The split depends only on a hash of the problems' names.
     """
     if method is Method.SPLIT:
         return traces.split(ORDER_SHARE)
@@ -89,14 +91,14 @@ def split_traces(method: Method, traces: Traces) -> tuple[Traces | None, Traces]
 
 
 def find_split(traces: Traces, tested_digest: str) -> tuple[Traces | None, Traces] | None:
-    """What was learned from and what tested, told by the digest of the latter.
+    """The problems learned from and the problems tested, identified by the digest of the latter.
 
-    None if neither the traces nor what `split_traces` leaves of them have that digest.
+    None if neither the traces nor the test part of `split_traces` have that digest.
     """
     if traces.digest == tested_digest:
         return None, traces
     for method in (Method.RESCALED_CHAINS, Method.SPLIT):
-        # Fewer units than that leave one of the parts empty.
+        # With fewer units, one of the parts would be empty.
         if traces.n_units * RESCALE_SHARE >= 1:
             learned_from, tested = split_traces(method, traces)
             if tested.digest == tested_digest:
@@ -119,13 +121,16 @@ def family_for(
     """The policies that a method tests, in its structure.
 
     Args:
-        alphas: rising.
-        level_delta: δ of one level, for which a learned path is laid out.
+        method: the method.
+        risk: the risk to bound.
+        procedure: how one question is answered.
+        alphas: risk levels, rising.
+        level_delta: δ of one level, for which a learned path is made.
         slack: see `certify`.
-        grid: by default `Grid.absolute` of the traces' interval and budget; of a grid that is
-            given, chains take the smoothing alone.
-        order: labelled problems to learn from, none of which tests.
-        recording: traces of the same recording; only their fingerprint is looked at.
+        grid: by default `Grid.absolute` for the interval and budget of the traces. Chains use only
+            the smoothing of a given grid.
+        order: labelled problems to learn from; the test does not use them.
+        recording: traces of the same recording; only their fingerprint is used.
     """
     if grid is None:
         budget = recording.fingerprint.max_tokens if recording.fingerprint else None
@@ -164,15 +169,15 @@ def _learned(
     path = learn_path(on_order, level_delta, None if risk.answers_always else slack)
     chain = Chain(tuple(policies[t] for t in path), 1.0)
     source = (
-        f"fixed sequence along one path of policies, laid out on {order.n_problems} other problems "
-        f"through {grid.source}"
+        f"fixed sequence along one path of policies, learned from {order.n_problems} other "
+        f"problems over {grid.source}"
     )
     return family_of_chains([[chain]] * len(alphas), source)
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """Fixed thresholds, stated on the scale on which a confidence is the chance to be right."""
+    """Chains of fixed thresholds, defined on the scale on which a confidence is P(right)."""
 
     risk: Risk
     procedure: Procedure
@@ -186,7 +191,7 @@ class _Recipe:
         kind = "chains of fixed thresholds" if self.low_exits else "one chain of fixed thresholds"
         if self.scale.is_recorded:
             return f"fixed sequences along {kind}"
-        return f"fixed sequences along {kind}, on a scale of confidence learned on other problems"
+        return f"fixed sequences along {kind}, on a confidence scale learned from other problems"
 
     def chains(self, alpha: float) -> list[Chain]:
         """The chains of one level."""
@@ -201,8 +206,8 @@ class _Recipe:
                     Chain(answering, SHARE_OF_FULL_BUDGET),
                 ]
         elif not self.low_exits or self.risk.name != REGRET.name:
-            # Alpha is above the model's own error rate by an unknown margin, and what low exits
-            # cost has to fit into that.
+            # The margin between alpha and the model's own error rate is unknown, and low exits
+            # would have to fit into it.
             chains = [Chain(answering, 1.0)]
         else:
             share = _share_of_low(alpha)
@@ -222,25 +227,24 @@ class _Recipe:
         ]
 
     def _answering(self, low: Callable[[float], float]) -> tuple[ExitPolicy, ...]:
-        """λ2 falls from never to almost always, and λ1 goes with it."""
+        """λ2 falls from never to almost always; λ1 follows it."""
         full, patience = full_budget(self.risk), PATIENCE * self.interval
         steps = []
         for high in LADDER:
             step = replace(full, lambda_high=self.scale.threshold(high))
             if LEAST_LOW <= low(high) < high:
-                step = self._giving_up(step, low(high), patience)
+                step = self._with_low(step, low(high), patience)
             elif low(high) >= high:
                 continue
             steps.append(step)
         return tuple(dict.fromkeys(steps))
 
     def _abstaining(self, alpha: float) -> tuple[ExitPolicy, ...]:
-        """What is asked of an answer falls from 1 - alpha to nothing, and λ2 after it.
+        """The answer threshold falls from 1 - alpha to 0, and λ2 follows it.
 
-        An answer asked to be right with probability 1 - a · alpha (a rises from 1) comes with λ2 =
-        1 - min(0.6, 0.25 + 0.12 (a - 1)) · alpha: what fires early is wrong far less often than is
-        allowed, which pays for what is answered at the end. Once everything is answered, λ2 falls
-        on its own.
+        An answer threshold of 1 - a · alpha (a rises from 1) comes with λ2 = 1 - min(0.6, 0.25 +
+        0.12 (a - 1)) · alpha. Early exits are then wrong far less often than allowed, which
+        compensates for answers given at the end. Once everything is answered, λ2 falls alone.
         """
         full, (low, patience) = full_budget(self.risk), LOW_WHEN_ABSTAINING
         pairs = []
@@ -256,18 +260,18 @@ class _Recipe:
             if high > low
         ]
         if self.low_exits:
-            steps = [self._giving_up(step, low, patience * self.interval) for step in steps]
+            steps = [self._with_low(step, low, patience * self.interval) for step in steps]
         return tuple(dict.fromkeys(steps))
 
-    def _giving_up(self, policy: ExitPolicy, low: float, patience: int) -> ExitPolicy:
+    def _with_low(self, policy: ExitPolicy, low: float, patience: int) -> ExitPolicy:
         threshold = self.scale.threshold(low)
-        # Where the recorded confidence hardly varies, both thresholds may come out at 0 or at 1.
+        # If the recorded confidence hardly varies, both thresholds may become 0 or 1.
         if threshold >= policy.lambda_high:
             return policy
         return with_low_exit(policy, LowExit(threshold, patience))
 
     def _voting(self) -> tuple[ExitPolicy, ...]:
-        """The share of the vote that is asked falls from almost all to none, and λ2 after it."""
+        """The required share of the vote falls from almost all to none; then λ2 falls."""
         full, threshold = full_budget(self.risk), self.scale.threshold
         high = threshold(HIGH_WHEN_VOTING)
         steps = [replace(full, lambda_high=high, lambda_vote=share) for share in VOTE_LADDER]

@@ -1,7 +1,7 @@
-"""Tests of H: risk > alpha on independent losses, and the bounds that invert them.
+"""Tests of H: risk > alpha on independent losses, and the confidence bounds that invert them.
 
-All test the mean of X = loss - alpha * weight + alpha, which lies in [0, 1] and has mean at most
-alpha if and only if the risk E[loss] / E[weight] is at most alpha.
+All tests are about the mean of X = loss - alpha * weight + alpha. X is in [0, 1], and its mean is
+at most alpha if and only if the risk E[loss] / E[weight] is at most alpha.
 """
 
 import math
@@ -17,21 +17,21 @@ from calibration.simulation.losses import Losses
 from calibration.testing.betting import betting_p_values, betting_p_values_over
 
 TARGET_LEVEL = 0.05
-# Steps of 1 %: a bound is above its exact inversion by at most that, or by 0.001.
+# Steps of 1%: a bound exceeds its exact inversion by at most 1%, or by 0.001.
 _ALPHAS = np.geomspace(1, 1e-3, 695)[1:]
 
 
 class PValue(StrEnum):
-    """How the evidence against risk > alpha is measured."""
+    """The test that gives the p-value of H: risk > alpha."""
 
     BINOMIAL = "binomial"
     """Exact, for losses and weights of 0 or 1."""
     BETTING = "betting"
     """Finite-sample, for losses in [0, 1] (`calibration.testing.betting`)."""
     HOEFFDING_BENTKUS = "hoeffding-bentkus"
-    """Finite-sample, for losses in [0, 1]; for comparison, it has little power."""
+    """Finite-sample, for losses in [0, 1]; only for comparison, because it has little power."""
     CLT = "clt"
-    """Asymptotic: a guarantee at no finite number of problems."""
+    """Asymptotic: no guarantee at any finite number of problems."""
 
 
 def p_values(
@@ -41,7 +41,7 @@ def p_values(
     seed: int = 0,
     target_level: ArrayLike = TARGET_LEVEL,
 ) -> NDArray[np.float64]:
-    """The p-value of H: risk > alpha for each policy (T); `p_value_table` for one alpha."""
+    """The p-value of H: risk > alpha for each policy (T); see `p_value_table`."""
     return p_value_table(losses, [alpha], kind, seed, np.atleast_2d(target_level)).ravel()
 
 
@@ -54,27 +54,28 @@ def p_value_table(
 ) -> NDArray[np.float64]:
     """The p-value of H: risk > alpha for each alpha (L) and policy (T), shape (L, T).
 
-    Under H it is super-uniform, P(p <= u) <= u for every u, if the units are independent draws: at
-    every number of them for all kinds but CLT. It does not cover dependent units, nor a policy,
-    alpha, seed or target level chosen by looking at the same losses. Where nothing has a weight
-    (nothing was answered), p = 1.
+    If the units are independent draws, p is super-uniform under H: P(p <= u) <= u for every u. This
+    holds for any number of units, except with CLT. It does not cover dependent units, or a policy,
+    alpha, seed or target level chosen by looking at the same losses. Without any weight (nothing
+    was answered), p = 1.
 
-    The binomial test is conditional on the weights: given who is answered, the answered are
-    independent draws of the answered, so it holds for every n, and hence without conditioning.
+    The binomial test is conditional on the weights: given which units are answered, these are
+    independent draws from the answered units. So the test holds for every number n of answered
+    units, and therefore also unconditionally.
 
     Args:
-        losses: of independent units.
-        alphas: the risks to refute, each in (0, 1).
+        losses: losses of independent units.
+        alphas: the risks to reject, each in (0, 1).
         kind: the test.
-        seed: the order in which a betting test meets the units.
+        seed: seed of the order in which a betting test visits the units.
         target_level: the level at which a betting test should have the most power, one number or
-            shape (L, T); set it to the level that the p-value will be compared with. It is valid at
-            every other level, too, but at a third of this level it has about three quarters of the
-            possible power.
+            shape (L, T); set it to the level that the p-value will be compared with. The test is
+            valid at every other level too, but at a third of this level it has about three quarters
+            of the possible power.
 
     Raises:
-        CalibrationError: an alpha or target level is not in (0, 1), or a binomial test of averaged
-            losses.
+        CalibrationError: an alpha or target level is not in (0, 1), or a binomial test is used with
+            averaged losses.
     """
     alpha_L1 = np.asarray(alphas, dtype=np.float64).reshape(-1, 1)
     target_LT = np.asarray(target_level, dtype=np.float64)
@@ -100,17 +101,17 @@ def p_value_table(
 def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> NDArray[np.float64]:
     """For each policy (T) the smallest alpha at which its risk is certified at delta; at most 1.
 
-    It lies above the risk with probability at least 1 - delta, for one policy fixed in advance
-    (with CLT: only asymptotically). It does not cover the policy with the least bound, nor all
-    policies at once; for that, ask for delta / T.
+    The bound is above the risk with probability at least 1 - delta, for one policy fixed in advance
+    (with CLT only asymptotically). It does not cover the policy with the smallest bound, or all
+    policies at once; for that, use delta / T.
 
-    For the binomial test it is the Clopper-Pearson bound. Else alpha comes down a fixed grid from 1
-    to 0.001 in steps of 1 %, until `p_values` rejects no more: a fixed sequence, so it needs no
-    monotone p-values. Betting takes about a second per policy and 10,000 units: `Losses.select` the
-    policies that matter.
+    For the binomial test it is the Clopper-Pearson bound. Otherwise alpha decreases on a fixed grid
+    from 1 to 0.001 in steps of 1%, as long as `p_values` rejects. This is a fixed sequence test, so
+    p-values need not be monotone. Betting takes about one second per policy and 10,000 units; use
+    `Losses.select` for the policies that matter.
 
     Raises:
-        CalibrationError: delta is not in (0, 1), or a binomial test of averaged losses.
+        CalibrationError: delta is not in (0, 1), or a binomial test is used with averaged losses.
     """
     require_rate("delta", delta)
     if kind is PValue.BINOMIAL:
@@ -134,9 +135,9 @@ def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> N
 def binomial_p_value(losses: ArrayLike, alpha: float) -> float:
     """The p-value of H: risk > alpha from n losses of 0 or 1: P(Binomial(n, alpha) <= their sum).
 
-    Valid for every n, no approximation, if the losses are independent with a common mean. It does
-    not cover averaged losses (several rollouts of one problem) or problems that share a template:
-    both are dependent or not binary. No losses: p = 1.
+    It is valid for every n, without approximation, if the losses are independent with a common
+    mean. It does not cover averaged losses (several rollouts of one problem) or problems that share
+    a template: these are not binary or not independent. Without losses, p = 1.
 
     Raises:
         CalibrationError: a loss is neither 0 nor 1, or alpha is not in (0, 1).
@@ -155,9 +156,9 @@ def binomial_p_values(
 ) -> NDArray[np.float64]:
     """`binomial_p_value` from counts, for many policies (T) at once; 1 where nothing was answered.
 
-    For the selective risk n is the number answered: given who is answered, the answered are
-    independent draws of the answered, so the test holds conditionally on n, and hence without
-    conditioning.
+    For the selective risk, n is the number of answered units. Given which units are answered, these
+    are independent draws from the answered units. So the test holds conditionally on n, and
+    therefore also unconditionally.
 
     Raises:
         CalibrationError: alpha is not in (0, 1).
@@ -171,9 +172,9 @@ def clopper_pearson_upper(
 ) -> NDArray[np.float64]:
     """The smallest alpha at which the binomial test rejects at level delta; 1 if none was answered.
 
-    It lies above the risk with probability at least 1 - delta, for one policy fixed in advance. It
-    does not cover a policy chosen by looking at the same counts. Counts may be fractions (a
-    forecast for another n); then it is no bound, only a guess.
+    The bound is above the risk with probability at least 1 - delta, for one policy fixed in
+    advance. It does not cover a policy chosen by looking at the same counts. With fractional counts
+    (a forecast for another n) the result is only an estimate, not a bound.
 
     Raises:
         CalibrationError: delta is not in (0, 1).
@@ -183,33 +184,33 @@ def clopper_pearson_upper(
         np.asarray(wrong, dtype=np.float64), np.asarray(answered, dtype=np.float64)
     )
     right_T = answered_T - wrong_T
-    # All wrong, or none answered: the beta quantile is undefined, its limit is 1.
+    # If all answers are wrong or there are none, the beta quantile is undefined; its limit is 1.
     bound_T = special.betaincinv(wrong_T + 1, np.where(right_T > 0, right_T, 1.0), 1 - delta)
     return np.where(right_T > 0, bound_T, 1.0)
 
 
 def fewest_problems(alpha: float, delta: float) -> int:
-    """The fewest answered problems with which alpha can be certified at delta, all of them right.
+    """The smallest number of answered problems that can certify alpha at delta, if all are right.
 
-    The smallest n with (1 - alpha)^n <= delta: 22 at alpha = delta = 0.1.
+    It is the smallest n with (1 - alpha)^n <= delta: 22 at alpha = delta = 0.1.
 
     Raises:
         CalibrationError: alpha or delta is not in (0, 1).
     """
     require_rate("alpha", alpha)
     require_rate("delta", delta)
-    fewest = math.log(delta) / math.log1p(-alpha)  # infinite where alpha is next to nothing
+    fewest = math.log(delta) / math.log1p(-alpha)  # infinite if alpha is tiny
     return math.ceil(fewest) if fewest < sys.maxsize else sys.maxsize
 
 
 def require_rate(name: str, value: float) -> None:
-    """Refuse a rate outside (0, 1), NaN included, by name."""
+    """Raises CalibrationError for a rate outside (0, 1), including NaN."""
     if not 0 < value < 1:
         raise CalibrationError(f"{name} is {value}: give a rate between 0 and 1, for example 0.1")
 
 
 def _binomial_cdf(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:
-    """P(Binomial(n, alpha) <= k); 1 if all of none are wrong: no answers, no evidence."""
+    """P(Binomial(n, alpha) <= k); 1 if no answer is right, or there are none: no evidence."""
     right = np.subtract(n, k)
     # A hundred times as accurate as special.bdtr.
     some_right = special.betainc(np.maximum(right, 1), np.add(k, 1), np.subtract(1, alpha))
@@ -220,13 +221,13 @@ def _hoeffding_bentkus(losses: Losses, alpha_L1: NDArray[np.float64]) -> NDArray
     """Shape (L, T): the smaller of Hoeffding's and Bentkus' tail bounds (LTT, Prop. 1)."""
     n = losses.n_units
     total_LT = losses.total_loss_T + alpha_L1 * (n - losses.total_weight_T)
-    # Where the mean is alpha or more, both bounds are at least 1.
+    # If the mean is alpha or more, both bounds are at least 1.
     below_LT = total_LT < n * alpha_L1
     total_B, alpha_B = total_LT[below_LT], np.broadcast_to(alpha_L1, total_LT.shape)[below_LT]
     mean_B = total_B / n
     # rel_entr(0, alpha) is 0, the limit of x log(x / alpha).
     divergence_B = special.rel_entr(mean_B, alpha_B) + special.rel_entr(1 - mean_B, 1 - alpha_B)
-    # Sums of thirds miss a whole number by rounding, and would count as the next one.
+    # Rounding errors, as in sums of thirds, must not lift a whole number to the next one.
     bentkus_B = np.e * _binomial_cdf(np.ceil(np.round(total_B, 9)), n, alpha_B)
     p_LT = np.ones(total_LT.shape)
     p_LT[below_LT] = np.minimum(np.exp(-n * divergence_B), bentkus_B)
@@ -234,14 +235,14 @@ def _hoeffding_bentkus(losses: Losses, alpha_L1: NDArray[np.float64]) -> NDArray
 
 
 def _clt(losses: Losses, alpha_L1: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Shape (L, T): the normal limit of the mean of X over its spread about alpha."""
+    """Shape (L, T): the normal approximation for the mean of X over its spread about alpha."""
     loss_UT, weight_UT = losses.loss_UT, losses.weight_UT
     square_T = np.einsum("ut,ut->t", loss_UT, loss_UT)
     product_T = np.einsum("ut,ut->t", loss_UT, weight_UT)
     weight_square_T = np.einsum("ut,ut->t", weight_UT, weight_UT)
     variance_LT = square_T - 2 * alpha_L1 * product_T + alpha_L1**2 * weight_square_T
     surplus_LT = alpha_L1 * losses.total_weight_T - losses.total_loss_T
-    # No variance about alpha, but for rounding: every X is alpha, which is no evidence.
+    # Without variance about alpha (up to rounding) every X is alpha: that is no evidence.
     some_LT = variance_LT > 1e-12 * losses.n_units
     score_LT = surplus_LT / np.sqrt(np.where(some_LT, variance_LT, 1))
     return np.where(some_LT, special.ndtr(-score_LT), 1.0)

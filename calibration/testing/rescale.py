@@ -1,8 +1,8 @@
-"""The scale of a confidence, learned on a few problems that test nothing (Platt scaling).
+"""The scale of a confidence, learned on a few problems that the test does not use (Platt scaling).
 
-Fixed thresholds such as "wrong at most one time in ten" mean what they say only if a confidence of
-0.9 is right nine times in ten. Where it is not, thresholds are meant on the scale on which it would
-be, and brought back to the scale of the recorded confidence. A poor fit costs power, not validity.
+Fixed thresholds such as "wrong at most one time in ten" have this meaning only if a confidence of
+0.9 is right nine times in ten. Otherwise thresholds are defined on the scale on which this holds,
+and converted to the scale of the recorded confidence. A poor fit costs power, not validity.
 """
 
 from dataclasses import dataclass
@@ -15,30 +15,34 @@ from scipy import optimize, special
 from calibration.traces.traces import Traces
 
 GAIN = 2.0
-"""Twice the gain in log-likelihood, with one unit of weight per problem, below which the recorded
-scale is kept: a probe that is calibrated loses nothing to the noise of a fit."""
+"""Minimal gain of a fit: twice the gain in log-likelihood, with one unit of weight per problem.
+
+Below it the recorded scale is kept, so that a calibrated probe loses nothing to the noise of a fit.
+"""
 _LEAST_SLOPE = 0.05
 _NEAR_0_OR_1 = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """logit P(right | c) = slope · logit c + offset; slope 1 and offset 0 where c is calibrated."""
+    """logit P(right | c) = slope · logit c + offset; slope 1 and offset 0 if c is calibrated."""
 
     slope: float = 1.0
     offset: float = 0.0
 
     @classmethod
     def fit(cls, traces: Traces, shrinkage: float = 1.0) -> Self:
-        """The scale of recorded confidences, or the recorded one if it fits nearly as well.
+        """The fitted scale, or the recorded one if that fits nearly as well.
 
-        Every problem weighs the same, all its readings together; slope and offset are drawn a
-        little towards 1 and 0. It does not cover what is not monotone, nor that an exit picks the
-        first reading above a threshold, which is right less often than all such readings.
+        Every problem has the same weight, shared by all its readings. Slope and offset are shrunk a
+        little towards 1 and 0. The fit does not cover a relation that is not monotone. It also
+        ignores that an exit takes the first reading above a threshold, which is right less often
+        than all such readings.
 
         Args:
             traces: problems to learn from.
-            shrinkage: how strongly towards 1 and 0; less for a score that is no probability at all.
+            shrinkage: strength of the shrinkage towards 1 and 0; use less for a score that is no
+                probability.
         """
         logit_N, right_N, weight_N = _readings(traces)
 
@@ -59,18 +63,18 @@ class Scale:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether thresholds stay as they are."""
+        """Whether thresholds stay unchanged."""
         return (self.slope, self.offset) == (1.0, 0.0)
 
     def right(self, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How likely an answer of each recorded confidence is right; NaN stays NaN."""
+        """The probability that an answer is right, at each recorded confidence; NaN stays NaN."""
         clipped = confidence.clip(_NEAR_0_OR_1, 1 - _NEAR_0_OR_1)
         return np.asarray(special.expit(self.slope * special.logit(clipped) + self.offset))
 
     def threshold(self, right: float) -> float:
         """The recorded confidence at which an answer is right with this probability.
 
-        Values outside (0, 1), which always or never fire, stay as they are.
+        Values outside (0, 1) always or never cause an exit; they stay unchanged.
         """
         if self.is_recorded or not 0 < right < 1:
             return right

@@ -1,4 +1,4 @@
-"""What sound recorded reasoning looks like, and what to say of a line that is not."""
+"""Checks of recorded rollouts, and the error message for each fault."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -17,7 +17,7 @@ from calibration.traces.fingerprint import Fingerprint
 FULL_ENDS = (ExitReason.NATURAL, ExitReason.BUDGET)
 
 Fault = tuple[NDArray[np.bool_], Callable[[int], str]]
-"""The lines at fault, and what is wrong with one of them, with the remedy."""
+"""The lines with a fault, and a function that describes the fault of one line and the remedy."""
 
 _AGAIN = "record the rollout again"
 
@@ -27,17 +27,17 @@ def check_tables(
 ) -> Columns:
     """The columns of tables in which every rollout can be replayed under every policy.
 
-    With a fingerprint, checkpoints must lie where a server meets them. Without, they may lie
-    anywhere, also at 0 tokens, and only what `Columns.of` cannot fill in must be there.
+    With a fingerprint, checkpoints must be where a server has them. Without one, they may be
+    anywhere, also at 0 tokens, and only the columns that `Columns.of` cannot fill in are required.
 
     Args:
         tables: one per source.
-        sources: what to call each in a message.
-        fingerprint: of all tables together; None if they have none.
+        sources: the name of each table in a message.
+        fingerprint: the fingerprint of all tables; None if they have none.
 
     Raises:
-        TraceError: the first fault found: source, row (from 0), problem, rollout, checkpoint, and
-            what to do about it.
+        TraceError: the first fault found: source, row (from 0), problem, rollout, checkpoint and
+            the remedy.
     """
     complete = fingerprint is not None
     columns = Columns.of(tables, sources, complete)
@@ -52,9 +52,9 @@ def check_tables(
 
 
 def _reading_faults(columns: Columns) -> Iterator[Fault]:
-    """What can be wrong with a line on its own."""
+    """Faults of a single line."""
     confidence_L, class_L = columns.confidence_L, columns.answer_class_L
-    # Written so that NaN is a fault too.
+    # Written this way, NaN is a fault too.
     yield (
         ~((confidence_L >= 0) & (confidence_L <= 1)),
         lambda line: (
@@ -78,8 +78,8 @@ def _reading_faults(columns: Columns) -> Iterator[Fault]:
     yield (
         (class_L == NO_ANSWER) & columns.correct_L,
         lambda _: (
-            f"correct, but answer_class is {NO_ANSWER} (no answer): no answer is not correct; give "
-            "the answer, or grade it false"
+            f"correct is true, but answer_class is {NO_ANSWER} (no answer): give the answer, or "
+            "set correct to false"
         ),
     )
     yield _negative("rollout", columns.rollout_L)
@@ -89,7 +89,7 @@ def _reading_faults(columns: Columns) -> Iterator[Fault]:
 
 
 def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
-    """What can be wrong between the lines of a problem or a rollout."""
+    """Faults between the lines of a problem or a rollout."""
     number_L, tokens_L, is_final_L = columns.checkpoint_L, columns.tokens_L, columns.is_final_L
     same_problem_L = _same_as_before(columns.problem.code_L)
     same_rollout_L = same_problem_L & _same_as_before(columns.rollout_L)
@@ -107,14 +107,14 @@ def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
         same_rollout_L & ~_same_as_before(columns.end_reason.code_L),
         lambda line: (
             f"end_reason is {columns.end_reason[line]!r}, earlier "
-            f"{columns.end_reason[line - 1]!r}: a rollout ends in one way; {_AGAIN}"
+            f"{columns.end_reason[line - 1]!r}: a rollout has one end reason; {_AGAIN}"
         ),
     )
     yield (
         same_problem_L & ~_same_as_before(columns.group.code_L),
         lambda line: (
             f"group is {columns.group[line]!r}, earlier {columns.group[line - 1]!r}: "
-            "a problem is in one group; name the same in all its rows"
+            "a problem is in one group; give the same group in all its rows"
         ),
     )
     yield (
@@ -123,7 +123,7 @@ def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
     )
     yield (
         is_final_L & ~last_L,
-        lambda _: f"is_final, but more readings follow: only the last is final; {_AGAIN}",
+        lambda _: f"is_final is true, but more readings follow: only the last is final; {_AGAIN}",
     )
     first_L = np.ones_like(number_L) if complete else np.clip(number_L, 0, 1)
     expected_L = np.where(same_rollout_L, np.roll(number_L, 1) + 1, first_L)
@@ -132,13 +132,14 @@ def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
         lambda line: (
             f"checkpoint {expected_L[line]} is missing before it: {_AGAIN}"
             if number_L[line] > expected_L[line]
-            else f"the first checkpoint must be number {expected_L[line]}: count from there"
+            else f"the first checkpoint must have number {expected_L[line]}: count from there"
         ),
     )
     tokens_before_L = np.roll(tokens_L, 1)
-    # An end on a checkpoint is read twice at the same tokens, the second time as the final reading.
+    # If a rollout ends at a checkpoint, there are two readings at the same tokens; the second one
+    # is the final reading.
     stuck_L = np.where(is_final_L, tokens_L < tokens_before_L, tokens_L <= tokens_before_L)
-    order = "" if columns.numbered else " from row to row where there is no checkpoint"
+    order = "" if columns.numbered else " from row to row without a checkpoint column"
     yield (
         same_rollout_L & stuck_L,
         lambda line: (
@@ -149,22 +150,21 @@ def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
 
 
 def _position_faults(columns: Columns, fingerprint: Fingerprint) -> Iterator[Fault]:
-    """Checkpoints that do not lie where a server of this fingerprint meets them."""
+    """Checkpoints that are not where a server with this fingerprint has them."""
     interval, budget = fingerprint.checkpoint_interval, fingerprint.max_tokens
     number_L, tokens_L, is_final_L = columns.checkpoint_L, columns.tokens_L, columns.is_final_L
     yield (
         ~is_final_L & (tokens_L != interval * number_L),
         lambda line: (
-            f"tokens are {tokens_L[line]}, not {interval * number_L[line]}: checkpoints lie every "
-            f"{interval} tokens (checkpoint_interval of the fingerprint), where a server meets "
-            f"them; {_AGAIN}"
+            f"tokens are {tokens_L[line]}, not {interval * number_L[line]}: the fingerprint has "
+            f"a checkpoint every {interval} tokens (checkpoint_interval); {_AGAIN}"
         ),
     )
     yield (
         np.where(is_final_L, tokens_L > budget, tokens_L >= budget),
         lambda line: (
             f"tokens are {tokens_L[line]} with a budget of {budget} (max_tokens of the "
-            f"fingerprint): checkpoints lie below it, the final reading at most on it; {_AGAIN}"
+            f"fingerprint): checkpoints are below it, the final reading at most at it; {_AGAIN}"
         ),
     )
     expected_L = np.minimum(tokens_L // interval, (budget - 1) // interval)
@@ -178,10 +178,9 @@ def _position_faults(columns: Columns, fingerprint: Fingerprint) -> Iterator[Fau
 
 
 def _twins(columns: Columns) -> NDArray[np.intp]:
-    """For each line an earlier one that is the same reading; -1 if there is none.
+    """For each line, an earlier line with the same reading; -1 if there is none.
 
-    Readings are told apart by their number; without one, by their tokens and whether they are
-    final.
+    Readings are identified by their number. Without a number, tokens and `is_final` identify them.
     """
     told_by: list[NDArray[Any]] = [columns.problem.code_L, columns.rollout_L]
     if columns.numbered:
@@ -198,7 +197,7 @@ def _twins(columns: Columns) -> NDArray[np.intp]:
 
 
 def _other_row(columns: Columns, line: int, other: int) -> str:
-    """Where another line is, with its source only where that differs."""
+    """The row of another line; its source is named only if it differs."""
     source, _ = columns.origin.locate(int(columns.row_L[line]))
     other_source, row = columns.origin.locate(int(columns.row_L[other]))
     return f"row {row}" if other_source == source else f"row {row} of {other_source}"

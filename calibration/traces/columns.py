@@ -1,4 +1,4 @@
-"""From tables of recorded reasoning to plain columns: complete, numbered and sorted."""
+"""From tables of recorded readings to plain columns: complete, numbered and sorted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from calibration.traces.table import CONFIDENCE_TOKENS, TEXT, typed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """A column of text: each line's index into the sorted names; -1 where there is none."""
+    """A column of text: each line's index into the sorted names; -1 where the text is null."""
 
     names: pa.Array
     code_L: NDArray[np.int64]
@@ -27,7 +27,7 @@ class Labels:
         """Encodes a column of text; null becomes -1."""
         encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        # One place more than there are names, so that null (-1) is looked up in the last.
+        # One more entry than there are names: null (-1) selects the last one.
         used = np.zeros(len(encoded.dictionary) + 1, dtype=np.bool_)
         used[codes] = True
         names = encoded.dictionary.filter(pa.array(used[:-1]))
@@ -41,7 +41,7 @@ class Labels:
         return None if code < 0 else str(self.names[code].as_py())
 
     def are(self, name: str) -> NDArray[np.bool_]:
-        """Which lines hold `name`."""
+        """Which lines have the text `name`."""
         known = self.names.to_pylist()
         if name not in known:
             return np.zeros(len(self.code_L), dtype=np.bool_)
@@ -55,13 +55,13 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """Where rows come from: the sources, and the first row of each when they are stacked."""
+    """Where rows come from: the sources, and the row in the stack at which each begins."""
 
     names: tuple[str, ...]
     start_S: NDArray[np.intp]
 
     def locate(self, row: int) -> tuple[str, int]:
-        """The source of a row of the stack, and its row (from 0) there."""
+        """The source of a row of the stack, and its row number (from 0) there."""
         source = int(np.searchsorted(self.start_S, row, side="right")) - 1
         return self.names[source], row - int(self.start_S[source])
 
@@ -71,9 +71,10 @@ class Columns:
     """Readings, lines (L) sorted by problem, rollout and checkpoint.
 
     Attributes:
-        origin: tells a row's file.
+        origin: finds the file of a row.
         row_L: row in the stack of all files.
-        numbered: whether `checkpoint_L` was recorded; if not, it counts a rollout's rows from 1.
+        numbered: whether `checkpoint_L` was recorded; otherwise it counts the rows of a rollout
+            from 1.
     """
 
     origin: Origin
@@ -94,18 +95,20 @@ class Columns:
 
     @classmethod
     def of(cls, tables: Sequence[pa.Table], sources: Sequence[str], complete: bool) -> Self:
-        """Stacks the tables of several sources, fills in what is left out, and sorts.
+        """Stacks the tables of several sources, fills in missing columns, and sorts.
 
-        Left out, `checkpoint` is the running number of a rollout's rows, `end_reason` natural,
-        `answer_tokens` and `confidence_tokens` 0, and `answer_class` the equal texts of `answer`
-        within a problem; without texts, right answers are one class and wrong ones another, so that
-        in a vote all the wrong ones agree.
+        Defaults of missing columns: `checkpoint` counts the rows of a rollout, `end_reason` is
+        natural, `answer_tokens` and `confidence_tokens` are 0. A missing `answer_class` groups
+        equal texts of `answer` within a problem. Without `answer`, all right answers are one class
+        and all wrong answers another, so that in a vote all wrong answers agree.
 
         Args:
-            complete: everything but `group` and `answer` must be there.
+            tables: one per source.
+            sources: the name of each table in a message.
+            complete: whether every column but `group` and `answer` is required.
 
         Raises:
-            TraceError: a column is missing, a value is null or not of its type, or there are no
+            TraceError: a column is missing, a value is null or has the wrong type, or there are no
                 rows.
         """
         cast = [
@@ -124,7 +127,7 @@ class Columns:
             if name not in names:
                 return np.full(n_rows, default)
             column = table.column(name)
-            # Null only where a file of several leaves out what another has.
+            # Null only if one of several files lacks a column that another file has.
             column = column.fill_null(default) if column.null_count else column
             return np.asarray(column.to_numpy())
 
@@ -164,7 +167,7 @@ class Columns:
         )
 
     def place(self, line: int) -> str:
-        """Where a line was recorded, in words."""
+        """Where a line was recorded, for a message."""
         source, row = self.origin.locate(int(self.row_L[line]))
         return (
             f"{source}: row {row} (problem {self.problem[line]!r}, rollout {self.rollout_L[line]}, "
@@ -173,14 +176,14 @@ class Columns:
 
 
 def sorting_order(*keys: NDArray[Any]) -> NDArray[np.intp]:
-    """The order of lines that sorts them by the first key, then the second, and so on; stable."""
+    """The stable order of lines that sorts by the first key, then the second, and so on."""
     tied_L = np.ones(len(keys[0]) - 1, dtype=np.bool_)
     for key_L in keys:
         if (tied_L & (key_L[1:] < key_L[:-1])).any():
             order_L: NDArray[np.intp] = np.lexsort(keys[::-1])
             return order_L
         tied_L &= key_L[1:] == key_L[:-1]
-    # Files are mostly written in order, and to see that takes a fraction of the time to sort.
+    # Most files are already in order; checking this takes a fraction of the time of sorting.
     return np.arange(len(keys[0]))
 
 
@@ -206,7 +209,7 @@ def _count(problem_L: NDArray[np.int64], rollout_L: NDArray[np.int64]) -> NDArra
 
 
 _ONLY_IN_SOME = {"group", CONFIDENCE_TOKENS.name}
-"""Columns that one file may have and the next not."""
+"""Columns that may be missing in some of several files."""
 
 
 def _same_columns(tables: Sequence[pa.Table], sources: Sequence[str]) -> None:
@@ -214,6 +217,6 @@ def _same_columns(tables: Sequence[pa.Table], sources: Sequence[str]) -> None:
     for table, source in zip(tables, sources, strict=True):
         if odd := sorted((first ^ set(table.column_names)) - _ONLY_IN_SOME):
             raise TraceError(
-                f"{source}: columns {odd} are there or in {sources[0]}, but not in both: give all "
+                f"columns {odd} are in {source} or in {sources[0]}, but not in both: give all "
                 "files of a directory the same columns"
             )

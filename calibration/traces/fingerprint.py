@@ -1,4 +1,4 @@
-"""What a calibration depends on: change any of it, and its certificate is void."""
+"""What a calibration depends on: a change of any part makes its certificate invalid."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -7,6 +7,7 @@ from typing import Any, Self, get_type_hints
 from calibration.errors import CalibrationError
 
 VOTES = ("confidence", "majority")
+"""How samples may be merged: weighted by the confidence at the stop, or one vote each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,14 @@ class Fingerprint:
         top_p: nucleus sampling mass.
         checkpoint_interval: N, tokens between two readings of the confidence.
         max_tokens: the reasoning budget, tokens.
-        answer_max_tokens: the most a forced answer may cost, tokens.
+        answer_max_tokens: the largest length of a forced answer, tokens.
         forced_suffix: the text that forces an answer.
         grader: name and version, e.g. "math-verify 0.9.0".
         samples: samples per question.
         vote: how samples are merged, "confidence" or "majority".
 
     Raises:
-        CalibrationError: a value of the wrong type or out of range.
+        CalibrationError: a value has the wrong type or is out of range.
     """
 
     model: str
@@ -63,7 +64,7 @@ class Fingerprint:
             raise CalibrationError(f"fingerprint: vote is {self.vote!r}: give one of {VOTES}")
 
     def differences(self, other: Self) -> list[str]:
-        """One line per field in which the two differ, this one's value first; [] if they agree."""
+        """One line per field that differs, with this fingerprint's value first; [] if equal."""
         mine, theirs = asdict(self), asdict(other)
         return [
             f"{name}: {mine[name]!r} here, {theirs[name]!r} there"
@@ -77,7 +78,7 @@ class Fingerprint:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The fingerprint of `to_json`.
+        """The fingerprint from the values of `to_json`.
 
         Raises:
             CalibrationError: a field is missing, unknown or out of range.

@@ -1,8 +1,8 @@
-"""The table that recorded reasoning is kept in: one row per reading of the confidence."""
+"""The table format of recorded rollouts: one row per reading of the confidence."""
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 
 import numpy as np
@@ -33,34 +33,34 @@ SCHEMA = pa.schema(
 )
 
 CONFIDENCE_TOKENS = pa.field("confidence_tokens", pa.int64())
-"""A column that a table has only where some reading cost tokens; left out, none did."""
+"""Optional column; a table has it only if some reading cost tokens."""
 
 KNOWN = SCHEMA.append(CONFIDENCE_TOKENS)
 NULLABLE = ("group", "answer")
 REQUIRED = ("problem_id", "rollout", "tokens", "is_final", "confidence", "correct")
-"""What every table must have; with a fingerprint, all of SCHEMA but NULLABLE."""
+"""The columns of every table; with a fingerprint, all of SCHEMA except NULLABLE are required."""
 
 TEXT = pa.dictionary(pa.int32(), pa.large_string())
-"""How texts are held until they are numbered: ids repeat in row after row."""
+"""How texts are held until they are numbered: ids repeat in many rows."""
 
 _BATCH = 2048
-"""Rollouts turned into Arrow at a time, so that the Python lists in between stay small."""
+"""Rollouts converted to Arrow at a time, so that the intermediate Python lists stay small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One reading of a rollout: the confidence, and the answer it would give if stopped here.
+    """One reading of a rollout: the confidence, and the answer if the rollout stopped here.
 
     Attributes:
         tokens: reasoning tokens so far.
         confidence: the raw reading of the probe, in [0, 1].
-        answer: the answer forced here, or the model's own at a natural end; None if none could be
-            read.
+        answer: the answer forced here, or the model's own answer at a natural end; None if no
+            answer could be read.
         answer_class: number of the group of equal answers within the problem; NO_ANSWER if none.
         answer_tokens: tokens that this answer cost.
-        correct: whether the answer is right; no answer is not.
-        confidence_tokens: tokens that were generated for the confidence alone, as some that are
-            made of text need; the probe's costs none.
+        correct: whether the answer is right; false without an answer.
+        confidence_tokens: tokens generated only for the confidence, as for a verbalized confidence;
+            0 for the probe.
     """
 
     tokens: int
@@ -74,15 +74,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One full recording: no early exit was taken, so that every policy can be replayed on it.
+    """One rollout recorded without early exits, so that every policy can be replayed on it.
 
     Attributes:
-        problem_id: the problem it reasons about.
+        problem_id: its problem.
         rollout: number within the problem, from 0.
         end_reason: natural or budget.
         checkpoints: the readings at N, 2N, ... tokens.
-        final: the reading at the end; after a checkpoint at the very end it has the same tokens.
-        group: template or source that problems share; None if the problem stands alone.
+        final: the reading at the end; if the end is a checkpoint, both have the same tokens.
+        group: the template or source that problems share; None if the problem is a unit of its own.
     """
 
     problem_id: str
@@ -94,12 +94,12 @@ class Rollout:
 
 
 def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> pa.Table:
-    """One row per reading; `checkpoint` numbers a rollout's readings from 1, the final one too.
+    """One row per reading; `checkpoint` counts a rollout's readings from 1, also the final one.
 
-    There is no column for what readings cost if none did.
+    `confidence_tokens` is left out if no reading cost tokens.
 
     Raises:
-        TraceError: a value is not of its column's type; the message names the rollout.
+        TraceError: a value does not have its column's type; the message names the rollout.
     """
     remaining, batches = iter(rollouts), []
     while part := list(islice(remaining, _BATCH)):
@@ -119,7 +119,7 @@ def fingerprint_of(schema: pa.Schema, source: str) -> Fingerprint | None:
     """The fingerprint in a schema's metadata; None if there is none.
 
     Raises:
-        TraceError: it is malformed.
+        TraceError: the fingerprint is malformed.
     """
     packed = (schema.metadata or {}).get(FINGERPRINT_KEY)
     if packed is None:
@@ -131,12 +131,12 @@ def fingerprint_of(schema: pa.Schema, source: str) -> Fingerprint | None:
 
 
 def typed(table: pa.Table, source: str, complete: bool) -> pa.Table:
-    """The known columns of a table in the types of KNOWN, texts as TEXT, without nulls.
+    """The known columns of a table with the types of KNOWN, texts as TEXT, without nulls.
 
     Args:
-        table: with columns in any order and of any type that can be cast without loss.
-        source: what to call it in a message.
-        complete: all of SCHEMA but NULLABLE must be there, not just REQUIRED.
+        table: columns in any order and of any type that can be cast without loss.
+        source: the name of the table in a message.
+        complete: whether all of SCHEMA except NULLABLE is required, not only REQUIRED.
 
     Raises:
         TraceError: a column is missing, a value is null or cannot be cast, or there are no rows.
@@ -146,12 +146,12 @@ def typed(table: pa.Table, source: str, complete: bool) -> pa.Table:
     if missing := [name for name in required if name not in names]:
         raise TraceError(
             f"{source}: missing columns {missing}: traces "
-            f"{'with' if complete else 'without'} a fingerprint have at least {list(required)}"
+            f"{'with' if complete else 'without'} a fingerprint need at least {list(required)}"
         )
     if table.num_rows == 0:
-        raise TraceError(f"{source}: no rows: nothing was recorded, so collect traces first")
+        raise TraceError(f"{source}: no rows: nothing was recorded; collect traces first")
     if "answer_class" in names and "answer" in names:
-        names.remove("answer")  # the text only serves to find the class
+        names.remove("answer")  # the text is only needed to find the class
     return pa.table([_cast_column(table, name, source) for name in names], names=names)
 
 
@@ -166,22 +166,19 @@ def _to_batch(rollouts: Sequence[Rollout]) -> pa.RecordBatch:
         "group": [rollout.group for rollout, _, _ in rows],
         "rollout": [rollout.rollout for rollout, _, _ in rows],
         "checkpoint": [number for _, number, _ in rows],
-        "tokens": [reading.tokens for _, _, reading in rows],
         "is_final": [number > len(rollout.checkpoints) for rollout, number, _ in rows],
         "end_reason": [str(rollout.end_reason) for rollout, _, _ in rows],
-        "confidence": [reading.confidence for _, _, reading in rows],
-        "answer": [reading.answer for _, _, reading in rows],
-        "answer_class": [reading.answer_class for _, _, reading in rows],
-        "answer_tokens": [reading.answer_tokens for _, _, reading in rows],
-        "correct": [reading.correct for _, _, reading in rows],
-        "confidence_tokens": [reading.confidence_tokens for _, _, reading in rows],
+        **{
+            field.name: [getattr(reading, field.name) for _, _, reading in rows]
+            for field in fields(Reading)
+        },
     }
     arrays = [pa.array(columns[field.name], field.type) for field in KNOWN]
     return pa.RecordBatch.from_arrays(arrays, schema=KNOWN)
 
 
 def _mistyped(rollouts: Sequence[Rollout]) -> TraceError:
-    """Which of the rollouts does not fit the schema, and why."""
+    """The error for the first rollout that does not fit the schema."""
     for rollout in rollouts:
         try:
             _to_batch([rollout])
@@ -198,7 +195,7 @@ def _cast_column(table: pa.Table, name: str, source: str) -> pa.ChunkedArray:
     if name not in NULLABLE and column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         remedy = (
-            "grade the answer; one that cannot be read is wrong (false), never left out"
+            "grade the answer; an answer that cannot be read is wrong (false)"
             if name == "correct"
             else "record the rollout again"
         )
@@ -208,7 +205,7 @@ def _cast_column(table: pa.Table, name: str, source: str) -> pa.ChunkedArray:
     except pa.ArrowNotImplementedError as error:
         raise TraceError(f"{source}: {name} is {column.type}: give {kind}") from error
     except pa.ArrowInvalid as error:
-        # Bisection: the first row lies in [low, high).
+        # Bisection: the first bad row is in [low, high).
         low, high = 0, len(column)
         while high - low > 1:
             middle = (low + high) // 2
@@ -223,7 +220,7 @@ def _cast_column(table: pa.Table, name: str, source: str) -> pa.ChunkedArray:
 
 
 def _strictly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A cast that loses nothing: Arrow alone would take a verdict of 0.5 for true."""
+    """A cast without loss: Arrow alone would cast a verdict of 0.5 to true."""
     if kind == pa.string():
         if pa.types.is_dictionary(column.type):
             return column.cast(TEXT)
@@ -238,7 +235,7 @@ def _strictly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _place(table: pa.Table, source: str, row: int) -> str:
-    """Where a row of an unsorted table was recorded, in words."""
+    """The position of a row of an unsorted table, for a message."""
     known = [
         f"{word} {table.column(name)[row].as_py()!r}"
         for word, name in (

@@ -1,9 +1,9 @@
-"""Recorded reasoning, ready to be replayed: from Parquet, to Parquet, split by problem."""
+"""Recorded rollouts, ready for replay: read from Parquet, written to Parquet, split by problem."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,22 +25,25 @@ class Traces:
     """Full rollouts (R) of problems (P), with a reading of the confidence in each column (C).
 
     Row r holds its checkpoints in columns 0 .. final_R[r] - 1 and its final reading in column
-    final_R[r]; what follows is padding. Rollouts are sorted by problem and number, problems by id.
+    final_R[r]; the rest is padding. Rollouts are sorted by problem and number, problems by id.
 
     Attributes:
-        fingerprint: what was recorded; None if nothing says so: fit for analysis, not for serving.
+        fingerprint: what was recorded; None if unknown: then the traces serve for analysis only.
         problem_ids: id of each problem.
-        groups: the template or source that a problem shares with others; None if it stands alone.
+        groups: the template or source that a problem shares with others; None if it is a unit of
+            its own.
         problem_R: index into `problem_ids`.
         rollout_R: number within the problem.
-        natural_R: ended by itself; otherwise by the budget.
+        natural_R: whether the rollout ended by itself; otherwise the budget ended it.
         final_R: column of the final reading.
         tokens_RC: reasoning tokens so far.
         confidence_RC: raw confidence; NaN in the padding.
-        answer_class_RC: class of the answer if stopped here; NO_ANSWER if none could be read.
-        answer_tokens_RC: tokens which that answer costs.
+        answer_class_RC: class of the answer if the rollout stopped here; NO_ANSWER if none could be
+            read.
+        answer_tokens_RC: tokens of that answer.
         correct_RC: whether that answer is right.
-        confidence_tokens_RC: tokens which this reading costs, 0 in the padding; None if none does.
+        confidence_tokens_RC: tokens that this reading costs, 0 in the padding; None if no reading
+            costs any.
     """
 
     fingerprint: Fingerprint | None
@@ -59,17 +62,17 @@ class Traces:
 
     @classmethod
     def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
-        """Traces that were never in a file.
+        """Traces from rollouts in memory.
 
         Raises:
-            TraceError: as `read_traces`.
+            TraceError: see `read_traces`.
         """
         table = to_table(rollouts, fingerprint)
         return cls._from_columns(check_tables([table], ["rollouts"], fingerprint), fingerprint)
 
     @property
     def servable(self) -> bool:
-        """Whether a fingerprint says what was recorded, and so what a certificate is good for."""
+        """Whether a fingerprint says what was recorded, so that a certificate can be served."""
         return self.fingerprint is not None
 
     @property
@@ -89,7 +92,7 @@ class Traces:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The exchangeable unit of each problem: its group, or itself if it has none."""
+        """The exchangeable unit of each problem: its group, or the problem itself."""
         return tuple(
             f"problem {problem_id}" if group is None else f"group {group}"
             for problem_id, group in zip(self.problem_ids, self.groups, strict=True)
@@ -103,7 +106,7 @@ class Traces:
 
     @property
     def n_units(self) -> int:
-        """Number of exchangeable units: groups, and problems that stand alone."""
+        """Number of exchangeable units: groups, and problems without a group."""
         return len(set(self.units))
 
     @property
@@ -131,30 +134,24 @@ class Traces:
         if not keep_P.any():
             raise CalibrationError(f"none of {self.n_problems} problems is kept: keep at least one")
         keep_R = keep_P[self.problem_R]
-        renumbered_P = np.cumsum(keep_P) - 1
+        names = [field.name for field in fields(self) if field.name.endswith(("_R", "_RC"))]
+        columns = {name: getattr(self, name) for name in names}
+        per_rollout: dict[str, Any] = {
+            name: None if c is None else c[keep_R] for name, c in columns.items()
+        }
+        per_rollout["problem_R"] = (np.cumsum(keep_P) - 1)[self.problem_R[keep_R]]
         return replace(
             self,
             problem_ids=tuple(np.array(self.problem_ids, dtype=object)[keep_P]),
             groups=tuple(np.array(self.groups, dtype=object)[keep_P]),
-            problem_R=renumbered_P[self.problem_R[keep_R]],
-            rollout_R=self.rollout_R[keep_R],
-            natural_R=self.natural_R[keep_R],
-            final_R=self.final_R[keep_R],
-            tokens_RC=self.tokens_RC[keep_R],
-            confidence_RC=self.confidence_RC[keep_R],
-            answer_class_RC=self.answer_class_RC[keep_R],
-            answer_tokens_RC=self.answer_tokens_RC[keep_R],
-            correct_RC=self.correct_RC[keep_R],
-            confidence_tokens_RC=None
-            if self.confidence_tokens_RC is None
-            else self.confidence_tokens_RC[keep_R],
+            **per_rollout,
         )
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Self, Self]:
-        """Two parts without a problem or group in common; the first has `fraction` of the units.
+        """Two parts that share no problem and no group; the first has `fraction` of the units.
 
-        Units are shuffled by a hash of their names and the seed, so that the split depends neither
-        on labels nor on the order of rows.
+        Units are shuffled by a hash of their names and the seed. The split does not depend on
+        labels or on the order of rows.
 
         Raises:
             CalibrationError: a part would be empty.
@@ -205,20 +202,20 @@ class Traces:
 
 
 def read_traces(path: str | Path) -> Traces:
-    """Read recorded reasoning from a Parquet file, or from all `*.parquet` files of a directory.
+    """Read recorded rollouts from a Parquet file, or from all `*.parquet` files of a directory.
 
-    Every row is checked, so that what is read can be replayed under any policy: confidences are
-    numbers, every checkpoint and the final reading are there, nothing is twice, every answer is
-    graded, and all files were recorded under one fingerprint.
+    Every row is checked, so that the result can be replayed under any policy: confidences are
+    numbers, all checkpoints and the final reading are present, no reading occurs twice, every
+    answer is graded, and all files have the same fingerprint.
 
-    Files without a fingerprint can be read too, for analysis: `Traces.servable` is then false, no
-    rule about where checkpoints lie applies, and of the columns only `problem_id`, `rollout`,
-    `tokens`, `is_final`, `confidence` and `correct` are needed. What is filled in for the others is
-    said at `calibration.traces.columns.Columns.of`.
+    Files without a fingerprint can be read too, for analysis. Then `Traces.servable` is false,
+    checkpoints may be anywhere, and only the columns `problem_id`, `rollout`, `tokens`, `is_final`,
+    `confidence` and `correct` are required. `calibration.traces.columns.Columns.of` states the
+    defaults of the other columns.
 
     Raises:
-        TraceError: what is wrong, in which file and row, and what to do.
-        FileNotFoundError: there is no such file or directory.
+        TraceError: a row is invalid; the message names the file, the row, the fault and the remedy.
+        FileNotFoundError: the path does not exist.
     """
     path = Path(path)
     if not path.exists():
@@ -235,15 +232,15 @@ def read_traces(path: str | Path) -> Traces:
 def write_traces(
     path: str | Path, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None
 ) -> None:
-    """Write recorded reasoning to a Parquet file, whole or not at all.
+    """Write recorded rollouts to a Parquet file, completely or not at all.
 
     Args:
-        path: the file; an older one is replaced.
-        rollouts: taken one after another, so that they need not all be in memory.
-        fingerprint: what was recorded; with None the file is good for analysis only.
+        path: the file; an existing file is replaced.
+        rollouts: consumed one after another, so they need not all be in memory.
+        fingerprint: what was recorded; with None the file serves for analysis only.
 
     Raises:
-        TraceError: a rollout could not be replayed; nothing is written.
+        TraceError: a rollout cannot be replayed; nothing is written.
     """
     path = Path(path)
     table = to_table(rollouts, fingerprint)
@@ -254,7 +251,7 @@ def write_traces(
 
 
 def _read_table(path: Path) -> pa.Table:
-    """The known columns of a file, texts as dictionaries: ids repeat in row after row."""
+    """The known columns of a file; texts as dictionaries, because ids repeat in many rows."""
     try:
         schema = pq.read_schema(path)
         names = [name for name in KNOWN.names if name in schema.names]
@@ -262,14 +259,14 @@ def _read_table(path: Path) -> pa.Table:
         with pq.ParquetFile(path, read_dictionary=texts) as file:
             return file.read(columns=names)
     except (pa.ArrowInvalid, OSError) as error:
-        # Arrow raises OSError for damaged pages, but then without the system's error number.
+        # For damaged pages Arrow raises OSError too, but without an error number of the system.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise TraceError(f"{path} is not Parquet ({error}): collect it again") from error
 
 
 def _one_fingerprint(tables: Sequence[pa.Table], paths: Sequence[Path]) -> Fingerprint | None:
-    """The fingerprint that all files have in common; None if none of them has one."""
+    """The common fingerprint of all files; None if no file has one."""
     first, *others = (
         fingerprint_of(table.schema, str(path)) for table, path in zip(tables, paths, strict=True)
     )

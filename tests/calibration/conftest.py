@@ -34,7 +34,7 @@ def fingerprint() -> Fingerprint:
 
 @pytest.fixture(scope="session")
 def make_rollout() -> Callable[..., Rollout]:
-    """A rollout from its confidences and verdicts; the last of each is the final reading's."""
+    """A rollout from its confidences and verdicts; the last ones are those of the final reading."""
 
     def make(
         problem_id: str = "p1",
@@ -59,7 +59,7 @@ def make_rollout() -> Callable[..., Rollout]:
 
 @dataclass(frozen=True)
 class UniformWorld:
-    """Readings are Uniform(0, 1), each answer right with just that probability, independently."""
+    """Readings are Uniform(0, 1); each answer is right with exactly this probability."""
 
     fingerprint: Fingerprint
 

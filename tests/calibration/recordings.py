@@ -1,4 +1,4 @@
-"""Recordings for the tests: small ones by rule, and others made of them."""
+"""Recordings for tests: small ones made by rule, and variants of others."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def sure(
     confidence: float = 1.0,
     rollouts: int = 1,
 ) -> Traces:
-    """Problems that end at 8 tokens, before any checkpoint; every rollout of the first is wrong."""
+    """Problems that end at 8 tokens, before any checkpoint; the first `wrong` ones are wrong."""
     return Traces.from_rollouts(
         [
             Rollout(
@@ -37,7 +37,7 @@ def sure(
 
 
 def several_rollouts(traces: Traces, rollouts: int) -> Traces:
-    """Traces of one rollout per problem, as if each `rollouts` of them were of one problem."""
+    """Traces with one rollout per problem, regrouped: each `rollouts` of them form one problem."""
     n = traces.n_problems // rollouts
     kept = traces.select(np.arange(traces.n_problems) < n * rollouts)
     return replace(
@@ -50,7 +50,7 @@ def several_rollouts(traces: Traces, rollouts: int) -> Traces:
 
 
 def copies(traces: Traces, times: int, *, as_problems: bool = False) -> Traces:
-    """Traces of one rollout per problem, each one copied: into rollouts, or a group of problems."""
+    """Traces with one rollout per problem, each copied into rollouts or into a group."""
     n = traces.n_problems
     row_R = np.repeat(np.arange(n), times)
     copy_R = np.tile(np.arange(times), n)
@@ -72,12 +72,12 @@ def copies(traces: Traces, times: int, *, as_problems: bool = False) -> Traces:
 
 
 def in_groups(traces: Traces, size: int) -> Traces:
-    """The same problems, each `size` of them in a group."""
+    """The same problems in groups of `size`."""
     return replace(traces, groups=tuple(f"g{i // size:04d}" for i in range(traces.n_problems)))
 
 
 def distorted(traces: Traces, slope: float, offset: float) -> Traces:
-    """Calibrated confidences, shown as those c with logit P(right) = slope · logit c + offset."""
+    """Calibrated confidences, replaced by c with logit P(right) = slope · logit c + offset."""
     return replace(traces, confidence_RC=expit((logit(traces.confidence_RC) - offset) / slope))
 
 
@@ -91,5 +91,5 @@ def all_correct(traces: Traces, correct: bool = True) -> Traces:
 
 
 def constant_confidence(traces: Traces, confidence: float) -> Traces:
-    """The same answers with a probe that says nothing."""
+    """The same answers with a probe that is always equally confident."""
     return replace(traces, confidence_RC=np.full_like(traces.confidence_RC, confidence))

@@ -1,4 +1,4 @@
-"""Bad input, end to end: a clear error that names the value and the remedy, and nothing written."""
+"""Bad input, end to end: the error names the value and the remedy, and nothing is written."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ MakeRollout = Callable[..., Rollout]
 
 @pytest.fixture
 def recorded(tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint) -> Path:
-    """A sound file: 20 problems, two rollouts of three readings each."""
+    """A valid file: 20 problems, two rollouts of three readings each."""
     path = tmp_path / "recorded.parquet"
     rollouts = (make_rollout(f"p{i:02d}", rollout=r) for i in range(20) for r in range(2))
     write_traces(path, rollouts, fingerprint)
@@ -44,7 +44,7 @@ def recorded(tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
 
 
 def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Changes the rows of a file, as with another program, and keeps its metadata."""
+    """Changes the rows of a file, as another program would, and keeps its metadata."""
     table = pq.read_table(path)
     rows = table.to_pylist()
     change(rows)
@@ -132,7 +132,7 @@ def test_a_split_that_leaves_a_part_empty(recorded: Path, fraction: float) -> No
 
 
 def test_no_rollouts_at_all(tmp_path: Path, fingerprint: Fingerprint) -> None:
-    with pytest.raises(TraceError, match="rollouts: no rows: nothing was recorded, so collect"):
+    with pytest.raises(TraceError, match="rollouts: no rows: nothing was recorded; collect"):
         write_traces(tmp_path / "t.parquet", [], fingerprint)
     with pytest.raises(TraceError, match="rollouts: no rows"):
         Traces.from_rollouts([], None)
@@ -151,11 +151,11 @@ def sound(fingerprint: Fingerprint) -> Traces:
         (
             15,
             {},
-            r"15 problems or groups to test on, and alpha = 0.2, tested at 0.0333, takes at least "
-            r"16 even if no answer is wrong \(alpha = 0.05: 67\): record more problems",
+            r"15 problems or groups to test on: alpha = 0.2, tested at level 0.0333, needs at "
+            r"least 16 even if no answer is wrong \(alpha = 0.05 needs 67\); record more problems",
         ),
-        (21, {"alphas": [0.1]}, "21 problems .* takes at least 22 "),
-        (9, {"promise": "pointwise"}, r"tested at 0.1, takes at least 11 .*0.05: 45\)"),
+        (21, {"alphas": [0.1]}, "21 problems .* needs at least 22 "),
+        (9, {"promise": "pointwise"}, r"tested at level 0.1, needs at least 11 .*0.05 needs 45\)"),
         (22, {"method": "split"}, "15 problems .* at least 16 "),  # seven of them lay out the path
         (1, {"method": "split"}, "of 1 problems or groups leaves a part empty: .* or record more"),
     ],
@@ -181,7 +181,7 @@ def test_just_enough_problems_are_no_error(fingerprint: Fingerprint) -> None:
     ("asked", "message"),
     [
         ({"alphas": []}, r"alphas are \[\]: give at least one"),
-        ({"alphas": [0.1, 0.1]}, r"alphas are \[0.1, 0.1\]: give at least one, none twice"),
+        ({"alphas": [0.1, 0.1]}, r"alphas are \[0.1, 0.1\]: give at least one, and each only once"),
         ({"alphas": [0.1, 0.0]}, "alpha is 0.0: give a rate between 0 and 1"),
         ({"alphas": [1.0]}, "alpha is 1.0: give a rate"),
         ({"alphas": [-0.1]}, "alpha is -0.1: give a rate"),
@@ -217,7 +217,7 @@ def test_one_problem_with_fewer_rollouts_than_samples(
 
 
 def test_binomial_on_averages(fingerprint: Fingerprint, sound: Traces) -> None:
-    """Whatever their values are: these all happen to be 0."""
+    """Their values do not matter: here all happen to be 0."""
     for averaged, asked in [
         (sure(fingerprint, 40, rollouts=2), {}),
         (sure(fingerprint, 40, rollouts=4), {"samples": 2}),
@@ -229,7 +229,7 @@ def test_binomial_on_averages(fingerprint: Fingerprint, sound: Traces) -> None:
 
 
 class TestOrder:
-    """Labelled problems that lay out what others test."""
+    """Labelled problems that give the order of the tests on others."""
 
     @pytest.fixture
     def order(self, fingerprint: Fingerprint) -> Traces:
@@ -261,7 +261,7 @@ class TestOrder:
             CalibrationError, match=r"temperature: 0\.8 here, 1\.0 there\. Record both"
         ):
             certify(sound, order=hotter)
-        with pytest.raises(CalibrationError, match="one split carries a fingerprint and the other"):
+        with pytest.raises(CalibrationError, match="one split has a fingerprint and the other"):
             certify(sound, order=replace(order, fingerprint=None))
 
     def test_of_its_own_is_no_error(self, sound: Traces, order: Traces) -> None:
@@ -286,12 +286,16 @@ class TestFamilies:
     @pytest.mark.parametrize(
         ("weights", "graph", "message"),
         [
-            (None, None, "a family tested by a graph needs weights and edges: give both"),
-            (((1.0,),) * 3, None, "needs weights and edges"),
+            (None, None, "a family tested by a graph needs weights and a graph: give both"),
+            (((1.0,),) * 3, None, "needs weights and a graph"),
             (((1.0,),) * 2, Graph(((),)), r"rows of \[1, 1\] weights for 3 alphas and 1 policies"),
-            (((0.5, 0.5),) * 3, Graph(((),)), r"rows of \[2, 2, 2\] weights .* give a row per al"),
+            (
+                ((0.5, 0.5),) * 3,
+                Graph(((),)),
+                r"rows of \[2, 2, 2\] weights .* give one row per al",
+            ),
             (((1.5,),) * 3, Graph(((),)), "weights sum to 1.5"),
-            (((1.0,),) * 3, Graph(((), ())), "1 p-values, 1 weights, a graph of 2"),
+            (((1.0,),) * 3, Graph(((), ())), "1 p-values, 1 weights and a graph of 2"),
         ],
     )
     def test_weights_that_do_not_fit(

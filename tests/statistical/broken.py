@@ -1,4 +1,4 @@
-"""Procedures that people do use and that promise too much; the harness has to catch each."""
+"""Invalid procedures that people use in practice; the harness must detect each of them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tests.statistical.procedures import Certifier, certify_family, learned_path
 
 
 def best_bound(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
-    """The policy with the least upper bound of the grid, as if it had been the only one."""
+    """The policy with the smallest upper bound in the grid, as if it were the only one."""
     certified_LT = np.zeros(fit.p_LT.shape, dtype=np.bool_)
     best_L = fit.p_LT.argmin(axis=1)
     levels_L = np.arange(len(best_L))
@@ -24,13 +24,13 @@ def best_bound(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
 
 
 def order_from_test_labels(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
-    """The path of `split`, laid on the very problems that test it."""
+    """The path of `split`, learned on the same problems that test it."""
     family = learned_path(fit, fit.losses, promise)
     return certify_family(family, fit.source.grid)(fit, promise)
 
 
 def rollouts_as_problems(grid: Grid, alphas: tuple[float, ...], rollouts: int) -> Certifier:
-    """Exact binomial tests in a fixed sequence, counting every rollout as a problem of its own."""
+    """Exact binomial tests in a fixed sequence that count every rollout as a separate problem."""
     sequence = certify_family(grid.families(alphas)[Structure.SEQUENCE], grid)
 
     def certify(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
@@ -43,7 +43,7 @@ def rollouts_as_problems(grid: Grid, alphas: tuple[float, ...], rollouts: int) -
 
 
 def first_that_failed(grid: Grid, alphas: tuple[float, ...]) -> Certifier:
-    """A fixed sequence that returns the policy at which it stopped, not the one before."""
+    """A fixed sequence that returns the policy at which it stopped, not the one before it."""
     family = grid.families(alphas)[Structure.SEQUENCE]
     sequence, columns = certify_family(family, grid), grid.columns(family.policies)
 
@@ -58,5 +58,5 @@ def first_that_failed(grid: Grid, alphas: tuple[float, ...]) -> Certifier:
 
 
 def fall_through(chosen_L: Sequence[int | None], promise: Promise) -> list[int | None]:
-    """A request is served at the largest certified level, whatever was promised."""
+    """A request is served at the largest certified level, also under a pointwise guarantee."""
     return served(chosen_L, Promise.SIMULTANEOUS)

@@ -1,4 +1,4 @@
-"""What a full run found is kept, under runs/."""
+"""The findings of a full run are kept in runs/."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.statistical.report import Findings
 
 @pytest.fixture(scope="session")
 def findings() -> Iterator[Findings]:
-    """Whatever tests add is written down at the end, also if some fail."""
+    """The findings that tests add; written at the end, even if some tests fail."""
     found = Findings()
     yield found
     found.write()

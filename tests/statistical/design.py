@@ -1,4 +1,4 @@
-"""Which cells are simulated: every pair of settings at least once, in few rows."""
+"""The cells that are simulated: every pair of settings at least once, in few rows."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ Pair = tuple[int, object, int, object]
 
 
 def pairwise(factors: Mapping[str, Sequence[object]], allowed: Callable[[Row], bool]) -> list[Row]:
-    """A covering array of strength two, greedily: the same for the same factors.
+    """A covering array of strength two, built greedily; the same for the same factors.
 
-    Each row is the allowed combination that meets most pairs not yet met; of equals, the one whose
-    pairs were met least often so far, and then the first. A pair that occurs in no allowed
-    combination is left out.
+    Each row is the allowed combination with the most pairs that do not occur yet. Ties go to the
+    combination whose pairs occurred least often so far, then to the first. A pair that occurs in no
+    allowed combination is left out.
 
     Args:
         factors: settings by name; a row holds one of each, in this order.
@@ -44,14 +44,14 @@ def _pairs(row: Row) -> set[Pair]:
 
 
 def most_errors(fits: int, delta: float, cells: int, alarm: float = 0.001) -> int:
-    """Most violations a valid procedure may show in `fits` fits.
+    """The largest number of violations that a valid procedure may show in `fits` fits.
 
-    With probability 1 - alarm a design of `cells` valid cells has none above it (Bonferroni over
-    the cells, exact binomial tail within each).
+    With probability 1 - alarm, none of `cells` valid cells exceeds it (Bonferroni over the cells,
+    exact binomial tail within each).
     """
     return int(stats.binom.isf(alarm / cells, fits, delta))
 
 
 def fewest_errors(fits: int, share: float, cells: int, alarm: float = 0.001) -> int:
-    """Fewest violations of a procedure that errs with probability `share`; see `most_errors`."""
+    """The smallest number of violations of a procedure that errs with probability `share`."""
     return int(stats.binom.ppf(alarm / cells, fits, share))

@@ -19,7 +19,7 @@ BATCH = 4_000_000
 
 
 class Source(Protocol):
-    """What losses are drawn from, with every risk known."""
+    """The source of losses, with every risk known."""
 
     grid: Grid
     may_abstain: bool
@@ -33,10 +33,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """One draw of losses, and what is computed from it once: levels (L) x policies (T).
+    """One draw of losses, and the results that are computed once: levels (L) x policies (T).
 
     Attributes:
-        tables: p-values by the level that the test aims at.
+        tables: p-values by the target level of the test.
     """
 
     source: Source
@@ -49,7 +49,7 @@ class Fit:
 
     @property
     def p_LT(self) -> NDArray[np.float64]:
-        """P-values of tests that aim at δ."""
+        """P-values of tests with the target level δ."""
         return self.tables[DELTA]
 
     @property
@@ -57,7 +57,7 @@ class Fit:
         return SLACK if self.source.may_abstain else None
 
     def chosen(self, certified_T: NDArray[np.bool_]) -> int:
-        """The policy that `certify` would serve; its tokens are expectations, not of this draw."""
+        """The policy that `certify` would serve; its tokens are expectations over all draws."""
         among = np.flatnonzero(certified_T)
         tokens_T, risk_T = self.source.tokens_T[among], self.losses.risk_T[among]
         return int(among[choose_policy(self.right_T[among], tokens_T, risk_T, self.slack)])
@@ -65,17 +65,18 @@ class Fit:
 
 @dataclass(frozen=True)
 class Setting:
-    """What p-values depend on, and so what the procedures of one run share.
+    """The settings on which p-values depend, shared by the procedures of a run.
 
     Attributes:
         alphas: risk levels, rising.
         kind: the test.
-        n: units that test.
-        fits: how often.
-        seed: of the draws.
-        promises: made by every procedure.
-        own_aims: a betting test aims at the share of δ of the family it is for, as in `certify`;
-            else all share one that aims at δ, equally valid and many times faster.
+        n: units of the test.
+        fits: number of fits.
+        seed: seed of the draws.
+        promises: the guarantees that every procedure gives.
+        own_aims: whether the target level of a betting test is its family's share of δ, as in
+            `certify`; otherwise all tests share the target level δ, which is equally valid and many
+            times faster.
     """
 
     alphas: tuple[float, ...]
@@ -87,7 +88,7 @@ class Setting:
     own_aims: bool = True
 
     def aims(self, grid: Grid) -> tuple[float, ...]:
-        """What the tests of all families aim at; binomial and bounds of means aim at nothing."""
+        """The target levels of the tests of all families; only betting tests have one."""
         if self.kind is not PValue.BETTING or not self.own_aims:
             return (DELTA,)
         asked = {
@@ -120,7 +121,7 @@ def fits(source: Source, setting: Setting) -> Iterator[Fit]:
 
 
 def _side_by_side(drawn: Sequence[Losses]) -> Losses:
-    """The losses of several fits as if they were policies of one, which tests take faster."""
+    """The losses of several fits as if they were policies of one fit, which is faster to test."""
     loss_UT = np.concatenate([losses.loss_UT for losses in drawn], axis=1)
     if not drawn[0].is_ratio:
         return Losses.unweighted(loss_UT)

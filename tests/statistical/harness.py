@@ -1,10 +1,10 @@
 """Repeated fits of one setting: how often something false is certified, and served.
 
-A fit draws losses, computes the p-values of the real tests and gives them to every way of
-certifying; each is then wrong if it certifies a policy whose true risk is above the level. What is
-*served* is wrong if the policy handed to a request is above the risk it asked for. False
-certificates bound what is served however a policy is chosen among the certified, so they are what
-is held against δ; what is served depends on choice and serving rule, and shows faults in those.
+A fit draws losses, computes the p-values of the real tests and passes them to every procedure. A
+procedure errs if it certifies a policy whose true risk is above the level. Serving errs if the
+policy that a request gets has a risk above the requested one. False certificates bound false
+serving for any choice among the certified policies, so they are compared with δ. False serving
+depends on the choice and the serving rule, and reveals faults in these.
 """
 
 import gc
@@ -22,7 +22,7 @@ from tests.statistical.procedures import Certifier
 
 
 def served(chosen_L: Sequence[int | None], promise: Promise) -> list[int | None]:
-    """The policy handed to a request for each listed alpha, by the rule of `level_for`."""
+    """The policy that a request gets for each listed alpha, by the rule of `level_for`."""
     if promise is Promise.POINTWISE:
         return list(chosen_L)
     handed: list[int | None] = []
@@ -36,14 +36,14 @@ Serve = Callable[[Sequence[int | None], Promise], list[int | None]]
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """Fits that went wrong, of `fits`, for one way of certifying under one promise.
+    """The number of erroneous fits, out of `fits`, for one procedure and one guarantee.
 
     Attributes:
         false_L: something false is certified at a level.
-        false_any: at any level.
-        served_L: a request for a level is handed a policy above it.
-        served_any: a request for any level is.
-        certified_L: anything is certified at a level.
+        false_any: something false is certified at any level.
+        served_L: a request for a level gets a policy whose risk is above it.
+        served_any: this happens at any level.
+        certified_L: something is certified at a level.
     """
 
     promise: Promise
@@ -56,13 +56,13 @@ class Tally:
 
     @property
     def violations(self) -> int:
-        """Fits that break the promise by what is certified; pointwise: at the worst level."""
+        """Fits that violate the guarantee by what is certified; pointwise: at the worst level."""
         simultaneous = self.promise is Promise.SIMULTANEOUS
         return self.false_any if simultaneous else int(self.false_L.max())
 
     @property
     def served_violations(self) -> int:
-        """Fits that break it by what is served."""
+        """Fits that violate the guarantee by what is served."""
         simultaneous = self.promise is Promise.SIMULTANEOUS
         return self.served_any if simultaneous else int(self.served_L.max())
 
@@ -73,7 +73,7 @@ def run(
     certify: Mapping[str, Certifier],
     serve: Serve = served,
 ) -> dict[tuple[str, Promise], Tally]:
-    """Fit again and again; the tallies by procedure and promise."""
+    """Many fits; the tallies by procedure and guarantee."""
     null_LT = source.risk_T > np.array(setting.alphas)[:, None]
     keys = [(name, promise) for name in certify for promise in setting.promises]
     tallies = {key: _empty(key[1], setting) for key in keys}
@@ -112,7 +112,7 @@ def _empty(promise: Promise, setting: Setting) -> Tally:
 
 @contextmanager
 def _little_garbage() -> Iterator[None]:
-    """statsmodels collects garbage in every call: let it look at what is new only."""
+    """statsmodels collects garbage in every call: restrict this to new objects."""
     gc.collect()
     gc.freeze()
     try:

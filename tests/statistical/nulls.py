@@ -1,7 +1,7 @@
-"""Least favourable losses: the risk of every policy is above alpha by a hair.
+"""Least favourable losses: the risk of every policy is slightly above alpha.
 
-Whatever is certified is then false. Policies are independent of each other, which is worst for
-whoever looks at many, or all the same, which is where Bonferroni gives most away.
+Then every certified policy is an error. Policies are either independent, the worst case for a
+choice among many, or identical, the case in which Bonferroni is most conservative.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ ROLLOUTS = 4
 
 
 class Shape(StrEnum):
-    """What a loss looks like."""
+    """The distribution of a loss."""
 
     BINARY = "0 or 1"
     RATIO = "ratio"
-    """0 or 1 where a question is answered, which takes an independent coin."""
+    """0 or 1 on answered questions; an independent coin decides which are answered."""
     AVERAGED = "averaged"
-    """The mean over a problem's rollouts, which share much of their fate."""
+    """The mean over a problem's rollouts, which are correlated."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Nulls:
 
     @property
     def tokens_T(self) -> NDArray[np.float64]:
-        """Bold policies are cheap."""
+        """Riskier policies cost fewer tokens."""
         return np.tile(np.linspace(100.0, 50.0, len(self.grid.chains[0])), len(self.grid.chains))
 
     def sample(self, rng: np.random.Generator, n: int) -> Losses:

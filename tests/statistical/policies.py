@@ -1,4 +1,4 @@
-"""The fixed grid of at most 64 policies, and every way its members are tested together."""
+"""A fixed grid of at most 64 policies, and every structure in which they are tested."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,29 +28,29 @@ GRAPH_SHARES = (0.6, 0.2, 0.2)
 
 
 class Structure(StrEnum):
-    """How the tests of a family are tied together."""
+    """The structure of the tests of a family."""
 
     BONFERRONI = "bonferroni"
     HOLM = "holm"
     SEQUENCE = "sequence"
     """One chain without low exits, from no data: the fixed sequence of LTT."""
     CHAINS = "chains"
-    """A chain per low exit, an equal share of δ each."""
+    """One chain per low exit, with equal shares of δ."""
     GRAPH = "graph"
-    """The same chains; most of δ on the first, each entered in two places that differ by level."""
+    """The same chains, most of δ on the first; each starts at two places that differ by level."""
     SPLIT = "split"
     """One chain through the grid, learned on other problems."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Policies (T) that fit a risk, as chains from safe to bold, the first without low exits."""
+    """Policies (T) that fit a risk, as chains from safe to risky; the first has no low exits."""
 
     chains: tuple[tuple[ExitPolicy, ...], ...]
 
     @classmethod
     def labels(cls, length: int) -> "Grid":
-        """Three chains of policies that stand for nothing but themselves."""
+        """Three chains of placeholder policies."""
         highs = np.linspace(1.0, 0.6, length).tolist()
         return cls(
             tuple(
@@ -61,7 +61,7 @@ class Grid:
 
     @classmethod
     def of(cls, risk: Risk, samples: int) -> "Grid":
-        """63 policies if a risk may abstain, else 21; the full-budget one is always there."""
+        """63 policies if a risk may abstain, otherwise 21; always with the full-budget policy."""
         strict = (0.0,) if risk.answers_always else ANSWER
         # Several samples abstain by their vote, one by its own confidence.
         field = "lambda_answer" if samples == 1 else "lambda_vote"
@@ -86,12 +86,12 @@ class Grid:
         return tuple(policy for chain in self.chains for policy in chain)
 
     def columns(self, policies: Sequence[ExitPolicy]) -> NDArray[np.intp]:
-        """Where policies stand among `policies`."""
+        """The indices of policies in `policies`."""
         index = {policy: t for t, policy in enumerate(self.policies)}
         return np.array([index[policy] for policy in policies])
 
     def families(self, alphas: Sequence[float]) -> Mapping[Structure, Family]:
-        """The families that no data is needed for."""
+        """The families that need no data."""
         levels = range(len(alphas))
         one = [Chain(self.chains[0], 1.0)]
         several = [Chain(chain, 1 / len(self.chains)) for chain in self.chains]
@@ -106,7 +106,7 @@ class Grid:
         }
 
     def _entered_twice(self, level: int, n_levels: int) -> list[Chain]:
-        """Chains entered at the safe end, and the further along the larger alpha is."""
+        """Chains that start at the safe end, and also further along the larger alpha is."""
         entered = []
         for chain, share in zip(self.chains, GRAPH_SHARES, strict=True):
             step = (1 + level) * len(chain) // (n_levels + 2)

@@ -1,4 +1,4 @@
-"""A world replayed once: a population whose risks are known exactly, and samples from it."""
+"""A world replayed once: a population with exactly known risks, and samples from it."""
 
 import math
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ CHUNK = 10_000
 
 @dataclass(frozen=True)
 class Recording:
-    """How problems are recorded and answered: `rollouts` of each, `samples` per question."""
+    """How problems are recorded and answered: rollouts per problem, samples per question."""
 
     rollouts: int
     samples: int
 
     @property
     def averaged(self) -> bool:
-        """A problem's loss averages several draws, so it takes more than two values."""
+        """Whether a problem's loss averages several draws, so that it is not binary."""
         return self.rollouts // self.samples > 1
 
     def __str__(self) -> str:
@@ -92,9 +92,9 @@ class Population:
         return Losses(loss_UT, self.weight_UT[rows_U] / self.scale)
 
     def levels(self, count: int = 3) -> tuple[float, ...]:
-        """Alphas at which some policy is a null by a hair: just below risks spread over the grid.
+        """Alphas slightly below the risk of some policy, spread over the grid.
 
-        Where policies share their risks the levels move apart by a hundredth.
+        If policies have the same risk, the levels are moved apart by one hundredth.
         """
         risk_T = np.sort(self.risk_T[(self.risk_T > 0.01) & (self.risk_T < 0.9)])
         at = (np.linspace(0.15, 0.75, count) * (len(risk_T) - 1)).round().astype(int)

@@ -1,4 +1,4 @@
-"""The project's own ways of certifying, on p-values that were computed once."""
+"""The project's own procedures, on p-values that are computed once."""
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
@@ -34,12 +34,12 @@ def certifiers(grid: Grid, alphas: Sequence[float]) -> dict[str, Certifier]:
 
 
 def split(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
-    """A path laid on other problems, tested in its order."""
+    """A path learned on other problems, tested in its order."""
     return certify_family(learned_path(fit, fit.order, promise), fit.source.grid)(fit, promise)
 
 
 def learned_path(fit: Fit, order: Losses, promise: Promise) -> Family:
-    """The chain that `order` suggests."""
+    """The chain learned on `order`."""
     level_delta = delta_per_level(DELTA, fit.alphas, promise)
     path = learn_path(_as_replay(fit.source, order), level_delta, fit.slack)
     policies = fit.source.grid.policies
@@ -48,7 +48,7 @@ def learned_path(fit: Fit, order: Losses, promise: Promise) -> Family:
 
 
 def certify_family(family: Family, grid: Grid) -> Certifier:
-    """What the real `certify_policies` certifies of a family, as policies of the whole grid."""
+    """What the real `certify_policies` certifies for a family, as policies of the whole grid."""
     columns = grid.columns(family.policies)
 
     def certify(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
@@ -64,7 +64,7 @@ def certify_family(family: Family, grid: Grid) -> Certifier:
 
 @contextmanager
 def shared_p_values(fit: Fit, columns: NDArray[np.intp]) -> Iterator[None]:
-    """`certify_policies` looks the p-values of `fit` up instead of computing them anew."""
+    """`certify_policies` looks up the p-values of `fit` instead of computing them."""
 
     def look_up(
         losses: Losses, alphas: Sequence[float], kind: PValue, seed: int, target_LT: ArrayLike

@@ -1,4 +1,4 @@
-"""What a full run found, as Markdown tables for people."""
+"""The findings of a full run as Markdown tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ FITS = 2000
 
 @dataclass(frozen=True)
 class Found:
-    """What one study found.
+    """The findings of one study.
 
     Attributes:
         alphas: its risk levels.
-        tallies: by structure and promise.
+        tallies: by structure and guarantee.
     """
 
     study: Study
@@ -31,7 +31,7 @@ class Found:
     tallies: Mapping[tuple[str, Promise], Tally]
 
     def share(self, promise: Promise, structure: Structure | None = None) -> float:
-        """Violations per fit of a structure, or of the worst."""
+        """Violations per fit of a structure, or of the worst structure."""
         return max(
             tally.violations / tally.fits
             for (name, made), tally in self.tallies.items()
@@ -41,7 +41,7 @@ class Found:
 
 @dataclass(frozen=True)
 class AllFalse:
-    """How often something was certified where everything is false, and how often theory says."""
+    """How often something was certified although everything is false, and the expected rate."""
 
     losses: str
     kind: PValue
@@ -53,14 +53,14 @@ class AllFalse:
 
 @dataclass(slots=True)
 class Findings:
-    """What tests append, by what they are about."""
+    """The findings that tests append, by subject."""
 
     studies: list[Found] = field(default_factory=list)
     all_false: list[AllFalse] = field(default_factory=list)
     broken: dict[str, float] = field(default_factory=dict)
 
     def write(self, path: Path = PATH) -> None:
-        """Write all tables, if there is anything to tell."""
+        """Write all tables, if there are any findings."""
         parts = [
             f"{FITS:,} fits each, δ = {_percent(DELTA)}; at most "
             f"{_percent(most_errors(FITS, DELTA, CELLS) / FITS)} is allowed in one of the "

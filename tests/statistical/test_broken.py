@@ -1,4 +1,4 @@
-"""The harness catches procedures that are wrong, by a wide margin; valid ones pass beside them."""
+"""The harness detects invalid procedures by a wide margin; valid ones pass the same checks."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ ALPHA = 0.2
 
 @dataclass(frozen=True)
 class Trial:
-    """One promise put to the test by many fits."""
+    """One guarantee checked by many fits."""
 
     fits: int
     findings: Findings
@@ -45,7 +45,7 @@ class Trial:
         promise: Promise = Promise.POINTWISE,
         serve: Serve = served,
     ) -> bool:
-        """Whether `certify` serves falsely more often than the design allows, by far."""
+        """Whether `certify` serves falsely far more often than the design allows."""
         setting = Setting(alphas, kind, n, self.fits, seed=5, promises=(promise,), own_aims=False)
         (found,) = run(source, setting, {name: certify}, serve).values()
         if self.fits == FITS:
@@ -122,7 +122,7 @@ def test_the_first_threshold_that_failed(trial: Trial, nulls: Nulls) -> None:
 
 
 def test_falling_through_to_another_level(trial: Trial, nulls: Nulls) -> None:
-    """Five levels, all but the same, each tested first on a policy of its own."""
+    """Five nearly equal levels, each with a different first policy."""
     alphas = tuple((ALPHA * np.linspace(1 - 1e-7, 1, 5)).tolist())
     chain = nulls.grid.chains[0]
     family = family_of_chains(

@@ -1,4 +1,4 @@
-"""Certificates from traces, start to finish: what a request is served with keeps its alpha."""
+"""Certificates from traces, end to end: the policy that a request gets keeps its alpha."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,13 +73,13 @@ def fit(case: Case, fits: int) -> Iterator[Certificate]:
 
 @dataclass(frozen=True)
 class Tabulated:
-    """A policy's risk from many draws, and the standard error of that."""
+    """A policy's risk from many draws, and its standard error."""
 
     risk: float
     error: float
 
     def exceeds(self, bound: float) -> bool:
-        """By more than the table's own error explains."""
+        """Whether the risk exceeds alpha by more than the table's own error explains."""
         return self.risk - 3 * self.error > bound
 
 
@@ -140,7 +140,7 @@ def test_requests_are_served_at_their_risk_in_full(case: Case) -> None:
 
 
 def test_a_level_at_the_very_risk_of_a_policy_is_served_falsely_nearly_delta_of_the_time() -> None:
-    """So that the tests above have something to find."""
+    """This shows that the tests above would find an error."""
     population = Population.replayed(CALIBRATED, RISKS["error"], Recording(1, 1), 20_000, seed=1)
     family = population.grid.families((0.1,))[Structure.SEQUENCE]
     alpha = float(population.risk_T[population.grid.columns(family.policies)[0]]) * (1 - 1e-9)

@@ -1,4 +1,4 @@
-"""The harness itself: its shortcuts change nothing, and it serves as certificates do."""
+"""The harness itself: its shortcuts change no result, and it serves as certificates do."""
 
 from dataclasses import replace
 from itertools import product

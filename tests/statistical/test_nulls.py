@@ -1,4 +1,4 @@
-"""Where everything certified is false: at most δ, and nearly δ, so that nothing here is vacuous."""
+"""If everything certified is false: errors at most δ, and nearly δ, so the tests have power."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def exact(self) -> bool:
-        """Counts decide, so how often the test rejects is known."""
+        """The result depends only on counts, so the rejection probability is known."""
         binary_counts = self.shape is Shape.BINARY and self.kind is PValue.HOEFFDING_BENTKUS
         return self.kind is PValue.BINOMIAL or binary_counts
 
@@ -88,7 +88,7 @@ def test_no_more_than_delta_and_as_often_as_theory_says_in_full(
 
 @pytest.mark.parametrize("structure", [Structure.SEQUENCE, Structure.CHAINS, Structure.GRAPH])
 def test_the_exact_test_spends_most_of_delta(structure: Structure) -> None:
-    """So the bound of δ is put to the test, not kept for want of power."""
+    """So the bound δ is tested; it does not hold merely for lack of power."""
     nulls = Nulls(ALPHA, Shape.BINARY, nested=False)
     family = nulls.grid.families((ALPHA,))[structure]
     shares = [nulls.rejects(PValue.BINOMIAL, n, DELTA, family) for n in (100, 300, 1000, 2000)]
@@ -106,7 +106,7 @@ def test_betting_spends_most_of_delta(shape: Shape) -> None:
 
 
 def test_closed_forms_agree_with_brute_force() -> None:
-    """The theory against plain counting, without the project's tests."""
+    """The theory compared with plain counting, without the project's tests."""
     rng = np.random.default_rng(0)
     nulls = Nulls(ALPHA, Shape.RATIO, nested=False)
     family = nulls.grid.families((ALPHA,))[Structure.CHAINS]

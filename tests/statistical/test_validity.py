@@ -1,4 +1,4 @@
-"""What is certified is kept with probability 1 - δ, in every world, by every procedure."""
+"""The guarantee holds with probability 1 - δ, in every world and for every procedure."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 UNITS = 100_000
 SMALL = [study for study in STUDIES if study.n <= 100 and not study.asymptotic][::4]
-"""A seeded subset for every day."""
+"""A seeded subset for the daily run."""
 
 Tallies = Mapping[tuple[str, Promise], Tally]
 
@@ -36,7 +36,7 @@ def test_the_promise_is_kept(study: Study) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("study", STUDIES, ids=str)
 def test_the_promise_is_kept_in_full(study: Study, findings: Findings) -> None:
-    """The asymptotic test promises nothing at any n: what it does is written down, not judged."""
+    """The asymptotic test guarantees nothing at any n: its result is reported, not asserted."""
     population = study.population(UNITS)
     tallies = study.run(population, FITS)
     findings.studies.append(Found(study, population.levels(ALPHAS), tallies))

@@ -1,4 +1,4 @@
-"""The worlds have the faults that they are named for, and populations the risks they claim."""
+"""The worlds have the faults they are named after, and populations have the stated risks."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def draw(world: World, n: int = 20_000, rollouts: int = 1) -> Traces:
 
 
 def gaps(traces: Traces) -> list[float]:
-    """Mean confidence less share right, in tenths of the confidence."""
+    """Mean confidence minus share right, by tenths of the confidence."""
     recorded = ~np.isnan(traces.confidence_RC)
     confidence, right = traces.confidence_RC[recorded], traces.correct_RC[recorded]
     tenths = [(confidence > x) & (confidence <= x + 0.1) for x in np.arange(0, 1, 0.1)]

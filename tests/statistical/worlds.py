@@ -1,12 +1,12 @@
 """Synthetic reasoning: confidence and correctness at every reading, with known faults.
 
-One process underlies all worlds. A problem has an ability, a rollout shares more or less of it
-(`clustering`), and the chance q_c that its answer at reading c is right grows with thinking and
-wanders. The answer is right where one uniform number of the rollout lies below q_c, so that a
-confidence equal to q is calibrated at each reading. What a world adds to that is its fault.
+One process underlies all worlds. A problem has an ability; its rollouts share a part of it
+(`clustering`). The probability q_c that the answer at reading c is right grows with thinking and
+fluctuates. The answer is right if one uniform number of the rollout is below q_c, so a confidence
+equal to q is calibrated at each reading. A world adds one fault to this.
 
 Not covered: text, tokenizers and engines; and a shift between fitting and serving, about which no
-certificate promises anything.
+certificate guarantees anything.
 """
 
 from collections.abc import Callable
@@ -46,20 +46,20 @@ FINGERPRINT = Fingerprint(
 Grid = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 Fault = Callable[[np.random.Generator, Grid, Labels], tuple[Grid, Labels]]
-"""From q and correctness to the confidence shown and the labels, all rollouts x readings."""
+"""Maps q and correctness to the shown confidence and the labels, all rollouts x readings."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A process that can be drawn from without end.
+    """A process that generates any number of problems.
 
     Attributes:
-        name: in tables.
-        fault: what is wrong with its confidence or its answers.
-        clustering: share of the variance of a rollout's ability, course, length and luck that is
-            its problem's.
-        group_size: problems in each group; 1 = problems stand alone.
-        never_correct: share of problems that no rollout ever gets right.
+        name: name in tables.
+        fault: the fault of its confidence or its answers.
+        clustering: share of the variance of a rollout's ability, course, length and luck that comes
+            from its problem.
+        group_size: problems in each group; 1 = no groups.
+        never_correct: share of problems for which every rollout is wrong.
     """
 
     name: str
@@ -71,7 +71,7 @@ class World:
     def draw(
         self, rng: np.random.Generator, n_units: int, rollouts: int = 1, prefix: str = "u"
     ) -> Traces:
-        """`n_units` groups or lone problems; `rollouts` of each problem."""
+        """`n_units` groups or single problems, with `rollouts` of each problem."""
         n_problems = n_units * self.group_size
         problem_R = np.repeat(np.arange(n_problems), rollouts)
         n = len(problem_R)
@@ -108,7 +108,7 @@ class World:
         )
 
     def _normals(self, rng: np.random.Generator, n_units: int, rollouts: int, columns: int) -> Grid:
-        """Standard normals for rollouts (rows), shared within problems, and these within groups."""
+        """Standard normals for rollouts (rows), correlated within problems and groups."""
         normal_PC = rng.standard_normal((n_units * self.group_size, columns))
         if self.group_size > 1:
             group_UC = rng.standard_normal((n_units, columns))
@@ -132,7 +132,7 @@ def overconfident(
 def uninformative(
     rng: np.random.Generator, chance_RC: Grid, correct_RC: Labels
 ) -> tuple[Grid, Labels]:
-    """A random walk that knows nothing of the answer."""
+    """A random walk that is independent of the answer."""
     return expit(1.0 + np.cumsum(rng.standard_normal(chance_RC.shape), axis=1)), correct_RC
 
 
@@ -143,9 +143,9 @@ def constant(rng: np.random.Generator, chance_RC: Grid, correct_RC: Labels) -> t
 def overthinking(
     rng: np.random.Generator, chance_RC: Grid, correct_RC: Labels
 ) -> tuple[Grid, Labels]:
-    """A third of the rollouts are right early on and talk themselves out of it, ever more sure.
+    """A third of the rollouts are right early and become wrong with growing confidence.
 
-    So risk falls and then rises with λ2: who waits for more confidence gets the wrong answer.
+    So the risk falls and then rises with λ2: waiting for more confidence leads to the wrong answer.
     """
     turned_R1 = rng.random((len(chance_RC), 1)) < 1 / 3
     early_C = np.arange(READINGS) < CHECKPOINTS // 2
@@ -154,16 +154,16 @@ def overthinking(
 
 
 def guessing(rng: np.random.Generator, chance_RC: Grid, correct_RC: Labels) -> tuple[Grid, Labels]:
-    """Every reading guesses anew, right with chance GUESS: so is every policy that always answers.
+    """Every reading is a new guess, right with probability GUESS; so is any full-answer policy.
 
-    Where one stops makes no difference to the risk and much to who is wrong, so policies are nearly
-    independent: least favourable for whoever picks the best of many.
+    The stop does not change the risk but decides which questions are wrong, so policies are nearly
+    independent: the least favourable case for a choice among many.
     """
     return rng.random(chance_RC.shape), rng.random(chance_RC.shape) < GUESS
 
 
 def ties(rng: np.random.Generator, chance_RC: Grid, correct_RC: Labels) -> tuple[Grid, Labels]:
-    """Confidence in steps of .1, which thresholds of the grid hit exactly."""
+    """Confidence in steps of 0.1, which the thresholds of the grid hit exactly."""
     return np.round(chance_RC, 1), correct_RC
 
 
@@ -195,12 +195,12 @@ WORLDS = (
 def _mix(
     shared: NDArray[np.float64], own: NDArray[np.float64], share: float
 ) -> NDArray[np.float64]:
-    """Standard normal again, with `share` of its variance shared."""
+    """A standard normal, with `share` of its variance shared."""
     return np.sqrt(share) * shared + np.sqrt(1 - share) * own
 
 
 def _tokens(rng: np.random.Generator, final_R: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Every INTERVAL tokens; the final reading of a rollout that ends early lies in between."""
+    """Every INTERVAL tokens; the final reading of a rollout that ends early is in between."""
     tokens_RC = np.tile(INTERVAL * np.arange(1, READINGS + 1), (len(final_R), 1))
     early_R = np.flatnonzero(final_R < CHECKPOINTS)
     tokens_RC[early_R, final_R[early_R]] -= rng.integers(0, INTERVAL, len(early_R))

@@ -140,9 +140,7 @@ def _at_every_budget(index: ResultsIndex) -> Claim:
     counts = ", ".join(
         f"seed {pair[0].seed}: {sum(at[place] for at in lower)}" for place, pair in enumerate(pairs)
     )
-    return Claim(
-        claim, f"lower at this many of the {len(tokens)} budgets: {counts}", verdict
-    )
+    return Claim(claim, f"lower at this many of the {len(tokens)} budgets: {counts}", verdict)
 
 
 def _insensitive(index: ResultsIndex) -> Claim:

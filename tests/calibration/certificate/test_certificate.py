@@ -220,7 +220,7 @@ def test_what_is_no_certificate_is_refused(tmp_path: Path, text: str, message: s
 
 
 def signed(content: dict[str, Any]) -> dict[str, Any]:
-    """With the digest that fits, as somebody could write who edits by hand."""
+    """With a matching digest, as after an edit by someone who recomputes it."""
     content = {name: value for name, value in content.items() if name not in ("id", "digest")}
     digest = _digest(content)
     return {**content, "digest": digest, "id": digest[:12]}
@@ -277,21 +277,23 @@ def test_without_a_fingerprint_no_engine_is_served(
 ) -> None:
     unknown = replace(certificate, fingerprint=None)
     assert not unknown.servable
-    with pytest.raises(CertificateError, match="is not servable: its traces carry no fingerprint"):
+    with pytest.raises(CertificateError, match="is not servable: its traces have no fingerprint"):
         unknown.require(fingerprint)
     unknown.require_traces(None)
-    with pytest.raises(CertificateError, match="only the traces carries a fingerprint"):
+    with pytest.raises(CertificateError, match="only the traces have a fingerprint"):
         unknown.require_traces(fingerprint)
-    with pytest.raises(CertificateError, match="only the certificate carries a fingerprint"):
+    with pytest.raises(CertificateError, match="only the certificate has a fingerprint"):
         certificate.require_traces(None)
 
 
 def test_traces_may_be_of_another_number_of_samples(
     certificate: Certificate, fingerprint: Fingerprint
 ) -> None:
-    """These are re-enacted, not recorded."""
+    """Samples are simulated, not recorded."""
     certificate.require_traces(replace(fingerprint, samples=8, vote="majority"))
-    with pytest.raises(CertificateError, match=r"temperature: 0.8 here, 1.0 there\. Record them"):
+    with pytest.raises(
+        CertificateError, match=r"temperature: 0.8 here, 1.0 there\. Record the traces"
+    ):
         certificate.require_traces(replace(fingerprint, temperature=1.0))
 
 

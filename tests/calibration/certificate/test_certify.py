@@ -1,4 +1,4 @@
-"""Validity and power where the risk is known in closed form, and every figure of a certificate."""
+"""Validity and power where the risk has a closed form, and every figure of a certificate."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,7 +82,7 @@ def infeasible_level(certificate: Certificate) -> InfeasibleLevel:
 
 @pytest.fixture(scope="module", params=["split", "fixed-sequence"])
 def certificates(request: pytest.FixtureRequest, world) -> list[Certificate]:
-    """Many certificates, each from 200 problems of its own, a learned path from another 100."""
+    """Many certificates, each from 200 new problems, with a path learned from another 100."""
     rng = np.random.default_rng(1)
     learned = request.param == "split"
     return [
@@ -134,7 +134,7 @@ def test_certified_at_alpha_is_certified_above(certificates: list[Certificate]) 
 
 
 def test_error_where_every_candidate_is_a_null(world) -> None:
-    """Ten candidates of risk exactly 0.1, each answering other questions: no choice is right."""
+    """Ten candidates with risk exactly 0.1, on different questions: every choice is an error."""
     highs = np.linspace(0.8, 0.99, 10)
     nulls = [ExitPolicy(lambda_high=high, lambda_answer=null_answer(world, high)) for high in highs]
     assert [world.risk(null) for null in nulls] == pytest.approx([0.1] * 10)
@@ -166,7 +166,7 @@ def null_answer(world, high: float) -> float:
 
 @pytest.mark.parametrize("promise", Promise)
 def test_error_at_the_very_null(world, promise: Promise) -> None:
-    """The one candidate has risk exactly 0.1: certifying it is always an error."""
+    """The only candidate has risk exactly 0.1: certifying it is always an error."""
     null = ExitPolicy(lambda_answer=0.8)
     assert world.risk(null) == pytest.approx(0.1)
     rng = np.random.default_rng(2)
@@ -240,7 +240,7 @@ def test_the_policy_served_is_the_cheapest_of_the_certified(world, risk: str, al
 def test_a_tie_in_tokens_goes_to_the_lower_risk(
     make_rollout: MakeRollout, fingerprint: Fingerprint
 ) -> None:
-    """Every rollout ends by itself, and what it wrote is paid for, answered or not."""
+    """Every rollout ends by itself; its own answer costs tokens, whether it is given or not."""
     rollouts = [
         make_rollout(f"p{i:02d}", (0.95 if i < 40 else 0.6,), (i < 40,), end=8) for i in range(45)
     ]
@@ -291,10 +291,10 @@ class TestInfeasible:
     @pytest.mark.parametrize(
         ("n", "wrong", "n_too_small", "reason"),
         [
-            (14, 0, True, "counts 14 of 14 .* a loss of 0, .*0.1 takes at least 23 even if none"),
-            (40, 2, True, "has a loss of 2 in 40, p = 0.223 where 0.09 is needed; record more"),
-            (40, 8, False, "has a loss of 8 in 40, p = 0.985 where 0.09 .*choose a larger alpha"),
-            (14, 9, True, "counts 14 of 14 .* with a loss of 9"),
+            (14, 0, True, "is measured on 14 of 14 .* loss of 0; .*0.1 needs at least 23 even if"),
+            (40, 2, True, "has a total loss of 2 on 40 .*is 0.223 and must be at most 0.09; rec"),
+            (40, 8, False, "has a total loss of 8 on 40 .*0.985 .* most 0.09; choose a larger al"),
+            (14, 9, True, "is measured on 14 of 14 .* with a total loss of 9"),
         ],
     )
     def test_why(
@@ -306,7 +306,7 @@ class TestInfeasible:
         n_too_small: bool,
         reason: str,
     ) -> None:
-        """Two levels start with half of 0.2 each, their main chains with nine tenths of that."""
+        """Two levels start with half of 0.2 each, their main chains with 90% of that."""
         delta = 0.1 if promise is Promise.POINTWISE else 0.2
         traces = sure(fingerprint, n, wrong)
         made = certify(traces, alphas=(0.1, 0.9), delta=delta, promise=promise)
@@ -315,12 +315,12 @@ class TestInfeasible:
         assert (level.total_weight, level.total_loss) == (n, wrong)
         assert level.p_value == pytest.approx(binom.cdf(wrong, n, 0.1))
         assert level.n_too_small is n_too_small
-        start = "n too small" if n_too_small else "risk too high"
+        start = "too few problems" if n_too_small else "risk too high"
         with pytest.raises(InfeasibleAlpha, match=f"{start}: the policy tested first {reason}"):
             made.level_for(0.1)
 
     def test_none_answered(self, world, fingerprint: Fingerprint) -> None:
-        """More problems help only if the answers that are withheld are good ones."""
+        """More problems help only if the withheld answers are good ones."""
         never = chain(ExitPolicy(lambda_answer=1.01))
         for traces, n_too_small in [
             (sure(fingerprint, 30), True),
@@ -335,7 +335,7 @@ class TestInfeasible:
             assert made.smallest_certifiable_alpha == 1.0
 
     def test_averaged_losses_that_are_nearly_enough(self, world) -> None:
-        """Where the betting test needs a little more weight than the fewest problems."""
+        """The betting test needs slightly more weight than the minimal number of problems."""
         traces = all_correct(several_rollouts(world.draw(np.random.default_rng(1), 200), 4))
         policy = ExitPolicy(lambda_answer=0.5)
         reasons = [
@@ -351,8 +351,8 @@ class TestInfeasible:
         ]
         assert reasons
         for reason in reasons:
-            if "takes at least" in reason:
-                assert float(reason.split("counts ")[1].split(" of")[0]) < 22
+            if "needs at least" in reason:
+                assert float(reason.split("measured on ")[1].split(" of")[0]) < 22
 
     @pytest.mark.parametrize("method", ["holm", "bonferroni"])
     def test_without_an_order_by_the_policy_that_came_closest(self, world, method: str) -> None:
@@ -365,7 +365,9 @@ class TestInfeasible:
         p_T[losses.total_weight_T == losses.total_loss_T] = 1
         assert level.p_value == pytest.approx(p_T.min())
         assert level.n_too_small
-        assert level.reason.startswith("n too small: the policy that came closest counts")
+        assert level.reason.startswith(
+            "too few problems: the policy with the smallest p-value is measured on"
+        )
 
 
 @pytest.mark.parametrize("promise", Promise)
@@ -374,7 +376,7 @@ class TestInfeasible:
 def test_smallest_certifiable_alpha_is_certified_or_the_bound_of_a_first_policy(
     world, risk: str, promise: Promise, method: str
 ) -> None:
-    """Clopper-Pearson, at the share of δ with which a level is entered."""
+    """Clopper-Pearson, at the share of δ with which a level starts."""
     traces = world.draw(np.random.default_rng(7), 120)
     grid = replace(GRID, lambda_answer=(0.0, 0.9), lambda_high=(0.9, 1.01))
     order = world.draw(np.random.default_rng(8), 60, "order") if method == "split" else None
@@ -406,7 +408,7 @@ def test_smallest_certifiable_alpha_would_be_certified(fingerprint: Fingerprint)
 def test_a_level_that_answers_too_little_does_not_hide_what_is_certified(
     fingerprint: Fingerprint,
 ) -> None:
-    """The strictest level is entered by a policy that hardly answers: its bound says nothing."""
+    """The first policy of the strictest level hardly answers: its bound says nothing."""
     traces = sure(fingerprint, 30)
     family = replace(
         chain(ExitPolicy(lambda_answer=2.0), ExitPolicy(lambda_answer=0.5)),
@@ -418,7 +420,7 @@ def test_a_level_that_answers_too_little_does_not_hide_what_is_certified(
 
 
 class TestExtremes:
-    """Results, not errors."""
+    """These are results, not errors."""
 
     @pytest.mark.parametrize("risk", ["selective", "error", "regret"])
     @pytest.mark.parametrize("n", [60, 400])
@@ -454,7 +456,7 @@ class TestExtremes:
         assert not level.n_too_small
 
     def test_a_confidence_that_says_nothing_of_rare_right_answers(self, world) -> None:
-        """The scale that is learned from it is so flat that all its thresholds are 0 or 1."""
+        """The scale learned from it is so flat that all its thresholds are 0 or 1."""
         rng = np.random.default_rng(0)
         for rare in (0.02, 0.05, 0.1):
             traces = world.draw(rng, 400)
@@ -492,7 +494,7 @@ class TestUnits:
         (level,) = certified_levels(made)
         assert level.total_weight == 100
         assert level.total_loss == pytest.approx(300 * level.risk / 3)
-        assert "groups of problems, each group counting the same" in made.covers
+        assert "groups of problems (each group counts the same)" in made.covers
 
     def test_a_problem_that_is_copied_within_its_group_changes_nothing(self, world) -> None:
         alone = world.draw(np.random.default_rng(11), 120)
@@ -512,7 +514,7 @@ class TestUnits:
 
 
 class TestProcedures:
-    """Several samples: the loss is that of the whole procedure."""
+    """With several samples, the loss is the loss of the whole procedure."""
 
     @pytest.fixture
     def traces(self, make_rollout: MakeRollout, fingerprint: Fingerprint) -> Traces:
@@ -566,7 +568,7 @@ class TestProcedures:
         assert level.expected_tokens == pytest.approx((19 + 34 + 19 + 33 + 34 + 34) / 3)
 
     def test_majority(self, traces: Traces) -> None:
-        """Where each has one vote, the first class wins; nobody holds more than half."""
+        """With one vote each, the first class wins; no class has more than half."""
         half = ExitPolicy(lambda_vote=0.5)
         made = certify(
             traces, alphas=[0.9], delta=0.5, samples=2, vote="majority", family=chain(half)
@@ -642,7 +644,7 @@ class TestOwnLoss:
 
 
 class TestPromises:
-    """A safe policy that is tested at the small level alone, a bad one at the large level alone."""
+    """A safe policy that is tested only at the small level, a bad one only at the large level."""
 
     @pytest.fixture
     def family(self) -> Family:
@@ -667,7 +669,7 @@ class TestPromises:
         assert made.level_for(0.3).policy == made.level_for(0.1).policy
 
     def test_what_one_level_has_left_goes_to_the_others(self, fingerprint: Fingerprint) -> None:
-        """At 0.45 p is above a third of δ, and below that and half of another third."""
+        """At 0.45, p is above a third of δ, and below this plus half of another third."""
         traces, delta, alphas = sure(fingerprint, 50, 15), 0.06, (0.1, 0.45, 0.6)
         assert delta / 3 < binom.cdf(15, 50, 0.45) < delta / 2
         made = certify(traces, alphas=alphas, delta=delta, family=chain(FULL_BUDGET, levels=3))
@@ -689,7 +691,7 @@ def test_every_method(world, method: Method, risk: str) -> None:
     assert (made.order_digest is None) == (aside == 0)
     words = {
         Method.FIXED_SEQUENCE: "one chain of fixed thresholds",
-        Method.SPLIT: "laid out on 90 other problems through fixed thresholds",
+        Method.SPLIT: "learned from 90 other problems over fixed thresholds",
         Method.HOLM: "holm over fixed thresholds",
         Method.BONFERRONI: "bonferroni over fixed thresholds",
     }.get(method, "along chains of fixed thresholds")
@@ -727,14 +729,14 @@ def test_problems_given_for_the_order_leave_all_others_to_test(world) -> None:
 
 
 def test_rescaled_thresholds_certify_where_plain_ones_fail(world) -> None:
-    """An overconfident probe: what it calls 0.9 is right about half of the time."""
+    """An overconfident probe: answers at 0.9 are right about half of the time."""
     traces = distorted(world.draw(np.random.default_rng(21), 2000), 0.5, -1.0)
     plain = certify(traces, alphas=(0.1, 0.2), method="chains")
     assert not certified_levels(plain)
     rescaled = certify(traces, alphas=(0.1, 0.2), method="rescaled-chains")
     assert [level.certified for level in rescaled.levels] == [True, True]
     assert rescaled.level_for(0.2).share_right > 0.4
-    assert "scale of confidence learned on other problems" in rescaled.method
+    assert "confidence scale learned from other problems" in rescaled.method
 
 
 def test_thresholds_from_a_pool(world) -> None:
@@ -786,7 +788,7 @@ def test_without_a_fingerprint_it_is_not_servable(world) -> None:
 def test_a_model_that_is_hardly_ever_wrong_certifies_whatever_its_confidence(
     fingerprint: Fingerprint, make_rollout: MakeRollout, share_right: float
 ) -> None:
-    """Constant confidence below every threshold: the full budget is what is left, and passes."""
+    """With a constant confidence below every threshold only the full budget is left; it passes."""
     rollouts = [
         make_rollout(f"p{p:03d}", [0.6] * 3, [p % 20 > 0 or share_right == 1.0] * 3)
         for p in range(400)

@@ -83,9 +83,9 @@ def test_normal_interval_of_averages(world) -> None:
 
 
 def test_normal_interval_of_a_ratio(world) -> None:
-    """Its width is what leaving out one group after the other gives.
+    """Its width equals the jackknife over groups.
 
-    Half of the questions are answered, most of them wrong: loss and weight go together.
+    Half of the questions are answered, most of them wrong: loss and weight are correlated.
     """
     traces = in_groups(world.draw(np.random.default_rng(10), 300), 3)
     traces = replace(traces, correct_RC=~traces.correct_RC)
@@ -101,7 +101,7 @@ def test_normal_interval_of_a_ratio(world) -> None:
 
 @pytest.mark.parametrize("group", [1, 3])
 def test_intervals_cover_the_risk(world, group: int) -> None:
-    """Exact ones of problems, and the ratios of groups."""
+    """Exact intervals of problems, and intervals of ratios over groups."""
     policy = ExitPolicy(lambda_high=0.9, lambda_answer=0.6)
     rng = np.random.default_rng(2)
     covered = 0
@@ -210,7 +210,7 @@ class TestCertificateOnOtherTraces:
             CertificateError, match="model: 'm0' here, 'm1' there; max_tokens: 80 here, 96 there"
         ):
             replay_certificate(certificate, other)
-        with pytest.raises(CertificateError, match="only the certificate carries a fingerprint"):
+        with pytest.raises(CertificateError, match="only the certificate has a fingerprint"):
             replay_certificate(certificate, replace(fresh, fingerprint=None))
 
 
@@ -224,5 +224,5 @@ def test_the_risk_of_a_certificate(certificate: Certificate) -> None:
         resolve_risk(certificate, "error")
     of_own = replace(certificate, risk="cost")
     assert resolve_risk(of_own, own) is own
-    with pytest.raises(CalibrationError, match=r"loss of its maker's own, 'cost': give .* --loss"):
+    with pytest.raises(CalibrationError, match=r"bounds the custom loss 'cost': give .* --loss"):
         resolve_risk(of_own, None)

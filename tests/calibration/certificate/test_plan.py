@@ -1,4 +1,4 @@
-"""A forecast from a pilot: what it counts, and that it agrees with what calibrations then give."""
+"""A forecast from a pilot: its counts, and its agreement with later calibrations."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Verification finds what was altered, and nothing where nothing was."""
+"""Verification finds every change, and nothing in an unchanged certificate."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -62,7 +62,8 @@ def traces(world) -> Traces:
 
 
 def shortened(traces: Traces) -> Traces:
-    """Every third rollout ends by itself after its second checkpoint, every fourth is unread."""
+    """Every third rollout ends after its second checkpoint; wrong answers of every fourth are
+    unread."""
     number_R = np.arange(traces.n_rollouts)
     short_R = number_R % 3 == 0
     final_R = np.where(short_R, 2, traces.final_R)
@@ -99,7 +100,7 @@ def test_nothing_differs_where_readings_cost_tokens(traces: Traces, samples: int
     made = certify(dear, risk=COST, alphas=(0.02, 0.7), samples=samples, grid=GRID)
     assert verify(made, dear, risk=COST) == []
     (level,) = [level for level in made.levels if isinstance(level, CertifiedLevel)]
-    # What readings cost is no part of the full budget, but of whatever reads.
+    # The cost of readings counts for every policy, but not for the full budget.
     (free,) = [
         level
         for level in certify(
@@ -169,7 +170,7 @@ def certificate(problems: Traces) -> Certificate:
 
 
 def with_level(certificate: Certificate, number: int, **changes: Any) -> Certificate:
-    """As somebody could write who knows how to make the digest match."""
+    """As after an edit by someone who recomputes the digest."""
     levels = list(certificate.levels)
     levels[number] = replace(levels[number], **changes)
     return Certificate.from_json(replace(certificate, levels=tuple(levels)).to_json())
@@ -225,6 +226,29 @@ def test_an_altered_statement(
         assert difference.startswith(start)
 
 
+def test_a_certificate_in_the_former_wording_still_verifies(
+    certificate: Certificate, problems: Traces
+) -> None:
+    former = replace(
+        certificate,
+        covers="With probability at least 0.9 over the draw of the calibration problems: of the "
+        "questions that a certified policy answers, at most a share alpha is answered wrong, on "
+        "average over new problems, drawn like the calibration problems and solved by the very "
+        "procedure of the fingerprint. This holds for all certified levels at once, so alpha may "
+        "be chosen after looking.",
+        does_not_cover=(
+            "problems drawn from elsewhere than the calibration problems",
+            "a changed prompt, chat template, model, probe, sampling, budget, number of samples, "
+            "vote or grader",
+            "conversations of several turns",
+            "a single question, or a kind of question: the risk is an average over questions",
+            "questions the service declines to answer",
+        ),
+    )
+    assert former.covers != certificate.covers
+    assert verify(Certificate.from_json(former.to_json()), problems) == []
+
+
 def test_another_delta_or_promise(certificate: Certificate, problems: Traces) -> None:
     for changes in ({"delta": 0.01}, {"promise": Promise.POINTWISE}):
         found = verify(replace(certificate, **changes), problems)
@@ -265,17 +289,17 @@ def test_an_infeasible_level_that_says_it_was_certified(
 def test_a_certified_level_that_says_it_is_infeasible(
     certificate: Certificate, problems: Traces
 ) -> None:
-    missed = InfeasibleLevel(0.4, True, "n too small", 1.0, 0.0, 0.0)
+    missed = InfeasibleLevel(0.4, True, "too few problems", 1.0, 0.0, 0.0)
     found = verify(replace(certificate, levels=(*certificate.levels[:2], missed)), problems)
     assert any(
-        difference.startswith("alpha 0.4: infeasible here, ")
-        and difference.endswith(" policies pass")
+        difference.startswith("alpha 0.4: infeasible in the certificate, but ")
+        and difference.endswith(" policies pass the tests")
         for difference in found
     )
 
 
 def test_an_order_of_policies_that_was_changed(certificate: Certificate, problems: Traces) -> None:
-    """The policy that failed first left out: what comes after it passes, but for the figures."""
+    """Without the policy that failed first, the next ones pass; only the figures reveal it."""
     family = certificate.tested
     shortcut = family_of_chains([[Chain((family.policies[-1], *family.policies), 1.0)]] * 3, "x")
     found = verify(replace(certificate, tested=shortcut), problems)
@@ -303,7 +327,7 @@ def test_traces_of_another_recording(
     other = replace(problems, fingerprint=replace(fingerprint, probe="p1"))
     with pytest.raises(CertificateError, match="probe: 'p0' here, 'p1' there"):
         verify(certificate, other)
-    with pytest.raises(CertificateError, match="only the certificate carries a fingerprint"):
+    with pytest.raises(CertificateError, match="only the certificate has a fingerprint"):
         verify(certificate, replace(problems, fingerprint=None))
 
 
@@ -314,7 +338,7 @@ def test_a_few_other_traces_than_were_put_aside(world, fingerprint: Fingerprint)
 
 def test_a_loss_of_ones_own_has_to_be_given(problems: Traces) -> None:
     made = certify(problems, risk=COST, alphas=[0.7])
-    with pytest.raises(CalibrationError, match="bounds a loss of its maker's own, 'cost'"):
+    with pytest.raises(CalibrationError, match="bounds the custom loss 'cost'"):
         verify(made, problems)
     with pytest.raises(CalibrationError, match="bounds 'cost', not 'regret'"):
         verify(made, problems, risk="regret")
@@ -325,7 +349,7 @@ def test_a_loss_of_ones_own_has_to_be_given(problems: Traces) -> None:
 def test_a_fault_of_the_fitting_code_is_found(
     problems: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No figure comes from the replay that fitted it."""
+    """Verification uses no figure of the replay that fitted the certificate."""
     fitting = import_module("calibration.certificate.certify")
     replay = fitting.replay
 

@@ -10,23 +10,25 @@ SIMULTANEOUS, POINTWISE = Promise.SIMULTANEOUS, Promise.POINTWISE
 @pytest.mark.parametrize(
     ("risk", "words"),
     [
-        (SELECTIVE, "of the questions that a certified policy answers, at most a share alpha"),
-        (ERROR, "at most a share alpha of all questions is answered wrong"),
-        (REGRET, "run to their full budget, would have answered right"),
+        (SELECTIVE, "of the questions it answers, at most a share alpha gets a wrong answer"),
+        (ERROR, "of all questions, at most a share alpha gets a wrong answer. "),
+        (REGRET, "where the same samples at full budget give the right one"),
         (Risk.custom("cost", lambda outcomes: outcomes.tokens_DT), "mean of the loss 'cost'"),
     ],
 )
 def test_what_is_bounded(risk: Risk, words: str) -> None:
     said = covers(risk, 0.05, SIMULTANEOUS, PValue.BINOMIAL)
-    assert said.startswith("With probability at least 0.95 over the draw of the calibration probl")
+    assert said.startswith(
+        "With probability at least 95% over the random choice of the calibration"
+    )
     assert words in said
 
 
 def test_the_two_promises() -> None:
     together = covers(ERROR, 0.1, SIMULTANEOUS, PValue.BETTING)
-    assert "all certified levels at once, so alpha may be chosen after looking" in together
+    assert "all certified levels simultaneously, so alpha may be chosen after seeing" in together
     alone = covers(ERROR, 0.1, POINTWISE, PValue.BETTING)
-    assert "each level alone, so alpha must be chosen before looking" in alone
+    assert "each level separately, so alpha must be chosen before seeing" in alone
 
 
 @pytest.mark.parametrize("kind", PValue)
@@ -38,15 +40,17 @@ def test_only_the_asymptotic_test_is_called_so(kind: PValue) -> None:
 
 
 def test_groups() -> None:
-    assert "over new problems, drawn" in covers(ERROR, 0.1, POINTWISE, PValue.BETTING)
+    assert "over new problems from the same distribution" in covers(
+        ERROR, 0.1, POINTWISE, PValue.BETTING
+    )
     said = covers(ERROR, 0.1, POINTWISE, PValue.BETTING, grouped=True)
-    assert "over new groups of problems, each group counting the same, drawn" in said
+    assert "over new groups of problems (each group counts the same) from the same" in said
 
 
 def test_what_is_not_covered() -> None:
     for risk in (SELECTIVE, ERROR, REGRET):
         listed = does_not_cover(risk)
-        for part in ("drawn from elsewhere", "changed prompt", "several turns", "single question"):
+        for part in ("another distribution", "changed prompt", "multi-turn", "single question"):
             assert sum(part in line for line in listed) == 1
-    assert "questions the service declines to answer" in does_not_cover(SELECTIVE)
-    assert "questions the service declines to answer" not in does_not_cover(REGRET)
+    assert "questions that the service declines to answer" in does_not_cover(SELECTIVE)
+    assert "questions that the service declines to answer" not in does_not_cover(REGRET)

@@ -25,9 +25,9 @@ from tests.calibration.scored_rollouts import drawn, rows, shuffled
 def slow_metrics(
     scored: ScoredRollouts, weight_U: np.ndarray, n_bins: int = 10
 ) -> dict[str, float | None]:
-    """Every rollout as often as its unit was drawn, and then the metrics of single answers.
+    """Metrics of single answers, with every rollout repeated as often as its unit was drawn.
 
-    A unit that was drawn twice is two units: rollouts are only compared within one copy.
+    A unit that was drawn twice counts as two units: rollouts are only compared within one copy.
     """
     row_R, problem_R = [], []
     for unit, times in enumerate(weight_U.tolist()):
@@ -188,8 +188,11 @@ def test_means_and_ratios() -> None:
         (lambda: estimate_metrics(drawn(), ["f1", "ece"]), r"no metrics \['f1'\]"),
         (lambda: mean_over_problems([]), "at least one problem"),
         (lambda: mean_over_problems([1.0, np.nan]), "nan or infinite"),
-        (lambda: mean_over_problems([1.0], unit_P=np.array([0, 1])), r"in units \(2,\)"),
-        (lambda: ratios_over_problems([[1.0]], [1.0, 2.0]), r"figures \(1, 1\) over \(2,\)"),
+        (lambda: mean_over_problems([1.0], unit_P=np.array([0, 1])), r"units \(2,\)"),
+        (
+            lambda: ratios_over_problems([[1.0]], [1.0, 2.0]),
+            r"numerators \(1, 1\), denominators \(2,\)",
+        ),
     ],
 )
 def test_refuses(call: Callable[[], object], message: str) -> None:
@@ -199,10 +202,10 @@ def test_refuses(call: Callable[[], object], message: str) -> None:
 
 @pytest.mark.slow
 def test_coverage() -> None:
-    """Of 300 samples of problems, the share of intervals that hold what all problems would show.
+    """The share of intervals, over 300 samples of problems, that contain the value of all problems.
 
-    A percentile interval of 60 problems holds it a little less often than the 95 % it is named
-    after. With 300 samples the share itself has a standard error of 1.3 percentage points.
+    A percentile interval of 60 problems contains it slightly less often than 95%. With 300 samples
+    the share itself has a standard error of 1.3 percentage points.
     """
     names = ("accuracy", "brier", "nll", "auroc", "aurc", "within_auroc")
     everything = drawn(99, problems=60_000, rollouts=4)

@@ -70,8 +70,8 @@ def test_a_cut_after_all_natural_ends_needs_no_checkpoint(traces: Traces) -> Non
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (20, "problem 'p2', rollout 0: not read at 20 tokens but at 16, 32, 40"),
-        (96, "problem 'p3', rollout 0: not read at 96 tokens but at 16, 32, 48, 64, 80"),
+        (20, "problem 'p2', rollout 0: no reading at 20 tokens, only at 16, 32, 40"),
+        (96, "problem 'p3', rollout 0: no reading at 96 tokens, only at 16, 32, 48, 64, 80"),
     ],
 )
 def test_refuses_what_was_not_read(traces: Traces, tokens: int, message: str) -> None:

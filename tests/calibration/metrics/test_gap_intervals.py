@@ -1,4 +1,4 @@
-"""What the intervals of calibration errors promise, by rule and by simulation."""
+"""The coverage of the intervals of calibration errors, by rule and by simulation."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from calibration.metrics.scores import ScoredRollouts
 from tests.calibration.scored_rollouts import drawn
 
 POPULATION = 20_000
-"""Problems that samples are taken from, and whose error is the truth."""
+"""The population of the samples; its error is the truth."""
 
 
 def sample(everything: ScoredRollouts, number: int, problems: int) -> ScoredRollouts:
@@ -33,7 +33,7 @@ def test_clear_gaps_let_noise_cancel() -> None:
     for added_T in (noise.most_T, noise.least_T):
         assert added_T == pytest.approx(noise_TB @ [1, -1])
     noise = Noise.of("pce", gap_B, gap_B + noise_TB)
-    # Of no overconfidence a little more or less is none.
+    # Without overconfidence, a small change of the gaps leaves the error at 0.
     assert noise.most_T == pytest.approx(-noise_TB[:, 1])
 
 
@@ -58,7 +58,7 @@ def test_an_interval_holds_its_value_and_stays_in_range(name: str) -> None:
     ("slope", "problems"), [(1.0, 30), (1.0, 100), (1.5, 30), (1.5, 100), (3.0, 30)]
 )
 def test_coverage(slope: float, problems: int) -> None:
-    """Of 200 samples, the intervals that hold the error of all problems; standard error 1.5 %."""
+    """The share of intervals, over 200 samples, that contain the population's error; SE 1.5%."""
     everything = drawn(7, problems=POPULATION, rollouts=4, slope=slope)
     truth = estimate_metrics(everything, list(ERRORS), resamples=1)
     held = dict.fromkeys(ERRORS, 0)
@@ -71,7 +71,7 @@ def test_coverage(slope: float, problems: int) -> None:
 
 
 def test_a_usual_interval_misses_a_calibrated_confidence() -> None:
-    """Why there is a rule of its own: 2.5 % and 97.5 % of the resamples' errors."""
+    """The reason for a separate rule: 2.5% and 97.5% quantiles of the resamples fail."""
     everything = drawn(7, problems=POPULATION, rollouts=4, slope=1.0)
     held = 0
     for number in range(100):
@@ -84,7 +84,7 @@ def test_a_usual_interval_misses_a_calibrated_confidence() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("slopes", [(1.0, 1.0), (1.0, 2.0), (2.0, 2.1)])
 def test_coverage_of_a_difference(slopes: tuple[float, float]) -> None:
-    """Two confidences in the same rollouts, and so strongly dependent."""
+    """Two confidences of the same rollouts, hence strongly dependent."""
     one, other = (drawn(7, problems=POPULATION, rollouts=4, slope=slope) for slope in slopes)
     truth = [estimate_metrics(run, list(ERRORS), resamples=1) for run in (one, other)]
     held = dict.fromkeys(ERRORS, 0)

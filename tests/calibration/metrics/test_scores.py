@@ -62,7 +62,7 @@ def test_select_refuses(keep: list[bool], message: str) -> None:
         ("confidence_R", np.array([0.5, 1.5, 0.0, 1.0]), "confidence is 1.5"),
         ("answer_class_R", np.array([0, 1, -2, 0]), "answer class is -2"),
         ("answer_class_R", np.array([-1, 1, -1, 0]), "without an answer is graded right"),
-        ("unit_P", np.array([0, 1]), "2 units of 3 problems"),
+        ("unit_P", np.array([0, 1]), "2 units for 3 problems"),
         ("unit_P", np.array([0, 2, 0]), r"unit 1 of 0 \.\. 2 has no problem"),
     ],
 )

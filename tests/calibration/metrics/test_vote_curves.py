@@ -16,7 +16,7 @@ from tests.calibration.scored_rollouts import drawn, shuffled
 
 
 def credit(scored: ScoredRollouts, chosen: tuple[int, ...], weighted: bool) -> float:
-    """Expected credit of a vote of these rollouts of one problem, ties at random."""
+    """Expected credit of a vote of these rollouts of one problem; ties are broken at random."""
     tally: dict[int, float] = {}
     for r in chosen:
         if scored.answer_class_R[r] >= 0:

@@ -44,18 +44,18 @@ def walk(
         (ExitPolicy(lambda_low=0.1), [0.5, 0.1, 0.5], (1, LOW, False)),
         # Without patience, one low checkpoint is enough.
         (ExitPolicy(lambda_low=0.1), [0.05, 0.5], (0, LOW, False)),
-        # A low exit that answers by force.
+        # A low exit with a forced answer.
         (ExitPolicy(lambda_low=0.1, answer_on_low=True), [0.05, 0.5], (0, LOW, True)),
         # Patience of two checkpoints: 16 and 32 tokens both low.
         (ExitPolicy(lambda_low=0.1, patience=32), [0.05, 0.05, 0.5], (1, LOW, False)),
-        # The window (t - patience, t] has to be lived through: at 32 tokens, 33 have not passed.
+        # A patience of 33 tokens has not passed at 32 tokens.
         (ExitPolicy(lambda_low=0.1, patience=33), [0.05, 0.05, 0.05, 0.5], (2, LOW, False)),
-        # A checkpoint that is not low starts the wait anew: low at 32 and 48, window (16, 48].
+        # A checkpoint that is not low restarts the wait: low at 32 and 48, window (16, 48].
         (ExitPolicy(lambda_low=0.1, patience=32), [0.5, 0.05, 0.05, 0.5], (2, LOW, False)),
         (ExitPolicy(lambda_low=0.1, patience=32), [0.05, 0.5, 0.05, 0.5], (3, None, True)),
         # High comes in the middle of a low streak's wait.
         (ExitPolicy(0.1, 48, 0.9), [0.05, 0.05, 0.95, 0.05], (2, HIGH, True)),
-        # The final reading fires nothing, however high or low; λa alone speaks there.
+        # The final reading causes no exit; only λa applies there.
         (ExitPolicy(0.1, 0, 0.9, lambda_answer=0.5), [0.4, 0.99], (1, None, True)),
         (ExitPolicy(0.1, 0, 0.9, lambda_answer=0.5), [0.4, 0.01], (1, None, False)),
         (ExitPolicy(lambda_answer=0.5), [0.5], (0, None, True)),
@@ -70,7 +70,7 @@ def walk(
             [0.29, 0.31, 0.49, 0.5],
             (2, LOW, False),
         ),
-        # Low by the threshold of its own time: 0.29 at 16 tokens was not, so the wait begins at 32.
+        # 0.29 at 16 tokens is not low by the threshold at 16, so the wait begins at 32.
         (
             ExitPolicy(0.1, 32, low_rise=0.4, low_slope=1.0, low_shift=32.0),
             [0.29, 0.29, 0.29, 0.5],

@@ -48,7 +48,7 @@ FORCED = replace(EAGER, lambda_answer=0.0, answer_on_low=True)
 
 def test_selective_by_hand(traces: Traces) -> None:
     found = replay(traces, [EAGER, FULL_BUDGET])
-    # Eager: p1 stops high at 32 tokens, right and wrong; p2 gives up at 32, and forces no answer.
+    # Eager: p1 stops high at 32 tokens, right and wrong; p2 exits low at 32 and abstains.
     # An answer costs 3.
     assert found.losses.loss_UT.tolist() == [[0.5, 0.5], [0.0, 1.0]]
     assert found.losses.weight_UT.tolist() == [[1.0, 1.0], [0.0, 1.0]]
@@ -91,9 +91,9 @@ def test_an_answer_that_cannot_be_read_is_not_given(
     found = replay(traces, [early])
     assert found.answered_T.tolist() == [0.0]
     assert found.losses.loss_UT.tolist() == found.losses.weight_UT.tolist() == [[0.0]]
-    # It was forced, and paid for.
+    # It was forced, and its tokens count.
     assert found.tokens_T.tolist() == [19.0]
-    # Where every question counts, no answer is a wrong one.
+    # If every question counts, no answer counts as wrong.
     assert replay(traces, [early], ERROR).losses.loss_UT.tolist() == [[1.0]]
     assert replay(traces, [early], REGRET).losses.loss_UT.tolist() == [[1.0]]
 
@@ -123,7 +123,7 @@ def test_a_vote_by_hand(make_rollout: MakeRollout, fingerprint: Fingerprint) -> 
     traces = Traces.from_rollouts(
         [
             # Exits high at 16 tokens with 6/8, wrong; ends at 40 with 4/8 and 3/8, both right; and
-            # gives up at 16 with 1/8.
+            # abstains by a low exit at 16 with 1/8.
             make_rollout("p", (0.75, 0.1, 0.9), (False, True, True), rollout=0),
             make_rollout("p", (0.3, 0.3, 0.5), (True, True, True), rollout=1),
             make_rollout("p", (0.3, 0.3, 0.375), (True, True, True), rollout=2),
@@ -144,7 +144,7 @@ def test_a_vote_by_hand(make_rollout: MakeRollout, fingerprint: Fingerprint) -> 
         ],
         procedure,
     )
-    # 7/8 for right, 6/8 for wrong; the one that gave up holds 1/8 of the total of 14/8. With λa the
+    # 7/8 for right, 6/8 for wrong; one abstained with 1/8 of the total of 14/8. With λa the
     # vote of 3/8 falls silent and 6/8 wins; with the low exit answered, wrong holds 7/8 as well and
     # was there first.
     assert drawn.answered_DT.tolist() == [[True, True, False, True, True]]
@@ -169,7 +169,7 @@ def test_one_sample_needs_no_share_of_the_vote(traces: Traces) -> None:
 def random_traces(
     fingerprint: Fingerprint, seed: int, n_problems: int = 25, dearest: int = 0
 ) -> Traces:
-    """Coarse confidences and few answers, so that ties are common; groups, and uneven rollouts.
+    """Coarse confidences and few answers, so that ties are common; groups; unequal rollouts.
 
     A reading costs up to `dearest` tokens.
     """
@@ -219,7 +219,7 @@ POLICIES = [
 def serve(
     traces: Traces, policy: ExitPolicy, rows: list[int], vote: str
 ) -> tuple[bool, bool, int, float]:
-    """One question as serving would answer it: answered, correct, tokens, confidence."""
+    """One question, answered as in serving: answered, correct, tokens, confidence."""
     classes, weights, correct, tokens = [], [], [], 0
     for r in rows:
         state, reason, final = INITIAL_STATE, None, int(traces.final_R[r])
@@ -359,7 +359,7 @@ def test_more_draws_than_fit_a_byte(fingerprint: Fingerprint) -> None:
     found = replay(traces, POLICIES[:1], SELECTIVE, procedure)
     drawn = outcomes(traces, POLICIES[:1], procedure)
     assert found.n_draws == 900
-    # Problem 0 stands alone, 1 and 2 are groups of one.
+    # Problem 0 has no group; 1 and 2 are groups of one.
     assert found.answered_T[0] == pytest.approx(drawn.answered_DT.mean())
     assert drawn.answered_DT.sum() > 255
 

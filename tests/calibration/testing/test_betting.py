@@ -26,14 +26,14 @@ def every_outcome(
 
 
 def averaged(rng: np.random.Generator, n: int, runs: int, risk: float, rho: float) -> Losses:
-    """Losses of 8 rollouts each, whose intra-class correlation is rho; one run per column."""
+    """Losses of 8 rollouts each with intra-class correlation rho; one run per column."""
     size = (1 - rho) / rho
     wrong_UT = rng.beta(risk * size, (1 - risk) * size, (n, runs))
     return Losses.unweighted(rng.binomial(8, wrong_UT) / 8)
 
 
 def test_what_it_bets_by_hand() -> None:
-    # Spotless and just enough: all is bet on every unit, each multiplies wealth by 1 / 0.9.
+    # No loss and just enough units: all wealth is bet, and each unit multiplies it by 1 / 0.9.
     spotless = Losses.unweighted(np.zeros((22, 1)))
     assert p_values(spotless, 0.1, PValue.BETTING, target_level=0.1)[0] == pytest.approx(
         0.9**22, rel=1e-6
@@ -64,7 +64,7 @@ def test_spotless_losses_need_no_more_units_than_the_exact_test(alpha: float, de
 def test_valid_exactly_at_the_null(
     points: list[tuple[float, float]], chances: list[float], target_level: float
 ) -> None:
-    """Over all outcomes, P(p <= u) <= u when the risk is just alpha, or above it."""
+    """Over all outcomes, P(p <= u) <= u if the risk is exactly alpha, or above it."""
     values = np.array(points)
     risk = np.array(chances) @ values[:, 0] / (np.array(chances) @ values[:, 1])
     losses, chance_T = every_outcome(points, chances, n=6)
@@ -76,7 +76,7 @@ def test_valid_exactly_at_the_null(
 
 
 def test_the_enumeration_would_notice() -> None:
-    """Were the risk a little below alpha, the same sum is above u: the bound is tight."""
+    """If the risk is slightly below alpha, the same sum exceeds u: the bound is tight."""
     losses, chance_T = every_outcome([(0, 1), (1, 1)], [0.8, 0.2], n=10)
     p_T = p_values(losses, 0.25, PValue.BETTING, target_level=0.06)
     assert chance_T[p_T <= 0.06].sum() > 0.06
@@ -84,7 +84,7 @@ def test_the_enumeration_would_notice() -> None:
 
 @pytest.mark.parametrize("before", [0, 1, 9, 40])
 def test_bets_are_placed_before_their_unit_is_seen(before: int) -> None:
-    """Then wealth is linear in the loss of that unit; losses of alpha do not move it."""
+    """Then wealth is linear in the loss of the unit, and losses of alpha do not change it."""
     n, alpha, target_level, seed = 100, 0.3, 0.1, 5
     order = shuffled(n, seed)
     loss_UT = np.full((n, 4), alpha)
@@ -108,7 +108,7 @@ def test_valid_and_not_vacuous_with_many_units(ratio: bool) -> None:
 
 @pytest.mark.parametrize(("rho", "least"), [(0.2, 0.85), (0.8, 0.85)])
 def test_nearly_as_powerful_as_if_the_variance_were_known(rho: float, least: float) -> None:
-    """Against the test with the exact critical value at this very alternative's null."""
+    """Compared with the test whose critical value is exact for this alternative."""
     rng, runs, n, alpha, delta = np.random.default_rng(4), 2000, 400, 0.1, 0.1
     null_T = averaged(rng, n, runs, alpha, rho).risk_T
     losses = averaged(rng, n, runs, 0.075, rho)

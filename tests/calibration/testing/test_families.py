@@ -43,7 +43,7 @@ class TestGrid:
         assert {policy.patience for policy in policies} == {0, 64, 128, 256}
 
     def test_a_patience_as_long_as_the_budget_is_left_out(self) -> None:
-        """It would never run out."""
+        """It would never lead to an exit."""
         policies = Grid.absolute(16, 128).policies(SELECTIVE, ONE)
         assert {policy.patience for policy in policies} == {0, 64}
 
@@ -152,7 +152,7 @@ class TestFamilyOfChains:
         assert edges == [{1: 1.0}, {2: 0.5, 3: 0.5}, {0: 0.5, 3: 0.5}, {0: 0.5, 2: 0.5}]
 
     def test_levels_with_chains_of_their_own(self) -> None:
-        """A chain that two levels have is there once."""
+        """A chain that two levels share is present once."""
         shared, other = Chain((A, B), 1.0), Chain((C,), 1.0)
         family = family_of_chains([[shared], [shared], [other]], "here")
         assert family.policies == (A, B, C)
@@ -164,7 +164,7 @@ class TestFamilyOfChains:
         assert family.graph == Graph(((),))
 
     def test_a_policy_may_be_on_two_chains(self) -> None:
-        """As two hypotheses: each chain must get past it."""
+        """It is then two hypotheses: each chain must reject its own."""
         family = family_of_chains([[Chain((A, B), 0.5), Chain((C, B), 0.5)]], "here")
         assert family.policies == (A, B, C, B)
 

@@ -32,7 +32,7 @@ def random_graph(rng: np.random.Generator, n: int, density: float = 0.6) -> Dens
 
 
 def bretz(p: Dense, weight: Dense, share: Dense, delta: float) -> NDArray[np.bool_]:
-    """The algorithm as Bretz et al. 2009 print it, on dense matrices."""
+    """The algorithm as printed in Bretz et al. 2009, on dense matrices."""
     weight, share, left = weight.copy(), share.copy(), np.ones(len(p), dtype=bool)
     while (ready := left & (p <= delta * weight) & (weight > 0)).any():
         j = int(np.flatnonzero(ready)[0])
@@ -56,7 +56,7 @@ def test_bonferroni_and_holm_by_hand() -> None:
 
 
 def test_holm_is_the_closure_of_bonferroni() -> None:
-    """Rejected is what Bonferroni rejects in every intersection that it is part of."""
+    """Holm rejects what Bonferroni rejects in every intersection that contains it."""
     rng, delta = np.random.default_rng(1), 0.2
     for p in rng.beta(0.3, 2, (200, 4)):
         subsets = [list(s) for size in range(1, 5) for s in itertools.combinations(range(4), size)]
@@ -103,7 +103,7 @@ def test_shares_of_delta() -> None:
 
 @pytest.mark.parametrize("copies", [1, 20])
 def test_family_wise_error_at_the_null(copies: int) -> None:
-    """Twenty nulls after two alternatives; independent (1 draw each) or all equal."""
+    """Twenty true nulls after two alternatives; independent (1 draw each) or all equal."""
     rng = np.random.default_rng(copies)
     runs, delta, first_null = 20_000, 0.1, 2
     null_p = np.repeat(rng.random((runs, 20 // copies)), copies, axis=1)
@@ -160,14 +160,14 @@ class TestGraph:
 
     @pytest.mark.parametrize(
         ("weights", "fault"),
-        [([0.6, 0.6], "sum to 1.2"), ([-0.1, 0.5], "least is -0.1"), ([0.5], "1 weights")],
+        [([0.6, 0.6], "sum to 1.2"), ([-0.1, 0.5], "smallest is -0.1"), ([0.5], "1 weights")],
     )
     def test_refuses_weights(self, weights: list[float], fault: str) -> None:
         with pytest.raises(CalibrationError, match=fault):
             graph_test([0.1, 0.1], weights, Graph(((), ())), 0.1)
 
     def test_family_wise_error(self) -> None:
-        """Chains of alternatives that end in nulls: never too often, nearly as often as allowed."""
+        """Chains of alternatives that end in true nulls: nearly as often as allowed, never more."""
         rng, runs, delta = np.random.default_rng(6), 4000, 0.1
         graph, start = chain_graph([[0, 1, 2], [3, 4, 5]], 6), np.array([0.7, 0, 0, 0.3, 0, 0])
         null = np.array([False, True, True, False, False, True])
@@ -181,7 +181,8 @@ class TestGraph:
 def dense_levels(p_LT: Dense, weight_LT: Dense, share: Dense, delta: float) -> NDArray[np.bool_]:
     """The simultaneous test as one graph over all (level, policy), rejecting one at a time.
 
-    For graphs in which every hypothesis loses something, so that no share is ever caught.
+    It is for graphs in which every hypothesis loses some share, so that no share circulates for
+    ever.
     """
     levels, policies = p_LT.shape
     n = levels * policies
@@ -269,7 +270,7 @@ class TestLevels:
 
     @pytest.mark.parametrize("common", [False, True])
     def test_family_wise_error_over_all_levels(self, common: bool) -> None:
-        """True risks lie between the levels; a null of one level is often a null of the next."""
+        """True risks are between the levels; a null of one level is often a null of the next."""
         rng, runs, delta, alphas = np.random.default_rng(11), 4000, 0.1, np.array([0.1, 0.2, 0.3])
         risk_T = np.array([0.05, 0.12, 0.25, 0.15, 0.22, 0.35])
         null_LT = risk_T > alphas[:, None]

@@ -11,9 +11,9 @@ from calibration.testing.graphs import Flow, Graph, chain_graph
         ((((1, 0.7), (1, 0.2)), ()), "successor twice"),
         ((((0, 1.0),), ()), "hypothesis 0 passes on to 0"),
         ((((2, 1.0),), ()), "passes on to 2: name another hypothesis, 0 to 1"),
-        ((((1, -0.1),), ()), "share of -0.1"),
-        ((((1, float("nan")),), ()), "share of nan"),
-        ((((1, 0.6), (2, 0.6)), (), ()), r"passes on 1\.2: shares"),
+        ((((1, -0.1),), ()), "the share -0.1"),
+        ((((1, float("nan")),), ()), "the share nan"),
+        ((((1, 0.6), (2, 0.6)), (), ()), r"passes on 1\.2 in all: its shares"),
     ],
 )
 def test_refuses_graphs_that_spend_too_much(

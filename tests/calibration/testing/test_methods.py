@@ -173,7 +173,7 @@ class TestChains:
         alpha: float,
         smoothing: float,
     ) -> None:
-        """Also one on which all thresholds are 0 or 1: λ1 must stay below λ2."""
+        """Includes a scale on which all thresholds are 0 or 1: λ1 must stay below λ2."""
         recipe = _Recipe(risk, procedure, 16, Scale(slope, offset), True, (smoothing,))
         chains = recipe.chains(alpha)
         assert 0 < sum(chain.share for chain in chains) <= 1 + 1e-9
@@ -187,7 +187,7 @@ class TestRescaled:
         assert not scale.is_recorded
         plain = family(Method.CHAINS, shown)
         made = family(Method.RESCALED_CHAINS, shown, order=shown)
-        assert "scale of confidence learned on other problems" in made.source
+        assert "confidence scale learned from other problems" in made.source
         first, rescaled = plain.policies[0], made.policies[0]
         assert rescaled.lambda_high == scale.threshold(first.lambda_high)
         assert rescaled.lambda_answer == scale.threshold(first.lambda_answer)
@@ -212,7 +212,7 @@ class TestLearned:
         assert set(made.policies) <= set(GRID.policies(SELECTIVE, ONE))
         assert made.weights_LT is not None
         assert all(weights_T[0] == 1.0 for weights_T in made.weights_LT)
-        assert "laid out on 200 other problems through fixed thresholds" in made.source
+        assert "learned from 200 other problems over fixed thresholds" in made.source
 
     @pytest.mark.parametrize("method", [Method.SPLIT, Method.RESCALED_CHAINS])
     def test_nothing_to_learn_from(self, traces: Traces, method: Method) -> None:

@@ -25,7 +25,7 @@ def coins(rng: np.random.Generator, n: int, runs: int, risk: float) -> Losses:
 
 
 def pairs(rng: np.random.Generator, n: int, runs: int, risk: float, answered: float) -> Losses:
-    """Two rollouts of a problem that are answered together and are wrong apart."""
+    """Two rollouts of a problem that are answered together and are wrong independently."""
     weight_UT = (rng.random((n, runs)) < answered).astype(float)
     return Losses(weight_UT * rng.binomial(2, risk, (n, runs)) / 2, weight_UT)
 
@@ -204,7 +204,7 @@ def test_finite_sample_p_values_are_valid(kind: PValue, answered: float) -> None
 
 
 def test_clt_is_not_valid_and_this_would_be_seen() -> None:
-    """The reason why it must be asked for: with 60 units it may reject five times too often."""
+    """The reason why it is never a default: with 60 units it may reject five times too often."""
     p_T = p_values(pairs(np.random.default_rng(11), 60, 4000, 0.05, 1.0), 0.05, PValue.CLT)
     assert (p_T <= 0.01).mean() > 0.05
     assert (p_T <= 0.1).mean() > 0.12
@@ -241,7 +241,7 @@ def test_upper_bounds_at_their_edges(kind: PValue) -> None:
 
 
 def test_tests_rank_by_power() -> None:
-    """On losses of 0 or 1 betting is about as good as the exact test, Hoeffding-Bentkus is not."""
+    """On losses of 0 or 1, betting is about as good as the exact test; Hoeffding-Bentkus is not."""
     losses = coins(np.random.default_rng(14), 300, 2000, 0.07)
     exact, betting, bentkus = (
         float((p_values(losses, 0.1, kind, target_level=0.1) <= 0.1).mean())

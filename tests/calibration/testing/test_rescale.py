@@ -35,7 +35,7 @@ def test_a_calibrated_confidence_keeps_its_scale(world, n: int) -> None:
 
 
 def test_few_problems_change_little(world) -> None:
-    """Slope and offset are drawn towards 1 and 0."""
+    """Slope and offset are shrunk towards 1 and 0."""
     traces = distorted(world.draw(np.random.default_rng(3), 3000), 0.5, -1.0)
     few = [Scale.fit(traces.select(np.arange(3000) // 8 == block)) for block in range(60)]
     assert 0.5 < np.mean([scale.slope for scale in few]) < 1

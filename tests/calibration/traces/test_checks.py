@@ -1,4 +1,4 @@
-"""Each fault of a recording is refused, with the row it is in and a way out."""
+"""Each fault of a recording is refused; the message names the row and the remedy."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def check(rows: list[dict[str, Any]], fingerprint: Fingerprint) -> None:
 
 
 def check_bare(rows: list[dict[str, Any]]) -> Columns:
-    """Without a fingerprint; the columns are those that the rows name."""
+    """Checks rows without a fingerprint; the columns are those that the rows name."""
     return check_tables([pa.Table.from_pylist(rows)], ["t.parquet"], None)
 
 
@@ -62,17 +62,17 @@ def test_an_end_on_a_checkpoint_has_both_rows(
     [
         (1, {"confidence": float("nan")}, "confidence is nan, not a number from 0 to 1"),
         (1, {"confidence": 1.5}, "confidence is 1.5"),
-        (1, {"correct": None}, "correct is null: grade the answer; one that cannot be read is"),
+        (1, {"correct": None}, "correct is null: grade the answer; an answer that cannot"),
         (1, {"confidence": None}, "confidence is null: record the rollout again"),
         (1, {"end_reason": "high"}, "end_reason is 'high': only full rollouts"),
         (1, {"end_reason": "budget"}, "end_reason is 'budget', earlier 'natural'"),
         (1, {"group": "g"}, "group is 'g', earlier None: a problem is in one group"),
-        (1, {"answer_class": -1}, "correct, but answer_class is -1"),
+        (1, {"answer_class": -1}, "correct is true, but answer_class is -1"),
         (1, {"answer_class": -2}, "answer_class is -2"),
         (1, {"answer_tokens": -1}, "answer_tokens is -1: give 0 or more"),
         (1, {"tokens": 16}, "tokens are 16 after 16: they must increase"),
-        (1, {"tokens": 31}, "tokens are 31, not 32: checkpoints lie every 16 tokens"),
-        (1, {"is_final": True}, "is_final, but more readings follow"),
+        (1, {"tokens": 31}, "tokens are 31, not 32: the fingerprint has a checkpoint every 16"),
+        (1, {"is_final": True}, "is_final is true, but more readings follow"),
         (1, {"checkpoint": 1}, "the same reading is also in row 0"),
         (2, {"is_final": False}, "stops here without a final reading"),
         (2, {"tokens": 31}, "tokens are 31 after 32"),
@@ -115,7 +115,7 @@ def test_where_a_server_counts_the_first_checkpoint_is_1(
 ) -> None:
     for row in rows:
         row["checkpoint"] -= 1
-    with pytest.raises(TraceError, match=r"row 0 .*the first checkpoint must be number 1: count"):
+    with pytest.raises(TraceError, match=r"row 0 .*the first checkpoint must have number 1: co"):
         check(rows, fingerprint)
     check_bare(rows)
 
@@ -179,7 +179,7 @@ def test_a_value_that_would_be_changed_by_its_columns_type(
 
 
 def test_other_types_that_hold_the_same_values(rows: list[dict[str, Any]]) -> None:
-    """As other programs write them: large or encoded texts, small numbers, verdicts of 0 and 1."""
+    """As other programs write them: large or encoded texts, small integers, verdicts of 0 and 1."""
     table = pa.Table.from_pylist(rows, SCHEMA).drop_columns(["answer_class", "group"])
     table = table.append_column("group", pa.nulls(8))
     for name, kind in {
@@ -204,7 +204,7 @@ def test_other_types_that_hold_the_same_values(rows: list[dict[str, Any]]) -> No
 
 @pytest.fixture
 def bare_rows() -> list[dict[str, Any]]:
-    """Two problems with readings at 0, 50 and 100 % of their traces, and nothing optional."""
+    """Two problems with readings at 0, 50 and 100% of their rollouts, without optional columns."""
     return [
         {
             "problem_id": problem_id,
@@ -246,7 +246,7 @@ def test_classes_are_equal_texts_within_a_problem(bare_rows: list[dict[str, Any]
     rows = [row | {"answer": text} for row, text in zip(bare_rows, texts, strict=True)]
     assert check_bare(rows).answer_class_L.tolist() == [-1, 0, 0, 1, 0, 1]
     rows[4]["answer"] = None
-    with pytest.raises(TraceError, match=r"row 4 .*correct, but answer_class is -1 .*grade it"):
+    with pytest.raises(TraceError, match=r"row 4 .*correct is true, but answer_class is -1 .*set"):
         check_bare(rows)
 
 
@@ -270,10 +270,10 @@ def test_checkpoints_count_from_0_or_1(bare_rows: list[dict[str, Any]], first: i
     [
         (1, {"confidence": float("nan")}, "confidence is nan, not a number from 0 to 1"),
         (1, {"confidence": None}, "confidence is null: record the rollout again"),
-        (1, {"tokens": 178}, "tokens are 177 after 178: they must increase from row to row where"),
+        (1, {"tokens": 178}, "tokens are 177 after 178: they must increase from row to row with"),
         (1, {"tokens": 0}, "the same reading is also in row 0: drop one of them"),
         (0, {"tokens": -5}, "tokens is -5: give 0 or more"),
-        (1, {"is_final": True}, "is_final, but more readings follow"),
+        (1, {"is_final": True}, "is_final is true, but more readings follow"),
         (2, {"is_final": False}, "the rollout stops here without a final reading"),
         (2, {"rollout": 1}, "the rollout stops here without a final reading"),
         (1, {"end_reason": "low"}, "end_reason is 'low': only full rollouts"),

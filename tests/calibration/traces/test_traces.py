@@ -1,4 +1,4 @@
-"""Reading and writing; the tables a reader must refuse are in test_trace_checks.py."""
+"""Reading and writing; test_checks.py has the tables that a reader must refuse."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -183,7 +183,7 @@ def test_a_fault_is_named_by_the_row_of_its_own_file(
 def test_files_of_other_columns_are_refused(tmp_path: Path, relative: pa.Table) -> None:
     pq.write_table(relative.slice(0, 22), tmp_path / "1.parquet")
     pq.write_table(relative.slice(22).drop_columns("answer"), tmp_path / "2.parquet")
-    with pytest.raises(TraceError, match=r"2\.parquet: columns \['answer'\] are there or in .*1\."):
+    with pytest.raises(TraceError, match=r"columns \['answer'\] are in .*2\.parquet or in .*1\."):
         read_traces(tmp_path)
 
 
@@ -219,7 +219,7 @@ def test_damaged_files_are_refused(
 
 @pytest.fixture
 def relative() -> pa.Table:
-    """As another program records for analysis: 11 readings at 0, 10, ... % of each of 6 traces."""
+    """As another program records for analysis: 11 readings at 0, 10, ... % of 6 rollouts."""
     rng = np.random.default_rng(3)
     readings = [(p, i, round(i * (977 + 131 * p) / 10)) for p in range(6) for i in range(11)]
     letters = rng.choice(list("ABCD"), len(readings))
@@ -289,7 +289,7 @@ def test_what_was_recorded_is_part_of_the_digest(
 def test_rollouts_are_written_as_they_come(
     tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
 ) -> None:
-    """More than one batch of them, from a generator."""
+    """More than one batch, from a generator."""
     rollouts = (make_rollout(f"p{i // 2}", rollout=i % 2) for i in range(5000))
     write_traces(tmp_path / "t.parquet", rollouts, fingerprint)
     traces = read_traces(tmp_path / "t.parquet")
