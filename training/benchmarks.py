@@ -28,23 +28,15 @@ def held_out_rows(families: Sequence[str] = tuple(FAMILIES), count: int = COUNT)
         }
 
 
+def _benchmark(name: str, title: str, families: Sequence[str]) -> Benchmark:
+    source = Generated(partial(held_out_rows, families=families))
+    return Benchmark(
+        name=name, title=title, source=source, rollouts=ROLLOUTS, question=plain_question
+    )
+
+
 BENCHMARKS: tuple[Benchmark, ...] = (
-    Benchmark(
-        name="embedded",
-        title="Embedded families",
-        source=Generated(held_out_rows),
-        rollouts=ROLLOUTS,
-        question=plain_question,
-    ),
-    *(
-        Benchmark(
-            name=f"embedded-{family}",
-            title=f"Embedded, {family}",
-            source=Generated(partial(held_out_rows, families=(family,))),
-            rollouts=ROLLOUTS,
-            question=plain_question,
-        )
-        for family in FAMILIES
-    ),
+    _benchmark("embedded", "Embedded families", tuple(FAMILIES)),
+    *(_benchmark(f"embedded-{name}", f"Embedded, {name}", (name,)) for name in FAMILIES),
 )
 """Found by the service through an entry point of group `rlcm.benchmarks`."""

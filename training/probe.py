@@ -19,6 +19,7 @@ from calibration.metrics import auroc, expected_calibration_error
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.recording.rollouts import RecordedRollout
 from training.errors import TrainingRefused
+from training.plain_probe import plain_probe
 
 Report = Callable[[str], None]
 
@@ -140,12 +141,8 @@ def fit_probe(
     scale_H = data.hidden_NH[fit_N].std(0) + 1e-3
     inputs_NH = (data.hidden_NH - mean_H) / scale_H
     torch.manual_seed(training.seed)
-    layers = nn.Sequential(
-        nn.Linear(inputs_NH.shape[1], training.width),
-        nn.GELU(),
-        nn.Dropout(training.dropout),
-        nn.Linear(training.width, 1),
-    )
+    inner, outer = nn.Linear(inputs_NH.shape[1], training.width), nn.Linear(training.width, 1)
+    layers = nn.Sequential(inner, nn.GELU(), nn.Dropout(training.dropout), outer)
     optimizer = torch.optim.AdamW(
         layers.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
     )
@@ -167,7 +164,9 @@ def fit_probe(
             best_state = {name: value.clone() for name, value in layers.state_dict().items()}
         elif (stale := stale + 1) >= training.patience:
             break
-    probe = _fold(best_state, mean_H, scale_H)
+    layers.load_state_dict(best_state)
+    with torch.no_grad():
+        probe = plain_probe(inner, outer, mean_H, scale_H)
     return probe, measure_probe(probe, data, validation_N, float(data.target_N[fit_N].mean()))
 
 
@@ -175,17 +174,6 @@ def _validation_loss(layers: nn.Module, inputs_NH: Tensor, target_N: Tensor) -> 
     layers.eval()
     with torch.inference_mode():
         return binary_cross_entropy_with_logits(layers(inputs_NH)[:, 0], target_N).item()
-
-
-def _fold(state: dict[str, Tensor], mean_H: Tensor, scale_H: Tensor) -> Probe:
-    """The standardisation of the inputs goes into the first layer."""
-    weight_WH = state["0.weight"] / scale_H
-    return Probe(
-        hidden_weight=weight_WH,
-        hidden_bias=state["0.bias"] - weight_WH @ mean_H,
-        output_weight=state["3.weight"],
-        output_bias=state["3.bias"],
-    )
 
 
 def measure_probe(
@@ -219,8 +207,3 @@ def _cross_entropy(confidence: Tensor, target_N: Tensor) -> float:
     right_N = torch.special.xlogy(target_N, confidence)
     wrong_N = torch.special.xlogy(1 - target_N, 1 - confidence)
     return float(-(right_N + wrong_N).mean())
-
-
-def all_cuts(data: ProbeData) -> Tensor:
-    """The mask that takes every cut."""
-    return torch.ones(len(data.target_N), dtype=torch.bool)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import torch
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from rlcm_serve.terminal import progress_bar
 from training.errors import TrainingRefused
 from training.sft_data import IGNORED, Batch, DrillSchedule, WarmStartBatches
 from training.tasks.tokenizer import build_tokenizer
@@ -25,6 +26,10 @@ TEMPERATURE = 0.8
 THINKING_TOKENS = 960
 ANSWER_TOKENS = 32
 VOCABULARY = 512  # the tokenizer's ids, and a few unused ones that the exit control needs
+
+_STATEFUL = ("model", "confidence_head", "muon", "adamw")
+_PROGRESS = ("step", "chunk_start", "seconds")
+"""Attributes of a `WarmStart` that a checkpoint keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +142,8 @@ class WarmStart:
 
     def save(self, path: Path) -> None:
         """Writes the whole state, or leaves the older one as it was."""
-        state = {
-            "config": self.config,
-            "model": self.model.state_dict(),
-            "confidence_head": self.confidence_head.state_dict(),
-            "muon": self.muon.state_dict(),
-            "adamw": self.adamw.state_dict(),
-            "step": self.step,
-            "chunk_start": self.chunk_start,
-            "seconds": self.seconds,
-        }
+        state = {name: getattr(self, name) for name in ("config", *_PROGRESS)}
+        state |= {name: getattr(self, name).state_dict() for name in _STATEFUL}
         unfinished = path.with_suffix(".part")
         torch.save(state, unfinished)
         unfinished.replace(path)
@@ -163,12 +160,10 @@ class WarmStart:
                 f"{path} was written with {state['config']}, not {self.config}; "
                 "use the same settings to go on, or another --out to begin anew"
             )
-        self.model.load_state_dict(state["model"])
-        self.confidence_head.load_state_dict(state["confidence_head"])
-        self.muon.load_state_dict(state["muon"])
-        self.adamw.load_state_dict(state["adamw"])
-        self.step, self.chunk_start = state["step"], state["chunk_start"]
-        self.seconds = state["seconds"]
+        for name in _STATEFUL:
+            getattr(self, name).load_state_dict(state[name])
+        for name in _PROGRESS:
+            setattr(self, name, state[name])
 
 
 def build_model(config: SftConfig, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
@@ -213,14 +208,8 @@ def train(config: SftConfig, out: Path) -> float:
     batches = WarmStartBatches(
         tokenizer, drills, config.batch_tokens, config.seed, run.chunk_start, first=run.step
     )
-    columns = ("{task.description}", BarColumn(), "{task.completed}/{task.total} steps")
-    with Progress(
-        *columns,
-        TextColumn("loss {task.fields[loss]:.3f}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    ) as progress:
-        bar = progress.add_task("warm start", total=config.all_steps, completed=run.step, loss=0.0)
+    with progress_bar(Console()) as progress:
+        bar = progress.add_task("warm start", total=config.all_steps, completed=run.step)
         began = time.monotonic() - run.seconds
         average: Losses | None = None
         for batch in batches:
@@ -229,7 +218,8 @@ def train(config: SftConfig, out: Path) -> float:
             run.chunk_start = batch.chunk_start
             losses = run.update(batch)
             average = losses if average is None else average.towards(losses)
-            progress.update(bar, completed=run.step, loss=average.language)
+            loss = f"warm start, loss {average.language:.3f}"
+            progress.update(bar, completed=run.step, description=loss)
             if run.step % config.save_every == 0:
                 run.seconds = time.monotonic() - began
                 run.save(checkpoint)

@@ -10,11 +10,10 @@ from transformers import AutoModel
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from training.errors import TrainingRefused
+from training.plain_probe import plain_probe
 from training.probe import (
     ProbeData,
     ProbeTraining,
-    _fold,
-    all_cuts,
     fit_probe,
     hidden_states,
     measure_probe,
@@ -65,10 +64,11 @@ def test_too_few_problems_cannot_be_split() -> None:
 
 def test_folding_the_standardisation_changes_nothing(planted: ProbeData) -> None:
     torch.manual_seed(1)
-    layers = nn.Sequential(nn.Linear(HIDDEN, 32), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 1))
+    inner, outer = nn.Linear(HIDDEN, 32), nn.Linear(32, 1)
+    layers = nn.Sequential(inner, nn.GELU(), nn.Dropout(0.5), outer)
     layers.eval()
     mean_H, scale_H = planted.hidden_NH.mean(0), planted.hidden_NH.std(0)
-    probe = _fold(layers.state_dict(), mean_H, scale_H)
+    probe = plain_probe(inner, outer, mean_H, scale_H)
     with torch.inference_mode():
         expected_N = layers((planted.hidden_NH - mean_H) / scale_H)[:, 0]
         torch.testing.assert_close(probe.logit(planted.hidden_NH), expected_N, atol=1e-5, rtol=0)
@@ -155,8 +155,13 @@ def test_a_constant_of_0_is_infinitely_wrong_about_a_right_answer() -> None:
     logits_NH = torch.tensor([[-1.0], [2.0]])
     data = ProbeData(logits_NH, torch.tensor([0.0, 1.0]), torch.arange(2), torch.arange(2))
     probe = identity_probe()
-    assert measure_probe(probe, data, all_cuts(data), constant=0.0).bce_constant == math.inf
-    by_default = measure_probe(probe, data, all_cuts(data))
+    assert (
+        measure_probe(
+            probe, data, torch.ones(len(data.target_N), dtype=torch.bool), constant=0.0
+        ).bce_constant
+        == math.inf
+    )
+    by_default = measure_probe(probe, data, torch.ones(len(data.target_N), dtype=torch.bool))
     assert by_default.bce_constant == pytest.approx(math.log(2))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from rlcm_serve.evaluation.sources import Source
@@ -90,10 +91,6 @@ def _table(steps: Sequence[Mapping[str, Any]]) -> str:
     for key, name in _SHOWN.items():
         values = [float(entry[key]) for entry in steps if entry.get(key) is not None]
         if values:
-            first, last = (_mean(part) for part in (values[:_WINDOW], values[-_WINDOW:]))
+            first, last = (fmean(part) for part in (values[:_WINDOW], values[-_WINDOW:]))
             rows.append(f"| {name} | {first:.4g} | {last:.4g} |")
     return "\n".join(rows)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

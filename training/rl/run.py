@@ -92,16 +92,7 @@ def prepare(settings: RunSettings, out: Path, grader: Grader, uses_vllm: bool = 
     tokenizer = AutoTokenizer.from_pretrained(files.folder)
     thinking = Thinking.of(files, tokenizer, settings.budgets.thinks)
     problems = load_problems(settings.data, grader, settings.seed)
-    recipe = Recipe(
-        method=settings.chosen,
-        strength=settings.weight,
-        thinking=thinking,
-        grader=grader,
-        interval=settings.budgets.interval,
-        samples=settings.budgets.samples,
-        answer_tokens=settings.budgets.answer_tokens,
-        probe=settings.probe,
-    )
+    recipe = Recipe(settings, thinking, grader)
     sequence = _longest_sequence(settings, files, tokenizer, thinking, problems)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     arguments = trl_arguments(settings, out, ranks, sequence, uses_vllm)

@@ -37,7 +37,8 @@ class Method:
     Attributes:
         name: to ask for it by.
         title: in reports, as the paper writes it.
-        terms: what the reward is the sum of.
+        terms: R(y) is their weighted sum, before it is normalised within its group. TRL adds them
+            up, and logs each one.
         strength: λ unless another is given; it multiplies the weighted terms, and the regulariser.
         confidence: what says, at evaluation, how sure the policy is.
         reads_probe: whether a weighted term reads the probe.
@@ -58,10 +59,6 @@ class Method:
     def asks_confidence(self) -> bool:
         """Whether the prompt asks the model to say how confident it is."""
         return self.confidence is Source.VERBALIZED
-
-    def reward(self, rollout: GradedRollout, strength: float) -> float:
-        """R(y), before it is normalised within its group."""
-        return sum(term.weight(strength) * term.of(rollout) for term in self.terms)
 
     def needs_probe(self, strength: float) -> bool:
         """Whether a reward depends on the probe; with λ = 0 none does."""

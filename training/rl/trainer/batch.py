@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Self
 
 import torch
@@ -42,7 +41,10 @@ class Batch:
     def of(cls, prompts: list[Ids], completions: list[Ids], recipe: Recipe) -> Self:
         """New rollouts, with their budgets if the recipe has any."""
         lengths = [recipe.thinking.length(own) for own in completions]
-        cuts = [budgets(own, recipe.interval) if recipe.trains_probe else () for own in lengths]
+        settings = recipe.settings
+        cuts = [
+            budgets(own, settings.budgets.interval) if settings.forces else () for own in lengths
+        ]
         return cls(prompts, completions, lengths, cuts)
 
     @property
@@ -81,19 +83,15 @@ class Batch:
             states_confidence: whether the model was asked how confident it is.
         """
         judged = self.judged
-        found = {"accuracy": _mean([own.is_right for own in judged])}
+        found = {"accuracy": fmean([own.is_right for own in judged])}
         if states_confidence:
-            found["confidence/stated"] = _mean([own.stated is not None for own in judged])
+            found["confidence/stated"] = fmean([own.stated is not None for own in judged])
         if self.states:
             targets = [share for own in judged for share in own.target_B]
             confidences = [value for own in judged for value in own.confidence_B]
             both = [any(own.promising_B) and not all(own.promising_B) for own in judged]
             found["budgets/per_rollout"] = len(targets) / len(judged)
-            found["budgets/both_sides"] = _mean(both)
+            found["budgets/both_sides"] = fmean(both)
             if targets:
-                found |= {"probe/target": _mean(targets), "probe/confidence": _mean(confidences)}
+                found |= {"probe/target": fmean(targets), "probe/confidence": fmean(confidences)}
         return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan

@@ -88,7 +88,7 @@ class Judge:
             return [() for _ in budgets_R]
         with self.clock("forced answers"):
             answers = [self.recipe.grader.close(self._text(ids)) for ids in forced]
-            samples = self.recipe.samples
+            samples = self.recipe.settings.budgets.samples
             owners = [
                 reference
                 for reference, count in zip(references, budgets_R, strict=True)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rlcm_serve.engine.worker.probe import Probe
+from training.plain_probe import plain_probe
 
 Sum = Callable[[Tensor], Tensor]
 """The sum of a tensor over all ranks."""
@@ -110,13 +111,7 @@ class JointProbe(nn.Module):
 
     def as_probe(self) -> Probe:
         """The standardisation goes into the first layer, as the service's probe has none."""
-        weight_WH = self.inner.weight / self.scale_H
-        return Probe(
-            hidden_weight=weight_WH,
-            hidden_bias=self.inner.bias - weight_WH @ self.mean_H,
-            output_weight=self.outer.weight,
-            output_bias=self.outer.bias,
-        )
+        return plain_probe(self.inner, self.outer, self.mean_H, self.scale_H)
 
     def whole_state(self) -> dict[str, Any]:
         """Weights and optimiser, for a checkpoint."""

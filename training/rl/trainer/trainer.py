@@ -57,11 +57,11 @@ class RLCMTrainer(GRPOTrainer):
 
     def __init__(self, model: Any, recipe: Recipe, args: GRPOConfig, **more: Any) -> None:
         check_signatures(GRPOTrainer)
-        terms = recipe.method.terms
-        args.reward_weights = [term.weight(recipe.strength) for term in terms]
-        args.importance_sampling_level = "sequence" if recipe.method.is_sequence_level else "token"
-        super().__init__(model, [_reward_function(term) for term in terms], args, **more)
-        self.recipe = recipe
+        method, strength = recipe.settings.chosen, recipe.settings.weight
+        args.reward_weights = [term.weight(strength) for term in method.terms]
+        args.importance_sampling_level = "sequence" if method.is_sequence_level else "token"
+        super().__init__(model, [_reward_function(term) for term in method.terms], args, **more)
+        self.recipe, self.settings, self.method = recipe, recipe.settings, method
         self.clock = StepClock()
         self._judge = Judge(recipe, self._tokenizer, self.clock)
         self._batch: Batch | None = None
@@ -69,10 +69,10 @@ class RLCMTrainer(GRPOTrainer):
         self.probe: JointProbe | None = None
         backbone = _backbone(self.accelerator.unwrap_model(self.model))
         count_from_the_prompt(backbone)
-        if recipe.trains_probe:
+        if self.settings.forces:
             self._cut_states = CutStates(backbone)
             hidden_size = self.model.config.get_text_config().hidden_size
-            self.probe = JointProbe(hidden_size, recipe.probe, args.seed)
+            self.probe = JointProbe(hidden_size, self.settings.probe, args.seed)
             self.probe.to(self.accelerator.device)
 
     # --- rollouts, and forced answers while the prefix cache still holds them
@@ -92,7 +92,7 @@ class RLCMTrainer(GRPOTrainer):
                     prompt_ids, images, multimodal_fields, num_generations, has_tool_images
                 )
             self._batch = Batch.of(prompt_ids, completions, self.recipe)
-            if self.recipe.trains_probe:
+            if self.settings.forces:
                 with self.clock("forced answers"):
                     self._batch.forced = self._force(self._batch)
         return completions, logps
@@ -120,7 +120,7 @@ class RLCMTrainer(GRPOTrainer):
             return []
         spare = prefixes[:1] or [[*batch.prompts[0], *suffix]]
         asked = [*prefixes, *spare * (most - len(prefixes))]
-        samples = self.recipe.samples
+        samples = self.settings.budgets.samples
         repeated = [prefix for prefix in asked for _ in range(samples)]
         return self._continue(repeated, samples)[: len(prefixes) * samples]
 
@@ -128,15 +128,15 @@ class RLCMTrainer(GRPOTrainer):
         if self.state.global_step == 0:
             longest = max(gather_object([max(batch.lengths)]))
             raise TrainingRefused(
-                f"the budget interval is {self.recipe.interval} tokens and the longest of the "
-                f"first rollouts {longest}, so there is nothing to supervise: lower interval in "
-                "[budgets]"
+                f"the budget interval is {self.settings.budgets.interval} tokens and the longest "
+                f"of the first rollouts {longest}, so there is nothing to supervise: lower "
+                "interval in [budgets]"
             )
 
     def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
         """A short continuation of each; `samples` equal prefixes follow one another."""
         if self.use_vllm:
-            with brief(self.vllm_generation, self.recipe.answer_tokens) as engine:
+            with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
                 _, drawn, _, _ = engine.generate(prefixes, None, samples)
             return [list(ids) for ids in drawn]
         return self._continue_by_transformers(prefixes)
@@ -145,7 +145,9 @@ class RLCMTrainer(GRPOTrainer):
         """By length, a few at a time."""
         order = sorted(range(len(prefixes)), key=lambda at: len(prefixes[at]))
         drawn: list[list[int]] = [[]] * len(prefixes)
-        with _at_most(self.recipe.answer_tokens, self.generation_config, self.generation_kwargs):
+        with _at_most(
+            self.settings.budgets.answer_tokens, self.generation_config, self.generation_kwargs
+        ):
             for first in range(0, len(order), _FORCED_AT_A_TIME):
                 chosen = order[first : first + _FORCED_AT_A_TIME]
                 ids, _ = super()._generate_single_turn([prefixes[at] for at in chosen], None, {}, 1)
@@ -223,7 +225,7 @@ class RLCMTrainer(GRPOTrainer):
         targets = self._judge.targets(batch.forced, references, batch.budgets_R)
         batch.judged = self._judge(batch.completions, references, targets, self._confidences(batch))
         rows = [{**row, "judged": own} for row, own in zip(inputs, batch.judged, strict=True)]
-        for name, value in batch.curves(self.recipe.method.asks_confidence).items():
+        for name, value in batch.curves(self.method.asks_confidence).items():
             self._log_metric(name, value)
         return super()._calculate_rewards(rows, prompts, completions, completion_ids_list)  # type: ignore[no-any-return]  # TRL comes without types
 
@@ -245,7 +247,7 @@ class RLCMTrainer(GRPOTrainer):
         with self.clock("other"):
             output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         batch = self._under_way()
-        if self.recipe.method.is_regularised:
+        if self.method.is_regularised:
             right = [float(own.is_right) for own in batch.judged]
             output["is_right"] = torch.tensor(right, device=self.accelerator.device)
         if self.probe is not None and self.model.training:
@@ -269,7 +271,7 @@ class RLCMTrainer(GRPOTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         inputs = trimmed(inputs)
         loss: Tensor = super()._compute_loss(model, inputs)
-        if not self.recipe.method.is_regularised or self._logps is None:
+        if not self.method.is_regularised or self._logps is None:
             return loss
         confidence_R = sequence_confidence(self._logps, inputs["completion_mask"])
         pull = confidence_regulariser(confidence_R, inputs["is_right"])
@@ -277,7 +279,7 @@ class RLCMTrainer(GRPOTrainer):
         self._metrics[mode]["confidence/sequence"].append(confidence_R.mean().item())
         self._metrics[mode]["confidence/cross_entropy"].append(pull.item())
         parts = self.current_gradient_accumulation_steps if self.model.training else 1
-        return loss + self.recipe.strength * pull / parts
+        return loss + self.settings.weight * pull / parts
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         """Rollouts of like length go together, if all of them are in one and the same step."""

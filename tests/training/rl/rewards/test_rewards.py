@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.training.rl.rewards.whole_reward import whole_reward
 from training.errors import TrainingRefused
 from training.rl.rewards.methods import METHODS, method_named
 from training.rl.rewards.rewards import (
@@ -150,7 +151,7 @@ FULL = GradedRollout(True, True, 0.7, (1.0, 0.0), (0.9, 0.2), 0.8)
     ],
 )
 def test_each_methods_whole_reward(name: str, strength: float, expected: float) -> None:
-    assert METHODS[name].reward(FULL, strength) == pytest.approx(expected)
+    assert whole_reward(METHODS[name], FULL, strength) == pytest.approx(expected)
 
 
 def test_with_lambda_0_nothing_reads_the_probe() -> None:
@@ -169,7 +170,7 @@ def test_with_lambda_0_the_probed_methods_are_grpo(
     one = rollout(*budgets, right=right, final=final)
     for method in METHODS.values():
         if method.reads_probe:
-            assert method.reward(one, 0) == METHODS["grpo"].reward(one, 0)
+            assert whole_reward(method, one, 0) == whole_reward(METHODS["grpo"], one, 0)
 
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.evaluation.grading import grader_named
-from training.rl.rewards.methods import METHODS
+from training.rl.settings import BudgetSettings, RunSettings
 from training.rl.trainer.forced_answers import Thinking
 from training.rl.trainer.grading import Judge
 from training.rl.trainer.recipe import Recipe
@@ -27,8 +27,8 @@ def tokenizer() -> PreTrainedTokenizerBase:
 def judge(tokenizer: PreTrainedTokenizerBase) -> Iterator[Judge]:
     thinking = Thinking.of(ModelFiles.read(EMBEDDED_MODEL), tokenizer)
     with grader_named("math") as grader:
-        recipe = Recipe(METHODS["rlcm"], 0.1, thinking, grader, interval=4, samples=2)
-        yield Judge(recipe, tokenizer, StepClock())
+        settings = RunSettings(method="rlcm", budgets=BudgetSettings(interval=4, samples=2))
+        yield Judge(Recipe(settings, thinking, grader), tokenizer, StepClock())
 
 
 def ids(judge: Judge, text: str) -> list[int]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from tests.training.rl.rewards.whole_reward import whole_reward
 from tests.training.rl.small import SMALL, small_run, small_trainer
 from training.errors import TrainingRefused
 from training.rl.rewards.methods import METHODS
@@ -109,7 +110,7 @@ def test_rewards_and_advantages_are_those_of_the_equations(tmp_path: Path) -> No
     watched = Watched(trainer)
     trainer.train()
     (batch,) = watched.batches
-    rewards = torch.tensor([METHODS["rlcm"].reward(own, 0.1) for own in batch.judged])
+    rewards = torch.tensor([whole_reward(METHODS["rlcm"], own, 0.1) for own in batch.judged])
     groups = rewards.view(2, 4)
     expected = (groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)
     torch.testing.assert_close(
