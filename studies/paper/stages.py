@@ -132,12 +132,12 @@ class Running:
                 self._copy_base(settings)
             return None
         if not (self.folder / FACTS).exists():
-            told: list[object] = ["train", "rl", "--config", self.study.config]
-            told += ["--method", self.run.method, "--seed", self.run.seed]
+            arguments: list[object] = ["train", "rl", "--config", self.study.config]
+            arguments += ["--method", self.run.method, "--seed", self.run.seed]
             if self.run.has_strength:
-                told += ["--strength", self.run.strength]
-            told += ["--threads", self.study.threads, "--out", self.folder]
-            self._rlcm("training", told)
+                arguments += ["--strength", self.run.strength]
+            arguments += ["--threads", self.study.threads, "--out", self.folder]
+            self._rlcm("training", arguments)
         facts = json.loads((self.folder / FACTS).read_text())
         return Stage(facts["command"], facts["commit"], facts["seconds"])
 
@@ -156,38 +156,43 @@ class Running:
         trains = self.run.trains
         if trains and (settings.forces or trains.confidence is not Source.PROBE):
             return None
-        told: list[object] = ["train", "probe", "--model", self.folder]
-        told += ["--data", self._probe_problems(settings), "--interval", settings.budgets.interval]
-        told += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]
-        told += ["--max-tokens", settings.rollouts.max_tokens]
-        return self._stage("probe", told)
+        arguments: list[object] = ["train", "probe", "--model", self.folder]
+        arguments += [
+            "--data",
+            self._probe_problems(settings),
+            "--interval",
+            settings.budgets.interval,
+        ]
+        arguments += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]
+        arguments += ["--max-tokens", settings.rollouts.max_tokens]
+        return self._stage("probe", arguments)
 
     def _probe_problems(self, settings: RunSettings) -> Path:
-        """Some of the training problems, drawn anew for every seed."""
+        """Some of the training problems, sampled anew for every seed."""
         path = self.folder / "probe-problems.jsonl"
         with grader_named("math") as grader:
             problems = load_problems(settings.data, grader, settings.seed)
-        drawn = random.Random(settings.seed).sample(
+        sampled = random.Random(settings.seed).sample(
             list(zip(problems.problems, problems.rows(settings.data, False), strict=True)),
             k=PROBE_PROBLEMS,
         )
         lines = [
             json.dumps({"id": own.id, "problem": row["prompt"][0]["content"], "answer": own.answer})
-            for own, row in drawn
+            for own, row in sampled
         ]
         path.write_text("\n".join(lines) + "\n")
         return path
 
     def _evaluate(self, settings: RunSettings) -> Stage:
-        told: list[object] = ["eval", "--data", self.study.benchmark, "--model", self.folder]
-        told += ["--rollouts", self.run.rollouts, "--answers", ANSWERS]
-        told += ["--budgets", settings.budgets.interval, "--temperature", TEMPERATURE]
-        told += ["--max-tokens", settings.rollouts.max_tokens]
-        told += ["--confidence", self._source(), "--sources", self._source()]
+        arguments: list[object] = ["eval", "--data", self.study.benchmark, "--model", self.folder]
+        arguments += ["--rollouts", self.run.rollouts, "--answers", ANSWERS]
+        arguments += ["--budgets", settings.budgets.interval, "--temperature", TEMPERATURE]
+        arguments += ["--max-tokens", settings.rollouts.max_tokens]
+        arguments += ["--confidence", self._source(), "--sources", self._source()]
         if self._request(settings):
-            told += ["--request", self._request(settings)]
-        told += ["--out", self.evaluated]
-        return self._stage("evaluation", told)
+            arguments += ["--request", self._request(settings)]
+        arguments += ["--out", self.evaluated]
+        return self._stage("evaluation", arguments)
 
     def _source(self) -> Source:
         return Source.PROBE if self.run.trains is None else self.run.trains.confidence
@@ -223,13 +228,13 @@ class Running:
             ),
         )
 
-    def _stage(self, name: str, told: Sequence[object]) -> Stage:
+    def _stage(self, name: str, arguments: Sequence[object]) -> Stage:
         """Does it unless it is done; says what was done and how long it took.
 
         Raises:
             TrainingRefused: it was done, or begun, with another command.
         """
-        path, typed = self.folder / f"{name}.stage.json", _typed(told)
+        path, typed = self.folder / f"{name}.stage.json", _typed(arguments)
         note: dict[str, Any] = {"command": typed}
         if path.exists():
             note = json.loads(path.read_text())
@@ -240,21 +245,23 @@ class Running:
             )
         if not note.get("done"):
             with _noted(path, note):
-                self._rlcm(name, told)
+                self._rlcm(name, arguments)
         return Stage(typed, note["commit"], round(note["seconds"], 1))
 
-    def _rlcm(self, name: str, told: Sequence[object]) -> None:
+    def _rlcm(self, name: str, arguments: Sequence[object]) -> None:
         log = self.folder.with_name(f"{self.run.name}.{name}.log")
         program = Path(sys.executable).with_name("rlcm")
         with log.open("a") as output:
             done = subprocess.run(
-                [str(program), *map(str, told)],
+                [str(program), *map(str, arguments)],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 close_fds=False,  # the lock stays held while it runs
             )
         if done.returncode:
-            raise TrainingRefused(f"{_typed(told)} ended with {done.returncode}: {log} says why")
+            raise TrainingRefused(
+                f"{_typed(arguments)} ended with {done.returncode}: {log} says why"
+            )
 
 
 def of_one_source(measures: RunMeasures) -> RunMeasures:
@@ -287,8 +294,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _typed(told: Sequence[object]) -> str:
-    return shlex.join(["rlcm", *map(str, told)])
+def _typed(arguments: Sequence[object]) -> str:
+    return shlex.join(["rlcm", *map(str, arguments)])
 
 
 @contextmanager

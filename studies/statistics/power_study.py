@@ -114,8 +114,8 @@ def run(chosen: Sequence[Population], folder: Path) -> None:
         partial.replace(path)
         seconds = time.monotonic() - started
         left = seconds * (work[-1] / work[number] - 1)
-        told = f"{number + 1}/{len(cells)} {path.stem}: {seconds:.0f} s, {left / 60:.0f} min left"
-        print(told, file=sys.stderr, flush=True)
+        line = f"{number + 1}/{len(cells)} {path.stem}: {seconds:.0f} s, {left / 60:.0f} min left"
+        print(line, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,7 +27,7 @@ _WINDOW = 10
 
 
 def model_card(facts: Mapping[str, Any]) -> str:
-    """Markdown, from what `Made.facts` says."""
+    """Markdown, from what `TrainingRecord.facts` says."""
     settings, curves = facts["settings"], facts["curves"]
     method = METHODS[settings["method"]]
     steps = [entry for entry in curves if "reward" in entry]

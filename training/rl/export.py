@@ -28,7 +28,7 @@ _PACKAGES = ("rlcm-serve", "torch", "transformers", "trl", "accelerate")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TrainingRecord:
     """How a policy was made, as it is kept beside it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Made:
         }
 
 
-def export(trainer: RLCMTrainer, made: Made, out: Path) -> None:
+def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
     """Writes the folder; every rank has to call it.
 
     The tokenizer's files are the base model's own, so that both are read the same way.
@@ -80,18 +80,18 @@ def export(trainer: RLCMTrainer, made: Made, out: Path) -> None:
     trainer.save_model(str(weights))
     if not trainer.accelerator.is_main_process:
         return
-    if made.settings.lora is not None:
-        _merge(made.base.folder, weights)
+    if record.settings.lora is not None:
+        _merge(record.base.folder, weights)
     for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
         shutil.copy(path, out / path.name)
-    _as_stored(out, made.base)
+    _as_stored(out, record.base)
     for pattern in (*_OF_THE_TOKENIZER, _TEMPLATE, "generation_config.json"):
-        for path in made.base.folder.glob(pattern):
+        for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
-    _say_whether_it_thinks(out / "generation_config.json", made.settings.budgets.thinks)
+    _say_whether_it_thinks(out / "generation_config.json", record.settings.budgets.thinks)
     if trainer.probe is not None:
-        trainer.probe.as_probe().save(out / PROBE_FOLDER, made.settings.budgets.interval)
-    facts = made.facts()
+        trainer.probe.as_probe().save(out / PROBE_FOLDER, record.settings.budgets.interval)
+    facts = record.facts()
     (out / FACTS).write_text(json.dumps(facts, indent=1, default=list) + "\n")
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):

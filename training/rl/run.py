@@ -63,7 +63,7 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         TrainingRefused: it cannot be done as asked; nothing has been trained then.
         ModelRefused: the model could not be served.
     """
-    made_by = commit()  # files may change while it runs
+    code_commit = commit()  # files may change while it runs
     rank = int(os.environ.get("RANK", "0"))
     console.quiet = rank > 0
     with grader_named("math") as grader:
@@ -75,7 +75,7 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         if last is not None:
             console.print(f"going on from {last.name}")
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        finish(trainer, prepared, out, made_by)
+        finish(trainer, prepared, out, code_commit)
 
 
 def prepare(settings: RunSettings, out: Path, grader: Grader, uses_vllm: bool = True) -> Prepared:
@@ -156,24 +156,26 @@ def _own_engine(prepared: Prepared) -> AbstractContextManager[None]:
     return engine_arguments(cpu_arguments(prepared.files), more)
 
 
-def finish(trainer: RLCMTrainer, prepared: Prepared, out: Path, made_by: str | None = None) -> None:
+def finish(
+    trainer: RLCMTrainer, prepared: Prepared, out: Path, code_commit: str | None = None
+) -> None:
     """Writes the folder that is served; every rank has to call it.
 
     Args:
-        made_by: commit of the code that trained it.
+        code_commit: commit of the code that trained it.
     """
-    from training.rl.export import Made, export
+    from training.rl.export import TrainingRecord, export
 
     curves = [entry for entry in trainer.state.log_history if "reward" in entry]
-    made = Made(
+    record = TrainingRecord(
         settings=prepared.settings,
         problems=prepared.problems,
         base=prepared.files,
         curves=curves,
         has_probe=trainer.probe is not None,
-        commit=made_by,
+        commit=code_commit,
     )
-    export(trainer, made, out)
+    export(trainer, record, out)
 
 
 def last_checkpoint(folder: Path) -> Path | None:

@@ -43,8 +43,10 @@ def to_text(examples: dict[str, Any]) -> str:
 
 
 def _questions(family: str, level: int) -> list[str]:
-    drawn = problem_stream(Split.TEST, random.Random(f"{SEED}-{family}-{level}"), [family], [level])
-    different = dict.fromkeys(problem.question for problem in islice(drawn, 10 * PER_LEVEL))
+    problems = problem_stream(
+        Split.TEST, random.Random(f"{SEED}-{family}-{level}"), [family], [level]
+    )
+    different = dict.fromkeys(problem.question for problem in islice(problems, 10 * PER_LEVEL))
     return list(different)[:PER_LEVEL]
 
 

@@ -1,6 +1,6 @@
 """The embedded reasoner's questions: three families, six levels, problems kept apart by split.
 
-Every family is the same walk told differently: a value, then lettered steps that move it. The
+Every family tells the same walk in its own words: a value, then lettered steps that move it. The
 letter is what makes a model of one or two million parameters able to learn it: the reasoning
 repeats each letter, so every step finds its instruction by an exact match (see docs/decisions.md).
 """
@@ -185,11 +185,11 @@ def make_problem(family: str, level: int, rng: random.Random) -> Problem:
         amount = size if gain else -size
         steps.append(Step(letter, (scene.gain if gain else scene.loss).format(size), amount))
         value = kind.move(value, amount)
-    told = " ".join(f"{step.letter} {step.words}." for step in steps)
+    instructions = " ".join(f"{step.letter} {step.words}." for step in steps)
     return Problem(
         family=family,
         level=level,
-        question=f"{scene.opening.format(start)} {told} {scene.ask}",
+        question=f"{scene.opening.format(start)} {instructions} {scene.ask}",
         answer=str(value),
         start=start,
         steps=tuple(steps),

@@ -54,11 +54,11 @@ def run_on(ranks: int, folder: Path) -> dict[str, float]:
         for rank in range(ranks)
     ]
     try:
-        told = [process.communicate(timeout=300)[0] for process in running]
+        output = [process.communicate(timeout=300)[0] for process in running]
     finally:
         for process in running:
             process.kill()
-    assert all(process.returncode == 0 for process in running), told
+    assert all(process.returncode == 0 for process in running), output
     log: dict[str, float] = json.loads(result.read_text())
     return log
 

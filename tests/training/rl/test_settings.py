@@ -1,4 +1,4 @@
-"""What a run is told: read strictly, refused clearly."""
+"""What a run is output: read strictly, refused clearly."""
 
 from __future__ import annotations
 

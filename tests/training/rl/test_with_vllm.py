@@ -60,8 +60,8 @@ def start(folder: Path, steps: int, save_steps: int) -> subprocess.Popen[str]:
 def finished(folder: Path, steps: int, save_steps: int = 50) -> list[dict[str, Any]]:
     """The curves of a run that is let come to its end."""
     running = start(folder, steps, save_steps)
-    told, _ = running.communicate(timeout=900)
-    assert running.returncode == 0, told
+    output, _ = running.communicate(timeout=900)
+    assert running.returncode == 0, output
     curves: list[dict[str, Any]] = json.loads((folder / "out/training.json").read_text())["curves"]
     return curves
 
@@ -92,13 +92,13 @@ def test_a_killed_run_goes_on_with_the_curves_it_would_have_had(tmp_path: Path) 
 def kill_after_step(step: int, running: subprocess.Popen[str]) -> None:
     """kill -9, of all its processes, while it is at work on the next step."""
     assert running.stdout is not None
-    told = []
+    output = []
     for line in running.stdout:
-        told.append(line)
+        output.append(line)
         if re.match(rf"step {step}:", line):
             break
     else:
-        pytest.fail("".join(told))
+        pytest.fail("".join(output))
     time.sleep(0.5)
     os.killpg(running.pid, signal.SIGKILL)
     running.wait(timeout=60)

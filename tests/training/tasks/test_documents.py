@@ -4,7 +4,7 @@ import re
 import pytest
 
 from rlcm_serve.engine.prompts import FORCED_SUFFIX
-from tests.training.tasks.told import worked_sums
+from tests.training.tasks.parsed_text import worked_sums
 from training.tasks.documents import (
     CONFIDENCE_REQUEST,
     CUT_SHARE,

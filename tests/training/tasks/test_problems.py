@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from tests.training.tasks.told import solve, told_steps
+from tests.training.tasks.parsed_text import parsed_steps, solve
 from training.errors import TrainingRefused
 from training.tasks.problems import (
     FAMILIES,
@@ -27,9 +27,9 @@ def some(family: str, level: int, count: int = 60) -> list[Problem]:
 def test_the_answer_is_what_the_question_says(family: str, level: int) -> None:
     for problem in some(family, level):
         assert problem.answer == str(solve(problem.question)), problem.question
-        told = told_steps(problem.question)
-        assert told == [(step.letter, step.amount) for step in problem.steps]
-        assert len(told) == LEVELS[level].steps
+        output = parsed_steps(problem.question)
+        assert output == [(step.letter, step.amount) for step in problem.steps]
+        assert len(output) == LEVELS[level].steps
 
 
 @pytest.mark.parametrize(("family", "level"), EVERY)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.training.tasks.told import told_steps, worked_sums
+from tests.training.tasks.parsed_text import parsed_steps, worked_sums
 from training.tasks.problems import FAMILIES, LEVELS, make_problem
 from training.tasks.reasoning import (
     MAX_PASSES,
@@ -50,7 +50,7 @@ def test_every_pass_goes_through_every_step(family: str, level: int) -> None:
     passes = [passage.text for passage in reasoning.passages if is_work(passage)]
     assert 2 <= len(passes) <= MAX_PASSES
     for text in passes:
-        assert told_steps(text) == told_steps(problem.question)
+        assert parsed_steps(text) == parsed_steps(problem.question)
 
 
 @pytest.mark.parametrize(("family", "level"), EVERY)

@@ -26,7 +26,7 @@ class Batch:
         budgets: B(y) of each rollout; none where no probe is trained.
         forced: continuations at the budgets, K a budget, of one rollout after the other.
         states: by rollout, of shape (budgets + 1, hidden): at its budgets, then at its end.
-        judged: the rollouts as rewards see them.
+        graded: the rollouts as rewards see them.
     """
 
     prompts: list[Ids]
@@ -35,7 +35,7 @@ class Batch:
     budgets: list[tuple[int, ...]]
     forced: list[Ids] = field(default_factory=list)
     states: dict[int, Tensor] = field(default_factory=dict)
-    judged: list[GradedRollout] = field(default_factory=list)
+    graded: list[GradedRollout] = field(default_factory=list)
 
     @classmethod
     def of(cls, prompts: list[Ids], completions: list[Ids], recipe: Recipe) -> Self:
@@ -73,7 +73,7 @@ class Batch:
     def points(self) -> tuple[Tensor, Tensor]:
         """What the probe learns from: the state at each budget (N, hidden), and Y_b (N)."""
         hidden_NH = torch.cat([own[:-1] for own in self.states_in_order()])
-        targets = [share for own in self.judged for share in own.target_B]
+        targets = [share for own in self.graded for share in own.target_B]
         return hidden_NH, torch.tensor(targets).to(hidden_NH)
 
     def curves(self, states_confidence: bool) -> dict[str, float]:
@@ -82,15 +82,15 @@ class Batch:
         Args:
             states_confidence: whether the model was asked how confident it is.
         """
-        judged = self.judged
-        found = {"accuracy": fmean([own.is_right for own in judged])}
+        graded = self.graded
+        found = {"accuracy": fmean([own.is_right for own in graded])}
         if states_confidence:
-            found["confidence/stated"] = fmean([own.stated is not None for own in judged])
+            found["confidence/stated"] = fmean([own.stated is not None for own in graded])
         if self.states:
-            targets = [share for own in judged for share in own.target_B]
-            confidences = [value for own in judged for value in own.confidence_B]
-            both = [any(own.promising_B) and not all(own.promising_B) for own in judged]
-            found["budgets/per_rollout"] = len(targets) / len(judged)
+            targets = [share for own in graded for share in own.target_B]
+            confidences = [value for own in graded for value in own.confidence_B]
+            both = [any(own.promising_B) and not all(own.promising_B) for own in graded]
+            found["budgets/per_rollout"] = len(targets) / len(graded)
             found["budgets/both_sides"] = fmean(both)
             if targets:
                 found |= {"probe/target": fmean(targets), "probe/confidence": fmean(confidences)}

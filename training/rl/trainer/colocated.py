@@ -59,16 +59,16 @@ def engine_arguments(on_cpu: dict[str, Any] | None, more: dict[str, Any]) -> Ite
 
     if on_cpu is not None:
         keep_weights_plain()
-    made = vllm_generation.LLM
-    vllm_generation.LLM = partial(_merged, made, {**(on_cpu or {}), **more})
+    engine_class = vllm_generation.LLM
+    vllm_generation.LLM = partial(_merged, engine_class, {**(on_cpu or {}), **more})
     try:
         yield
     finally:
-        vllm_generation.LLM = made
+        vllm_generation.LLM = engine_class
 
 
-def _merged(made: Callable[..., Any], ours: dict[str, Any], **theirs: Any) -> Any:
-    return made(**{**theirs, **ours})
+def _merged(engine_class: Callable[..., Any], ours: dict[str, Any], **theirs: Any) -> Any:
+    return engine_class(**{**theirs, **ours})
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def awake(generation: Any) -> Iterator[None]:
 
 @contextmanager
 def brief(generation: Any, tokens: int) -> Iterator[Any]:
-    """Has the engine give at most so many tokens, ids alone: their text is made elsewhere."""
+    """Has the engine give at most so many tokens, ids alone: the trainer decodes them."""
     longest, arguments = generation.max_completion_length, generation.generation_kwargs
     generation.max_completion_length = tokens
     if generation.mode == "colocate":

@@ -1,4 +1,4 @@
-"""From token ids to what rewards read: answers found, graded, and held against the probe."""
+"""From token ids to what rewards read: answers found, grade_answers, and held against the probe."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Ids = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class RolloutGrader:
     """Reads and grades what a model wrote.
 
     Attributes:
-        recipe: says how answers are found, and by whom they are graded.
+        recipe: says how answers are found, and by whom they are grade_answers.
         tokenizer: of the model.
         clock: what is spent on forced answers is theirs.
     """
@@ -59,7 +59,7 @@ class Judge:
         with self.clock("grading"):
             written = [self._text(self.recipe.thinking.answered(ids)) for ids in completions]
             found = [self.recipe.grader.find(text) for text in written]
-            verdicts = graded(self.recipe.grader, found, references)
+            verdicts = grade_answers(self.recipe.grader, found, references)
         return [
             GradedRollout(
                 is_right=is_right,
@@ -94,7 +94,7 @@ class Judge:
                 for reference, count in zip(references, budgets_R, strict=True)
                 for _ in range(count * samples)
             ]
-            shares = iter(shares_right(graded(self.recipe.grader, answers, owners), samples))
+            shares = iter(shares_right(grade_answers(self.recipe.grader, answers, owners), samples))
             return [tuple(next(shares) for _ in range(count)) for count in budgets_R]
 
     def _text(self, ids: Ids) -> str:
@@ -102,7 +102,9 @@ class Judge:
         return text
 
 
-def graded(grader: Grader, answers: Sequence[str | None], references: Sequence[str]) -> list[bool]:
+def grade_answers(
+    grader: Grader, answers: Sequence[str | None], references: Sequence[str]
+) -> list[bool]:
     """Whether each answer is right; a missing one is not."""
     pairs = [
         (answer, reference)

@@ -24,7 +24,7 @@ from training.rl.rewards.methods import Term
 from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.batch import Batch
 from training.rl.trainer.colocated import awake, brief
-from training.rl.trainer.grading import Judge
+from training.rl.trainer.grading import RolloutGrader
 from training.rl.trainer.joint_probe import JointProbe
 from training.rl.trainer.passes import Pass, dealt_by_length, passes, trimmed
 from training.rl.trainer.positions import count_from_the_prompt
@@ -63,7 +63,7 @@ class RLCMTrainer(GRPOTrainer):
         super().__init__(model, [_reward_function(term) for term in method.terms], args, **more)
         self.recipe, self.settings, self.method = recipe, recipe.settings, method
         self.clock = StepClock()
-        self._judge = Judge(recipe, self._tokenizer, self.clock)
+        self._rollout_grader = RolloutGrader(recipe, self._tokenizer, self.clock)
         self._batch: Batch | None = None
         self._logps: Tensor | None = None
         self.probe: JointProbe | None = None
@@ -137,14 +137,14 @@ class RLCMTrainer(GRPOTrainer):
         """A short continuation of each; `samples` equal prefixes follow one another."""
         if self.use_vllm:
             with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
-                _, drawn, _, _ = engine.generate(prefixes, None, samples)
-            return [list(ids) for ids in drawn]
+                _, sampled, _, _ = engine.generate(prefixes, None, samples)
+            return [list(ids) for ids in sampled]
         return self._continue_by_transformers(prefixes)
 
     def _continue_by_transformers(self, prefixes: list[list[int]]) -> list[list[int]]:
         """By length, a few at a time."""
         order = sorted(range(len(prefixes)), key=lambda at: len(prefixes[at]))
-        drawn: list[list[int]] = [[]] * len(prefixes)
+        sampled: list[list[int]] = [[]] * len(prefixes)
         with _at_most(
             self.settings.budgets.answer_tokens, self.generation_config, self.generation_kwargs
         ):
@@ -152,8 +152,8 @@ class RLCMTrainer(GRPOTrainer):
                 chosen = order[first : first + _FORCED_AT_A_TIME]
                 ids, _ = super()._generate_single_turn([prefixes[at] for at in chosen], None, {}, 1)
                 for at, own in zip(chosen, ids, strict=True):
-                    drawn[at] = own
-        return drawn
+                    sampled[at] = own
+        return sampled
 
     # --- states at the cuts, from a pass that is made anyway
 
@@ -222,9 +222,11 @@ class RLCMTrainer(GRPOTrainer):
     ) -> Tensor:
         batch = self._under_way()
         references = [str(row["answer"]) for row in inputs]
-        targets = self._judge.targets(batch.forced, references, batch.budgets_R)
-        batch.judged = self._judge(batch.completions, references, targets, self._confidences(batch))
-        rows = [{**row, "judged": own} for row, own in zip(inputs, batch.judged, strict=True)]
+        targets = self._rollout_grader.targets(batch.forced, references, batch.budgets_R)
+        batch.graded = self._rollout_grader(
+            batch.completions, references, targets, self._confidences(batch)
+        )
+        rows = [{**row, "graded": own} for row, own in zip(inputs, batch.graded, strict=True)]
         for name, value in batch.curves(self.method.asks_confidence).items():
             self._log_metric(name, value)
         return super()._calculate_rewards(rows, prompts, completions, completion_ids_list)  # type: ignore[no-any-return]  # TRL comes without types
@@ -248,7 +250,7 @@ class RLCMTrainer(GRPOTrainer):
             output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         batch = self._under_way()
         if self.method.is_regularised:
-            right = [float(own.is_right) for own in batch.judged]
+            right = [float(own.is_right) for own in batch.graded]
             output["is_right"] = torch.tensor(right, device=self.accelerator.device)
         if self.probe is not None and self.model.training:
             with self.clock("probe"):
@@ -327,8 +329,8 @@ class RLCMTrainer(GRPOTrainer):
 def _reward_function(term: Term) -> Any:
     """The term as TRL calls rewards."""
 
-    def reward(judged: list[GradedRollout], **_: Any) -> list[float]:
-        return [term.of(own) for own in judged]
+    def reward(graded: list[GradedRollout], **_: Any) -> list[float]:
+        return [term.of(own) for own in graded]
 
     reward.__name__ = term.name
     return reward

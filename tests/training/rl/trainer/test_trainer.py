@@ -79,12 +79,12 @@ def test_budgets_come_before_the_thinking_closes(tmp_path: Path) -> None:
     (batch,) = watched.batches
     close = trainer.recipe.thinking.think_end
     assert any(close in completion for completion in batch.completions)
-    for completion, own, judged in zip(batch.completions, batch.budgets, batch.judged, strict=True):
+    for completion, own, graded in zip(batch.completions, batch.budgets, batch.graded, strict=True):
         end = completion.index(close) if close in completion else len(completion)
         assert own == tuple(range(16, end + 1, 16))
-        assert len(own) == len(judged.target_B) == len(judged.confidence_B)
+        assert len(own) == len(graded.target_B) == len(graded.confidence_B)
     assert len(batch.forced) == 2 * sum(map(len, batch.budgets))
-    shares = [share for judged in batch.judged for share in judged.target_B]
+    shares = [share for graded in batch.graded for share in graded.target_B]
     assert set(shares) == {0, 0.5, 1}
 
 
@@ -110,14 +110,14 @@ def test_rewards_and_advantages_are_those_of_the_equations(tmp_path: Path) -> No
     watched = Watched(trainer)
     trainer.train()
     (batch,) = watched.batches
-    rewards = torch.tensor([whole_reward(METHODS["rlcm"], own, 0.1) for own in batch.judged])
+    rewards = torch.tensor([whole_reward(METHODS["rlcm"], own, 0.1) for own in batch.graded])
     groups = rewards.view(2, 4)
     expected = (groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)
     torch.testing.assert_close(
         torch.tensor(list(trainer._logs["advantages"])), expected.flatten(), atol=1e-4, rtol=1e-4
     )
     assert first_log(trainer)["reward"] == pytest.approx(rewards.mean().item(), abs=1e-5)
-    right = [own.is_right for own in batch.judged]
+    right = [own.is_right for own in batch.graded]
     assert first_log(trainer)["accuracy"] == pytest.approx(sum(right) / len(right))
 
 
@@ -177,7 +177,7 @@ def test_the_embedded_model_states_its_confidence_when_asked(tmp_path: Path) -> 
     trainer = small_trainer(tmp_path, method="rlcr")
     watched = Watched(trainer)
     trainer.train()
-    stated = [own for own in watched.batches[0].judged if own.stated is not None]
+    stated = [own for own in watched.batches[0].graded if own.stated is not None]
     assert stated
     assert any(own.is_formatted for own in stated)
 

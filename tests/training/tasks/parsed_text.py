@@ -11,7 +11,7 @@ _STEP = re.compile(
 _WORKED = re.compile(r"(-?\d+) (up|down|plus|minus) (\d+) is (-?\d+)\.( Wait, )?")
 
 
-def told_steps(question: str) -> list[tuple[str, int]]:
+def parsed_steps(question: str) -> list[tuple[str, int]]:
     """(letter, signed amount) of each step of a question, or of a pass of reasoning."""
     found = []
     for letter, verb, size, size_first, verb_last in _STEP.findall(question):
@@ -24,7 +24,7 @@ def solve(question: str) -> int:
     """The answer: the first number of the question, moved by its steps."""
     first = re.search(r"\d+", question)
     assert first is not None
-    value = int(first.group()) + sum(amount for _, amount in told_steps(question))
+    value = int(first.group()) + sum(amount for _, amount in parsed_steps(question))
     return value % 10 if "dial" in question else value
 
 
