@@ -73,6 +73,7 @@ def check(case: Case, fits: int, cells: int) -> list[AllFalse]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FAST, ids=str)
 def test_no_more_than_delta_and_as_often_as_theory_says(case: Case) -> None:
     check(case, fits=200, cells=len(FAST) * len(Structure))
@@ -96,6 +97,7 @@ def test_the_exact_test_spends_most_of_delta(structure: Structure) -> None:
     assert max(shares) > 0.9 * DELTA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", Shape)
 def test_betting_spends_most_of_delta(shape: Shape) -> None:
     nulls = Nulls(ALPHA, shape, nested=False)

@@ -13,6 +13,8 @@ from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from training.commands import app
 
+pytestmark = pytest.mark.slow
+
 
 class Recorded:
     """Stands for recording: 20 problems, right whenever the cut's token is an even one."""

@@ -225,6 +225,7 @@ def test_what_cannot_be_compared_is_refused(
         compare(runs())
 
 
+@pytest.mark.slow
 def test_the_page(comparison: Comparison, tmp_path: Path) -> None:
     page = write_comparison(comparison, tmp_path)
     check_self_contained(page)
@@ -243,6 +244,7 @@ def test_the_page(comparison: Comparison, tmp_path: Path) -> None:
     assert names == {"differences", "budgets", "votes", "markers"}
 
 
+@pytest.mark.slow
 def test_the_json(comparison: Comparison, tmp_path: Path) -> None:
     write_comparison(comparison, tmp_path)
     told = json.loads((tmp_path / "comparison.json").read_text("utf-8"))

@@ -26,6 +26,8 @@ from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
+pytestmark = pytest.mark.slow
+
 PROBLEMS = tuple(LabelledProblem(f"p{i:02}", f"Dial {i}. A up 5.", "8") for i in range(20))
 BENCHMARK = LoadedBenchmark(
     name="dials",
@@ -106,7 +108,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(path, engine, printed, measured)
 
 
-@pytest.mark.slow
 def test_the_figures_are_those_of_the_rollouts(finished: Finished) -> None:
     measured = finished.measured
     right = sum("8" in (script.own or "") for script in finished.engine.scripts)

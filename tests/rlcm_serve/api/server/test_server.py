@@ -214,6 +214,7 @@ print("left", flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
     ("kind", "said"), [("quick", "cleaned up\nleft\n"), ("loading", "cleaned up\n")]
