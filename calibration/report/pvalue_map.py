@@ -34,7 +34,7 @@ LOWS = (NEVER_LOW, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 MOST_LOWS, MOST_HIGHS = 14, 48
 """Thresholds of a map; more than these are thinned out."""
 PATIENCE_CHECKPOINTS = 4
-"""Patience of a map where no tested policy gives up."""
+"""Patience of a map if no tested policy has a low exit."""
 
 _OF_LOW_EXITS = ("patience", "low_rise", "low_slope", "low_shift", "answer_on_low")
 _OF_ALL = ("lambda_answer", "lambda_vote", "smoothing")
@@ -45,7 +45,7 @@ class TestedPolicy:
     """A policy that was really tested at a level.
 
     Attributes:
-        lambda_low: λ1; `NEVER_LOW` if it never gives up.
+        lambda_low: λ1; `NEVER_LOW` if it has no low exit.
         lambda_high: λ2.
         in_plane: it differs from the map's policy in these two alone.
         certified: it passed at this level.
@@ -68,8 +68,8 @@ class PValueMap:
         alpha: the level.
         certified: whether the level is.
         centre: the policy served at this level; where nothing is certified, the one whose failure
-            the certificate reports. If it never gives up, its patience is that of most tested
-            policies that do.
+            the certificate reports. If it has no low exit, its patience is that of most tested
+            policies that have one.
         low_X: λ1, rising; `NEVER_LOW` never fires.
         high_Y: λ2, rising; the last never fires.
         p_YX: p-values; NaN where λ1 would reach λ2.
@@ -123,7 +123,7 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
 
 def low_of(policy: ExitPolicy) -> float:
     """λ1, or where it starts from; `NEVER_LOW` if it never fires."""
-    return NEVER_LOW if _never_gives_up(policy) else policy.lambda_low
+    return NEVER_LOW if _has_no_low_exit(policy) else policy.lambda_low
 
 
 def high_of(policy: ExitPolicy) -> float:
@@ -131,12 +131,12 @@ def high_of(policy: ExitPolicy) -> float:
     return min(policy.lambda_high, NEVER)
 
 
-def _never_gives_up(policy: ExitPolicy) -> bool:
+def _has_no_low_exit(policy: ExitPolicy) -> bool:
     return policy.lambda_low < 0 and policy.low_rise == 0
 
 
 def _usual_patience(family: Family, interval: int) -> int:
-    patiences = [policy.patience for policy in family.policies if not _never_gives_up(policy)]
+    patiences = [policy.patience for policy in family.policies if not _has_no_low_exit(policy)]
     if not patiences:
         return PATIENCE_CHECKPOINTS * interval
     return Counter(patiences).most_common(1)[0][0]
@@ -149,7 +149,7 @@ def _centre(
         policy = level.policy
     else:
         policy = family.policies[explaining_policy(family, tested, number)]
-    if _never_gives_up(policy):
+    if _has_no_low_exit(policy):
         policy = replace(policy, patience=patience)
     return replace(policy, answer_on_low=policy.answer_on_low or risk.answers_always)
 
@@ -243,5 +243,5 @@ def _reachable(family: Family, number: int) -> set[int]:
 
 
 def _in_plane(policy: ExitPolicy, centre: ExitPolicy) -> bool:
-    names = _OF_ALL if _never_gives_up(policy) else (*_OF_ALL, *_OF_LOW_EXITS)
+    names = _OF_ALL if _has_no_low_exit(policy) else (*_OF_ALL, *_OF_LOW_EXITS)
     return all(getattr(policy, name) == getattr(centre, name) for name in names)

@@ -54,7 +54,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How well a set of readings says what is right.
+    """Calibration and ranking of a set of readings.
 
     Readings of one rollout depend on each other, so these are estimates without error bars.
 
@@ -77,7 +77,7 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coverage:
-    """Answering only the surest draws at the full budget.
+    """Answering only the most confident draws at the full budget.
 
     Attributes:
         curve: of the draws that have an answer, coverage as a share of all draws.

@@ -38,7 +38,7 @@ class Plate:
 
     Attributes:
         name: its anchor, and the stem of its PNG; unique on the page.
-        draw: makes it, in the light colors of the palette.
+        draw: makes it, in the light colours of the palette.
         caption: its heading, its text and its alt text.
     """
 

@@ -1,4 +1,4 @@
-"""The colors of pages and figures, by role, for light paper and for dark."""
+"""The colours of pages and figures, by role, for light paper and for dark."""
 
 INK, MUTED, GRID, PAPER = "#1f2429", "#5a646e", "#d9dee3", "#fdfdfe"
 BLUE, ORANGE, TINT = "#0a5ca8", "#b84a0b", "#fbeee5"
@@ -20,11 +20,11 @@ THEME = {
     "gold": (GOLD, "#d9bb55"),
     "brown": (BROWN, "#c8a794"),
 }
-"""Colors by role: as figures are drawn, on light paper, and their replacements on dark paper."""
+"""Colours by role: as figures are drawn, on light paper, and their replacements on dark paper."""
 
 
 def css_variables() -> str:
-    """The colors of page and figures as CSS; print is always light."""
+    """The colours of page and figures as CSS; print is always light."""
     light = "".join(f"--{role}: {color};" for role, (color, _) in THEME.items())
     dark = "".join(f"--{role}: {color};" for role, (_, color) in THEME.items())
     return (

@@ -91,11 +91,11 @@ def draw_curve(
         axes.fill_between(at, low, high, color=style.color, alpha=0.14, linewidth=0)
 
 
-def legend(figure: Figure, axes: Iterable[Axes]) -> None:
+def legend(figure: Figure) -> None:
     """One legend for all panels, every label once, in as many columns as fit."""
     entries = {
         label: handle
-        for panel in axes
+        for panel in figure.axes
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     if not entries:

@@ -58,7 +58,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A line: its color, its marker, its dashes."""
+    """A line: its colour, its marker, its dashes."""
 
     color: str
     marker: str

@@ -23,10 +23,10 @@ def png(figure: Figure) -> bytes:
 
 
 def inline_svg(figure: Figure, name: str, alt: str) -> Markup:
-    """The figure as an element of a page, in the page's own colors.
+    """The figure as an element of a page, in the page's own colours.
 
     Args:
-        figure: drawn in the light colors of `THEME`.
+        figure: drawn in the light colours of `THEME`.
         name: unique on the page; the ids within the figure begin with it.
         alt: what it shows, for readers who cannot see it.
     """
@@ -66,7 +66,7 @@ def _slim(element: ElementTree.Element) -> None:
 
 
 def _adapt(element: ElementTree.Element, name: str) -> None:
-    """Make ids and references unique to this figure, and colors the page's variables."""
+    """Make ids and references unique to this figure; replace colours by the page's variables."""
     for key, value in element.attrib.items():
         if key == "id":
             value = f"{name}-{value}"

@@ -55,7 +55,7 @@ def curves(comparison: Comparison) -> Iterator[Section]:
     if texts:
         yield Section(
             "doubt",
-            "Doubt in words",
+            "Doubt in the reasoning",
             "How often does each run's reasoning express doubt (RLCM App. E)?",
             (
                 Plate(

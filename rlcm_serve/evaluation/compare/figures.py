@@ -63,7 +63,7 @@ def draw_differences(comparison: Comparison) -> Figure:
         panel.set_title(title)
         panel.xaxis.set_major_locator(MaxNLocator(4))
     figure.supxlabel(f"difference to {comparison.names[0]}")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 
@@ -86,7 +86,7 @@ def draw_budgets(comparison: Comparison, names: Sequence[str]) -> Figure:
             panel.set_ylim(bottom=0)
             tokens_axis(panel, 5)
     figure.supxlabel("budget, reasoning tokens")
-    legend(figure, [panel for row in rows for panel in row])
+    legend(figure)
     return figure
 
 
@@ -111,7 +111,7 @@ def draw_votes(comparison: Comparison, names: Sequence[str]) -> Figure:
             percent_axis(panel, "y", 5)
             panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.supxlabel("rollouts that vote, n")
-    legend(figure, [panel for row in rows for panel in row])
+    legend(figure)
     return figure
 
 
@@ -133,7 +133,7 @@ def draw_markers(comparison: Comparison, names: Sequence[str]) -> Figure:
         for panel in (left, right):
             panel.set_ylim(len(Category) - 0.5, -0.5)
             panel.set_xlim(left=0)
-    legend(figure, [panel for row in rows for panel in row])
+    legend(figure)
     return figure
 
 

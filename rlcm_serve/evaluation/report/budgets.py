@@ -55,7 +55,7 @@ def draw_budgets(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     for (accuracy, ece, stopped), benchmark in zip(rows, benchmarks, strict=True):
         tokens_B = [at.tokens for at in benchmark.budgets]
         style = Style(BLUE, "o")
-        draw_curve(accuracy, tokens_B, [at.accuracy for at in benchmark.budgets], style, "accuracy")
+        draw_curve(accuracy, tokens_B, [at.accuracy for at in benchmark.budgets], style, "_title")
         percent_axis(accuracy, "y", 5)
         for found in benchmark.sources:
             estimates = [at.ece[found.source] for at in benchmark.budgets if found.source in at.ece]
@@ -71,7 +71,7 @@ def draw_budgets(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     for panel, title in zip(rows[0], ("accuracy", "ECE", "ended or stopped by then"), strict=True):
         panel.set_title(title)
     figure.supxlabel("budget, reasoning tokens")
-    legend(figure, [panel for row in rows for panel in row[1:]])
+    legend(figure)
     return figure
 
 

@@ -32,7 +32,7 @@ def draw_reliability(benchmark: BenchmarkMeasures) -> Figure:
         _quarters(panel)
     figure.supxlabel("confidence")
     figure.supylabel("share right")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 
@@ -45,7 +45,7 @@ def draw_distributions(benchmark: BenchmarkMeasures) -> Figure:
         panel.set_title(title_of(found.source), fontsize=8.5)
     figure.supxlabel("confidence")
     figure.supylabel("share of the rollouts")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 
@@ -93,7 +93,7 @@ def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         percent_axis(panel, "y", 5)
     figure.supxlabel("share answered, most confident first")
     figure.supylabel("share wrong of the answers")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 
@@ -117,7 +117,7 @@ def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         panel.xaxis.set_major_locator(MaxNLocator(6))
         panel.set_xlim(left, 1)
     figure.supxlabel("AUROC")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 

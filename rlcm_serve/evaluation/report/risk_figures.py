@@ -49,7 +49,7 @@ def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
         percent_axis(panel, "y", 5)
     figure.supxlabel("target α")
     figure.supylabel("realised risk")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 
@@ -80,7 +80,7 @@ def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     rows[0][0].set_title("tokens, share of the full budget's")
     rows[0][1].set_title("questions answered")
     figure.supxlabel("target α")
-    legend(figure, [panel for row in rows for panel in row])
+    legend(figure)
     return figure
 
 
@@ -107,7 +107,7 @@ def draw_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         percent_axis(panel, "y", 5)
     figure.supxlabel("tokens including those of the readings, share of the full budget's")
     figure.supylabel("share answered wrong")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 

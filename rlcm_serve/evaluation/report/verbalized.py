@@ -39,7 +39,7 @@ def section(run: RunMeasures) -> Section:
     """Markers by category, and phrase by phrase."""
     return Section(
         "doubt",
-        "Doubt in words",
+        "Doubt in the reasoning",
         "How often does the reasoning itself express doubt? Three kinds of phrases are counted: "
         "self-correction (“wait”), confidence hedging (“perhaps”) and knowledge gaps (“I don't "
         "know”).",

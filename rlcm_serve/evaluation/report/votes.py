@@ -82,7 +82,7 @@ def draw_votes(run: RunMeasures, benchmarks: Sequence[BenchmarkMeasures]) -> Fig
     rows[0][0].set_title("share right")
     rows[0][1].set_title("gain over majority, percentage points")
     figure.supxlabel("rollouts that vote, n")
-    legend(figure, [panel for row in rows for panel in row])
+    legend(figure)
     return figure
 
 
@@ -105,7 +105,7 @@ def draw_by_budget(run: RunMeasures, benchmarks: Sequence[BenchmarkMeasures]) ->
         panel.set_title("" if len(benchmarks) == 1 else benchmark.title)
     figure.supxlabel("budget of each rollout, reasoning tokens")
     figure.supylabel("share right")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 

@@ -149,7 +149,7 @@ def draw_trade(metrics: Mapping[str, Metrics]) -> Figure:
     panel.set_xlabel("ECE (to the left is better)")
     panel.set_ylabel("accuracy")
     percent_axis(panel, "y", 5)
-    legend(figure, [panel])
+    legend(figure)
     return figure
 
 

@@ -67,7 +67,7 @@ def draw_budgets(index: ResultsIndex) -> Figure:
         panel.set_ylim(bottom=0)
         tokens_axis(panel)
     figure.supxlabel("budget, reasoning tokens")
-    legend(figure, [accuracy, ece])
+    legend(figure)
     return figure
 
 

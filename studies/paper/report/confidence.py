@@ -1,4 +1,4 @@
-"""Where confidences lie (RLCM App. D), and doubt in words (App. E)."""
+"""Where confidences lie (RLCM App. D), and doubt in the reasoning (App. E)."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def markers(index: ResultsIndex) -> Block:
         "counterparts in the paper are §4.4 and App. E."
     )
     found = [benchmark_of(result).categories for m in METHODS for result in index.of(m)]
-    heard = any(marker.per_1000_tokens.value for categories in found for marker in categories)
+    written = any(marker.per_1000_tokens.value for categories in found for marker in categories)
     rows = table(["method", *(CATEGORY_TITLES[c] for c in Category)], _marked(index))
-    if heard or not found:
+    if written or not found:
         return Block("markers", (intro, rows))
     silent = (
         "No method writes any of the phrases. The embedded model reasons in a notation of its "
@@ -80,7 +80,7 @@ def draw_distributions(index: ResultsIndex, methods: Sequence[str]) -> Figure:
             panel.set_title(f"{title_of(method)} ({source_title(result.source)})", fontsize=8.5)
     figure.supxlabel("confidence")
     figure.supylabel("share of the rollouts")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 

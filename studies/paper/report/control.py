@@ -72,7 +72,7 @@ def draw_targets(index: ResultsIndex) -> Figure:
             panel.set_xlim(0, 1.05 * ALPHAS[-1])
             percent_axis(panel, "x", 6)
     figure.supxlabel("target α")
-    legend(figure, [panel for row in rows for panel in row])
+    legend(figure)
     return figure
 
 
@@ -94,7 +94,7 @@ def draw_frontier(index: ResultsIndex) -> Figure:
     panel.set_ylabel("share answered wrong")
     percent_axis(panel, "x", 6)
     percent_axis(panel, "y", 5)
-    legend(figure, [panel])
+    legend(figure)
     return figure
 
 

@@ -61,7 +61,7 @@ def draw_curves(index: ResultsIndex) -> Figure:
         if name in ("accuracy", "budgets/both_sides"):
             percent_axis(panel, "y", 5)
     figure.supxlabel(f"step (mean of the last {_AVERAGED})")
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 

@@ -82,7 +82,7 @@ def draw_votes(index: ResultsIndex) -> Figure:
     for panel in (weighted, gain):
         panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     figure.supxlabel("rollouts that vote, n")
-    legend(figure, [weighted, gain])
+    legend(figure)
     return figure
 
 

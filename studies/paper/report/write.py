@@ -35,7 +35,7 @@ SECTIONS: dict[str, tuple[str, Callable[[ResultsIndex], Block]]] = {
     "votes": ("One answer from several rollouts", votes.votes),
     "control": ("Risk control", control.control),
     "confidence": ("Where confidences lie", confidence.distributions),
-    "markers": ("Doubt in words", confidence.markers),
+    "markers": ("Doubt in the reasoning", confidence.markers),
     "training": ("Training", curves.training),
     "claims": ("What the paper claims", claims.claims),
     "runs": ("Every run", provenance.runs),

@@ -1,4 +1,4 @@
-"""One certificate, its traces, and the findings that reports and their data show."""
+"""One certificate, its traces, and the summary that reports and their data show."""
 
 from typing import Any
 

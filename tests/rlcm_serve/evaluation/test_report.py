@@ -331,11 +331,11 @@ def test_figures_that_are_the_same_in_print_are_both_the_best(small: RunMeasures
 
 def test_phrases_that_occur_are_drawn_in_order(benchmark: BenchmarkMeasures) -> None:
     figure = verbalized.draw_indicators(benchmark)
-    heard = {m.name: m.per_rollout.value for m in benchmark.indicators if m.per_rollout.value}
+    written = {m.name: m.per_rollout.value for m in benchmark.indicators if m.per_rollout.value}
     drawn = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.get_axes()]
-    assert sorted(name for names in drawn for name in names) == sorted(heard)
+    assert sorted(name for names in drawn for name in names) == sorted(written)
     for names in drawn:
-        assert names == sorted(names, key=lambda name: -heard[name])
+        assert names == sorted(names, key=lambda name: -written[name])
 
 
 def test_what_cannot_be_written_is_refused(small: RunMeasures, tmp_path: Path) -> None:
