@@ -104,7 +104,7 @@ class Sandbox:
             return [*self._outcomes("print(1)", [""], None, True)] == [Outcome(True, "1\n")]
         except RuntimeError as error:
             _log.warning(
-                "programs run without their own namespaces (%s): they can read files of this "
+                "programs run without namespaces (%s): they can read files of this "
                 "user, and only Python's own sockets are refused",
                 error,
             )
