@@ -11,7 +11,7 @@ from rich.console import Console
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording import offline as session
+from rlcm_serve.recording import offline
 from rlcm_serve.recording.rollouts import RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
@@ -39,7 +39,7 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    monkeypatch.setattr(session, "running_engine", machine.running_engine)
+    monkeypatch.setattr(offline, "running_engine", machine.running_engine)
     return machine
 
 
@@ -48,7 +48,7 @@ def record(
 ) -> tuple[EngineIdentity, list[RecordedRollout]]:
     (folder / "data.jsonl").write_text(problems)
     return asyncio.run(
-        session.record_problems(
+        offline.record_problems(
             EngineSettings(needs_probe=needs_probe),
             folder / "data.jsonl",
             folder / "journal.jsonl",
