@@ -116,7 +116,7 @@ class Database:
         self._engine.dispose()
 
     def _checked_in(self, connection: Any, record: ConnectionPoolEntry) -> None:
-        if self._closed:  # nobody disposes of the pool again
+        if self._closed:  # no later dispose would close it
             record.close()
 
     def _make_folder(self) -> None:
