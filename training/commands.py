@@ -18,18 +18,21 @@ import typer
 from rich.console import Console
 
 app = typer.Typer(
-    help="Train what the service needs: the embedded model, a probe.", no_args_is_help=True
+    help="Train a model for the service: a warm start, a confidence probe, or RL.",
+    no_args_is_help=True,
 )
 
 
 @app.command()
 def sft(
     out: Annotated[Path, typer.Option(help="Folder for the model and its checkpoints.")],
-    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 9000,
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 9000,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of weights and data.")] = 0,
 ) -> None:
-    """Train the embedded reasoner from scratch; goes on from its last checkpoint."""
+    """Train the embedded model from scratch.
+
+    An interrupted run continues from its last checkpoint."""
     from training.sft import SftConfig, train
 
     seconds = train(SftConfig(steps=steps, threads=threads, seed=seed), out)
@@ -41,18 +44,21 @@ def probe(
     model: Annotated[str, typer.Option(help="Model folder, hub id, or 'embedded'.")],
     data: Annotated[Path, typer.Option(help="JSONL of labelled training problems.")],
     out: Annotated[
-        Path | None, typer.Option(help="Probe folder; by default probe/ in the model's.")
+        Path | None,
+        typer.Option(help="Folder for the probe. Default: probe/ in the model's folder."),
     ] = None,
-    interval: Annotated[int, typer.Option(min=1, help="N, tokens between two readings.")] = 500,
+    interval: Annotated[int, typer.Option(min=1, help="Tokens between two readings (N).")] = 500,
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 8,
-    samples: Annotated[int, typer.Option(min=1, help="K, forced answers per reading.")] = 4,
+    samples: Annotated[int, typer.Option(min=1, help="Forced answers per reading (K).")] = 4,
     width: Annotated[int, typer.Option(min=1, help="Hidden units of the probe.")] = 256,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Thinking budget, tokens.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Thinking budget in tokens.")
+    ] = None,
     work: Annotated[
-        Path | None, typer.Option(help="Journal of the recordings; an interrupted run goes on.")
+        Path | None, typer.Option(help="Recording log. An interrupted run continues from it.")
     ] = None,
 ) -> None:
-    """Train a confidence probe for any model (RLCM App. B), without any RL."""
+    """Train a confidence probe for any model, without RL (RLCM App. B)."""
     from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.engine.worker.probe import PROBE_FOLDER
@@ -88,21 +94,35 @@ def probe(
 
 @app.command()
 def rl(
-    config: Annotated[Path, typer.Option(help="TOML of the run: configs/ has some.")],
+    config: Annotated[
+        Path,
+        typer.Option(
+            help="TOML file with the settings. Examples are in configs/ of the repository."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the policy and its checkpoints.")],
     model: Annotated[
-        str | None, typer.Option(help="To begin with, in place of the one that the TOML names.")
+        str | None,
+        typer.Option(help="Model to start from. It replaces the model in the TOML file."),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="grpo, rlcm, final-brier, final-margin, process-brier, rlcr or c2gspg."),
+        typer.Option(
+            help="Training method: grpo, rlcm, final-brier, final-margin, process-brier, rlcr "
+            "or c2gspg."
+        ),
     ] = None,
-    strength: Annotated[float | None, typer.Option(min=0, help="λ, or the Brier weight.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps of the policy.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of prompts, rollouts and probe.")] = None,
+    strength: Annotated[
+        float | None,
+        typer.Option(min=0, help="Weight λ of the confidence term, or of the Brier term."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Number of policy steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of prompts, rollouts and probe.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
 ) -> None:
-    """Train a policy with RLCM, an ablation of it or a baseline; goes on from its last checkpoint.
+    """Train a policy with RLCM, an ablation or a baseline.
+
+    An interrupted run continues from its last checkpoint.
 
     On several GPUs: `accelerate launch --no_python rlcm train rl ...` (docs/guides/training.md).
     """
@@ -122,11 +142,13 @@ def rl(
 
 
 def push(
-    folder: Annotated[Path, typer.Argument(help="What `rlcm train` wrote.")],
-    to: Annotated[str, typer.Argument(help="Repository on the hub, OWNER/NAME.")],
-    private: Annotated[bool, typer.Option("--private", help="For your eyes only.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder that `rlcm train` wrote.")],
+    to: Annotated[str, typer.Argument(help="Repository on the Hub: OWNER/NAME.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="Create a private repository.")
+    ] = False,
 ) -> None:
-    """Upload a trained model, with its probe and card, to the Hugging Face hub."""
+    """Upload a trained model, with its probe and model card, to the Hugging Face Hub."""
     from training.publishing import publish
 
     Console().print(f"uploaded to {publish(folder, to, private=private)}")
@@ -134,21 +156,24 @@ def push(
 
 def examples(
     split: Annotated[
-        str, typer.Option(help="train, validation, order, calibration or test.")
+        str, typer.Option(help="Split: train, validation, order, calibration or test.")
     ] = "test",
     count: Annotated[
-        int | None, typer.Option(min=1, help="Problems; by default one of each family and level.")
+        int | None,
+        typer.Option(min=1, help="Number of problems. Default: one of each family and level."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Which problems.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the selection.")] = 0,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Labelled problems, one JSON a line.")
+        bool, typer.Option("--jsonl", help="Print labelled problems, one JSON object per line.")
     ] = False,
 ) -> None:
-    """Print questions the embedded model was made for, of every family and level."""
+    """Print example questions for the embedded model, from every family and level."""
     from training.tasks.problems import FAMILIES, LEVELS, Split, problem_stream, sample_problems
 
     if split not in list(Split):
-        raise typer.BadParameter(f"{split!r} is none of {', '.join(Split)}", param_hint="--split")
+        raise typer.BadParameter(
+            f"{split!r} is not a split: choose one of {', '.join(Split)}", param_hint="--split"
+        )
     if count is None:
         one_of_each = problem_stream(Split(split), random.Random(seed))
         problems = list(islice(one_of_each, len(FAMILIES) * len(LEVELS)))

@@ -1,4 +1,4 @@
-"""What training refuses: a request whose data or settings cannot give what was asked for."""
+"""Errors of training."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from rlcm_serve.errors import RlcmError
 
 
 class TrainingRefused(RlcmError, ValueError):
-    """Training cannot be done as asked; the message says what to change."""
+    """Training cannot run with this data or these settings. The message says what to change."""

@@ -1,4 +1,4 @@
-"""Post-hoc training of the confidence probe (RLCM §3.2, App. B), for any model and without any RL.
+"""Post-hoc training of the confidence probe (RLCM §3.2, App. B), for any model, without RL.
 
 Rollouts over training problems, K forced answers at every N-th token, the hidden state at each cut;
 then soft-target binary cross-entropy on 80 % of the problems, stopped early on the other 20 %.
@@ -32,7 +32,7 @@ class ProbeData:
         hidden_NH: final-layer state (after the final norm) at the last token of the prefix,
             float32.
         target_N: Y_b in [0, 1], float32.
-        problem_N: index of the problem, so that a split never parts one problem's cuts.
+        problem_N: index of the problem. A split keeps all cuts of one problem together.
         tokens_N: reasoning tokens before the cut.
     """
 
@@ -58,7 +58,7 @@ class ProbeTraining:
 
 @dataclass(frozen=True, slots=True)
 class ProbeMetrics:
-    """How a probe does on problems it was not fitted to.
+    """Metrics of a probe on problems that the fit did not use.
 
     AUROC takes Y_b >= 1/2 as positive (the split of RLCM §3.3); ECE has 10 equal-width bins and
     compares with the soft target. `bce_floor` is what a probe that knew every Y_b would reach, and
@@ -83,13 +83,13 @@ def hidden_states(
     """One forward of each rollout through transformers, and the states at its cuts.
 
     Args:
-        model_folder: weights and configuration; they keep their data type.
+        model_folder: folder with weights and configuration. The data type is kept.
         recordings: the rollouts.
         device: where to run; by default a GPU if there is one.
         advance: called after each rollout.
 
     Raises:
-        OSError, ValueError: `model_folder` holds no model that transformers loads.
+        OSError, ValueError: transformers cannot load a model from `model_folder`.
     """
     from transformers import AutoModel
 

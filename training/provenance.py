@@ -1,4 +1,4 @@
-"""Which code made a result, and what it was told."""
+"""Provenance of a result: the command line and the commit of the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def command() -> str:
 
 
 def commit() -> str | None:
-    """The commit of this checkout, with `+` if a tracked file differs; None if it is none."""
+    """The commit of this checkout, with `+` if a tracked file differs. None outside a checkout."""
     tracked = _git("ls-files", Path(__file__).name)
     if not tracked:  # installed, maybe below somebody else's checkout
         return None
@@ -23,7 +23,7 @@ def commit() -> str | None:
 
 
 def _git(*arguments: str) -> str:
-    """What git says here; nothing if there is no git, or no checkout."""
+    """The output of git in this folder. Empty without git or without a checkout."""
     try:
         done = subprocess.run(
             ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True

@@ -9,40 +9,40 @@ from rlcm_serve.engine.model_files import ModelFiles
 from training.errors import TrainingRefused
 
 LEFT_OUT = ("checkpoints/*", "*.pt", "*.log", "*.log.1", "*.jsonl", "settings.json")
-"""What a run leaves in its folder that is no part of the model."""
+"""Files of a training run that are not part of the model."""
 
 
 class Hub(Protocol):
-    """What is used of `huggingface_hub.HfApi`."""
+    """The part of `huggingface_hub.HfApi` that is used."""
 
     def create_repo(self, repo_id: str, *, private: bool, exist_ok: bool) -> Any:
-        """Makes a repository, unless there is one."""
+        """Creates a repository unless it exists."""
 
     def upload_folder(
         self, *, repo_id: str, folder_path: Path, ignore_patterns: list[str], commit_message: str
     ) -> Any:
-        """Uploads what does not match the patterns, as one commit."""
+        """Uploads all files that match no pattern, in one commit."""
 
 
 def publish(folder: Path, to: str, *, private: bool = False, hub: Hub | None = None) -> str:
     """Uploads the model, its probe, certificates and card.
 
     Args:
-        folder: what `rlcm serve --model` takes.
-        to: OWNER/NAME; it is made if there is none.
-        private: whether a repository that is made can be seen by its owner alone.
-        hub: another than the one that `hf auth login` is for.
+        folder: a folder that `rlcm serve --model` accepts.
+        to: OWNER/NAME. A missing repository is created.
+        private: whether a new repository is visible to its owner only.
+        hub: a client of another hub. Default: the hub of `hf auth login`.
 
     Returns:
-        Where it is, as the hub says.
+        The repository's address.
 
     Raises:
         ModelRefused: the folder holds no model.
-        TrainingRefused: the name is none, or the hub refuses; the message says why.
+        TrainingRefused: the name is malformed, or the hub refuses. The message says why.
     """
     ModelFiles.read(folder)
     if to.count("/") != 1:
-        raise TrainingRefused(f"{to!r} is no repository: give OWNER/NAME")
+        raise TrainingRefused(f"{to!r} is not a repository name: give OWNER/NAME")
     if hub is None:
         from huggingface_hub import HfApi
 

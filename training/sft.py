@@ -1,8 +1,8 @@
 """Warm start: trains the embedded reasoner from scratch on program-made reasoning.
 
 A Qwen3-architecture model of 1.3 M parameters. Muon on the matrices, AdamW on the rest; the
-learning rate warms up, stays, and falls linearly over the second half. The run can be stopped and
-started again: it goes on from its last checkpoint and sees the batches it would have seen.
+learning rate warms up, stays, and falls linearly over the second half. A run that was stopped
+continues from its last checkpoint, with the batches that an unbroken run would see.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Losses(NamedTuple):
 
 
 class WarmStart:
-    """A model, its optimisers, and how far they have come."""
+    """A model with its optimizers and its progress."""
 
     def __init__(self, config: SftConfig, tokenizer: PreTrainedTokenizerFast) -> None:
         torch.manual_seed(config.seed)
@@ -107,7 +107,7 @@ class WarmStart:
         self.seconds = 0.0
 
     def update(self, batch: Batch) -> Losses:
-        """One optimiser step; in the first phase there is no loss of confidence."""
+        """One optimizer step. The confidence loss is part of the second phase only."""
         factor = self.config.lr_factor(self.step)
         for optimizer, peak in (
             (self.muon, self.config.muon_lr),
@@ -141,7 +141,7 @@ class WarmStart:
         return binary_cross_entropy_with_logits(logits_N, batch.right_BT[known_BT].float())
 
     def save(self, path: Path) -> None:
-        """Writes the whole state, or leaves the older one as it was."""
+        """Writes the whole state. If writing fails, the older file stays intact."""
         state = {name: getattr(self, name) for name in ("config", *_PROGRESS)}
         state |= {name: getattr(self, name).state_dict() for name in _STATEFUL}
         unfinished = path.with_suffix(".part")
@@ -149,16 +149,16 @@ class WarmStart:
         unfinished.replace(path)
 
     def load(self, path: Path) -> None:
-        """Takes up a saved state.
+        """Loads a saved state.
 
         Raises:
-            TrainingRefused: it was saved by a run of another configuration.
+            TrainingRefused: the state belongs to a run with another configuration.
         """
         state = torch.load(path, weights_only=False)
         if state["config"] != self.config:
             raise TrainingRefused(
                 f"{path} was written with {state['config']}, not {self.config}; "
-                "use the same settings to go on, or another --out to begin anew"
+                "use the same settings to continue, or another --out to start again"
             )
         for name in _STATEFUL:
             getattr(self, name).load_state_dict(state[name])
@@ -192,10 +192,10 @@ def _is_matrix(name: str, parameter: torch.nn.Parameter) -> bool:
 
 
 def train(config: SftConfig, out: Path) -> float:
-    """Trains, or goes on training, and writes model and tokenizer to `out` as float32.
+    """Trains, or continues an earlier run, and writes model and tokenizer to `out` as float32.
 
     Returns:
-        Wall time of the training steps in seconds, over all the sessions it took.
+        Wall time of the training steps in seconds, summed over all sessions.
     """
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(config.threads)

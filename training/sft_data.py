@@ -1,4 +1,4 @@
-"""Batches for the warm start: documents made on the fly, packed by length, the same for a seed."""
+"""Batches for the warm start: generated documents, packed by length, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from training.tasks.documents import Document, document, drill
 from training.tasks.problems import Split, problem_stream
 
 IGNORED = -100
-"""Label of a token that is read but not predicted."""
+"""Label of a token that the model reads but does not predict."""
 
-_CHUNK = 400  # documents that are sorted by length together
-_MAX_DOCUMENT = 1400  # tokens; longer ones are left out
+_CHUNK = 400  # documents per chunk, sorted by length
+_MAX_DOCUMENT = 1400  # tokens; longer documents are dropped
 
 Ids = npt.NDArray[np.int64]
 
@@ -39,10 +39,10 @@ class DrillSchedule:
 
 
 class Encoded(NamedTuple):
-    """One document, or a padded batch of them: the three have one shape.
+    """One document, or a padded batch of documents. All three arrays have the same shape.
 
-    `labels` are the ids to predict, or IGNORED. `right` is 1 or 0 within reasoning, as the answer
-    held there is right or not, and IGNORED elsewhere.
+    `labels` are the ids to predict, or IGNORED. Within reasoning, `right` is 1 if
+    the answer held there is right, else 0. Elsewhere it is IGNORED.
     """
 
     ids: Ids
@@ -92,7 +92,7 @@ class Batch(NamedTuple):
 
 
 class WarmStartBatches(IterableDataset[Batch]):
-    """Batches from step `first` on, without end.
+    """An endless stream of batches, from step `first` on.
 
     A chunk's documents depend on the seed and the step it begins at, so a resumed run sees the
     batches it would have seen; at most one chunk is made again to find the place.

@@ -45,7 +45,7 @@ def smoke_study(folder: Path) -> Study:
         for one in sample_problems(Split.VALIDATION, 4, seed=9)
     ]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Study(config, f"smoke={data}", folder / "out", folder / "results", threads=1)
+    return Study(config, str(data), folder / "out", folder / "results", threads=1)
 
 
 def carry_out(study: Study, runs: Sequence[PaperRun], jobs: int, console: Console) -> None:

@@ -48,7 +48,7 @@ def test_the_folder_is_uploaded_without_its_checkpoints(folder: Path) -> None:
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelRefused, match="not a model's folder"):
+    with pytest.raises(ModelRefused, match="not a model folder"):
         publish(tmp_path, "me/mine", hub=Hub())
 
 

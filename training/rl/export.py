@@ -1,4 +1,4 @@
-"""The folder that `rlcm serve --model` takes: model, tokenizer, probe, and how they were made."""
+"""The folder for `rlcm serve --model`: model, tokenizer, probe, and the record of the training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PACKAGES = ("rlcm-serve", "torch", "transformers", "trl", "accelerate")
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """How a policy was made, as it is kept beside it.
+    """How a policy was trained. It is stored with the policy.
 
     Attributes:
         settings: of the run.
@@ -49,11 +49,11 @@ class TrainingRecord:
 
     @property
     def seconds(self) -> float:
-        """Of all steps, over all the sessions they took."""
+        """Training time of all steps, over all sessions."""
         return sum(float(entry.get("step_time") or 0.0) for entry in self.curves)
 
     def facts(self) -> dict[str, Any]:
-        """All of it, for `training.json`."""
+        """The content of `training.json`."""
         return {
             "command": command(),
             "commit": self.commit,
@@ -100,14 +100,14 @@ def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
 
 
 def _say_whether_it_thinks(path: Path, thinks: bool | None) -> None:
-    """Where a run was told, the service is told as well."""
+    """Stores the setting for the service, if the run has one."""
     if thinks is not None:
         settings = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps({**settings, "thinks": thinks}, indent=2) + "\n")
 
 
 def _merge(base: Path, adapter: Path) -> None:
-    """Replaces an adapter by the whole model that it makes of its base."""
+    """Merges an adapter into its base model, in place."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 

@@ -1,4 +1,4 @@
-"""One training run, from settings to the folder that is served; it goes on where it was stopped."""
+"""One training run, from settings to the folder that is served. A stopped run continues."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """All that can be found out, and found wrong, before a model is loaded.
+    """Everything that is checked before a model is loaded.
 
     Attributes:
         settings: of the run.
         files, tokenizer: of the model.
-        recipe: what the trainer is told.
+        recipe: of the trainer.
         problems: to train on.
         sequence: tokens of the longest sequence the engine may meet.
-        arguments: what TRL is told.
+        arguments: of `GRPOConfig`.
     """
 
     settings: RunSettings
@@ -57,11 +57,11 @@ class Prepared:
 
 
 def train(settings: RunSettings, out: Path, console: Console) -> None:
-    """Trains, or goes on training, and writes the result to `out`.
+    """Trains, or continues an earlier run, and writes the result to `out`.
 
     Raises:
-        TrainingRefused: it cannot be done as asked; nothing has been trained then.
-        ModelRefused: the model could not be served.
+        TrainingRefused: the settings or the data do not allow it. Nothing has been trained then.
+        ModelRefused: the service could not serve the model.
     """
     code_commit = commit()  # files may change while it runs
     rank = int(os.environ.get("RANK", "0"))
@@ -179,7 +179,7 @@ def finish(
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that is whole: a kill may have left a younger one half written."""
+    """The newest complete checkpoint: a kill may leave a newer one half written."""
     found = {
         int(match.group(1)): path
         for path in folder.glob("checkpoint-*")
@@ -198,7 +198,7 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def _remember(settings: RunSettings, out: Path) -> None:
-    """Writes the settings down, or holds them against those of the run that is gone on with."""
+    """Writes the settings. A run that continues must have the same settings as before."""
     path = out / SETTINGS
     now = json.loads(json.dumps(settings.to_json(), default=list))
     if path.exists():
@@ -206,8 +206,8 @@ def _remember(settings: RunSettings, out: Path) -> None:
         changed = [name for name in now if now[name] != before.get(name)]
         if changed:
             raise TrainingRefused(
-                f"{out} holds a run with other settings ({', '.join(changed)}): use the same to go "
-                "on, or another --out to begin anew"
+                f"{out} holds a run with other settings ({', '.join(changed)}): use the same to "
+                "continue, or another --out to start again"
             )
     out.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(now, indent=1) + "\n")

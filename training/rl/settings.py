@@ -1,4 +1,4 @@
-"""What a training run is told, in TOML: one table a part, every name checked.
+"""Settings of a training run, in TOML: one table per part, every name checked.
 
 rlcm train rl --method rlcm --config configs/embedded.toml
 """
@@ -72,12 +72,12 @@ class BudgetSettings:
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """Of the policy's AdamW, and of how a step is split up.
+    """Settings of the policy's AdamW, and of the split of a step.
 
     Attributes:
-        learning_rate: its peak.
+        learning_rate: peak learning rate.
         schedule: of the learning rate, as transformers names it.
-        warmup_steps: to the peak.
+        warmup_steps: steps until the peak.
         max_grad_norm: gradients are clipped to it.
         clip: ε of the probability ratio (RLCM §2.1).
         micro_batch: rollouts in one forward and backward pass of one device.
@@ -171,7 +171,7 @@ class RunSettings:
         except FileNotFoundError as error:
             raise TrainingRefused(f"there is no file {path}: give an existing one") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise TrainingRefused(f"{path} is no TOML: {error}") from error
+            raise TrainingRefused(f"{path} is not valid TOML: {error}") from error
         settings = read_table(cls, table, str(path))
         given = {name: value for name, value in changes.items() if value is not None}
         return replace(settings, **given).checked()
@@ -192,10 +192,10 @@ class RunSettings:
         return self.probe.always or self.chosen.needs_probe(self.weight)
 
     def checked(self) -> Self:
-        """These settings, if they can be had.
+        """These settings, if they are valid.
 
         Raises:
-            TrainingRefused: they cannot; the message says which, and what to change.
+            TrainingRefused: a setting is invalid. The message names it and says what to change.
         """
         _require(self.weight >= 0, f"strength is {self.weight}: λ has to be 0 or more")
         _require(self.rollouts.per_prompt > 1, "per_prompt is 1: a group has to have 2 or more")
@@ -222,7 +222,7 @@ class RunSettings:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for the card and for resuming."""
+        """All settings, for the model card and for resuming."""
         return asdict(self)
 
 
@@ -243,12 +243,12 @@ def read_table(cls: type[Table], table: Mapping[str, Any], where: str) -> Table:
     """A dataclass from a TOML table; what is not given keeps its default.
 
     Raises:
-        TrainingRefused: a name is unknown, or a value of the wrong type.
+        TrainingRefused: a name is unknown, or a value has the wrong type.
     """
     hints = get_type_hints(cls)
     known = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # dataclasses only
     for name in table:
-        _require(name in known, f"{where}: there is no {name!r}, only {', '.join(known)}")
+        _require(name in known, f"{where}: there is no setting {name!r}, only {', '.join(known)}")
     return cls(**{name: _value(hints[name], table[name], f"{where}: {name}") for name in table})
 
 
@@ -267,7 +267,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
                 continue
             return value
     names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
-    raise TrainingRefused(f"{where} is {value!r}, which is no {names}")
+    raise TrainingRefused(f"{where} is {value!r}: give a value of type {names}")
 
 
 def _require(holds: bool, message: str) -> None:

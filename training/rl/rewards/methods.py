@@ -1,4 +1,4 @@
-"""The methods of RLCM §4: what each rewards, and where its confidence comes from."""
+"""The methods of RLCM §4: their rewards, and their sources of confidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Term:
     is_weighted: bool = False
 
     def weight(self, strength: float) -> float:
-        """What multiplies it when λ is `strength`."""
+        """Weight of the term when λ is `strength`."""
         return strength if self.is_weighted else 1.0
 
 
@@ -35,12 +35,12 @@ class Method:
     """One way to train a policy.
 
     Attributes:
-        name: to ask for it by.
-        title: in reports, as the paper writes it.
+        name: identifier, as in `--method`.
+        title: display name, as in the paper.
         terms: R(y) is their weighted sum, before it is normalised within its group. TRL adds them
             up, and logs each one.
-        strength: λ unless another is given; it multiplies the weighted terms, and the regulariser.
-        confidence: what says, at evaluation, how sure the policy is.
+        strength: default λ. It multiplies the weighted terms and the regulariser.
+        confidence: source of confidence at evaluation.
         reads_probe: whether a weighted term reads the probe.
         is_sequence_level: whether the sequence, not the token, is the unit of the policy gradient.
         is_regularised: whether the loss pulls sequence probabilities towards correctness.
@@ -61,7 +61,7 @@ class Method:
         return self.confidence is Source.VERBALIZED
 
     def needs_probe(self, strength: float) -> bool:
-        """Whether a reward depends on the probe; with λ = 0 none does."""
+        """Whether a reward depends on the probe. With λ = 0 no reward does."""
         return self.reads_probe and strength != 0
 
 
@@ -111,8 +111,8 @@ def method_named(name: str) -> Method:
     """The method of that name.
 
     Raises:
-        TrainingRefused: there is none; the message lists those there are.
+        TrainingRefused: there is no such method. The message lists all methods.
     """
     if name not in METHODS:
-        raise TrainingRefused(f"{name!r} is no method: take one of {', '.join(METHODS)}")
+        raise TrainingRefused(f"{name!r} is not a method: choose one of {', '.join(METHODS)}")
     return METHODS[name]

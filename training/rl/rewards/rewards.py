@@ -1,4 +1,4 @@
-"""What a rollout earns: the terms that every method's reward is a weighted sum of.
+"""Reward terms: every method's reward is a weighted sum of them.
 
 The sum is normalised within the group of a prompt's rollouts (GRPO, RLCM §2.1):
 Â_i = (R_i - mean R) / std R. So only differences within a group count, and a term that is constant
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GradedRollout:
-    """One rollout y, as rewards see it. B are its budgets B(y), which may be none.
+    """One rollout y with everything that rewards read. B indexes its budgets B(y), possibly empty.
 
     Attributes:
         is_right: whether the answer of the full trajectory is right.
         is_formatted: whether answer and confidence are stated in RLCR's format.
-        stated: the confidence stated in words, in [0, 1]; None if none can be read.
+        stated: the verbalized confidence, in [0, 1]. None if it cannot be read.
         target_B: Y_b, the share of forced answers that are right.
         confidence_B: C_b, the probe's reading.
         final_confidence: C(y), the probe's reading at the end of the reasoning; None without one.
@@ -80,7 +80,7 @@ def formatted(rollout: GradedRollout) -> float:
 
 
 def stated_brier(rollout: GradedRollout) -> float:
-    """1 - (1[Y = Ŷ] - p)², p the stated confidence (RLCR's code); 0 if none is stated in format.
+    """1 - (1[Y = Ŷ] - p)², p the stated confidence (RLCR's code); 0 if it is not in format.
 
     Its weight is the λ of RLCM §3.1, r = 1[Y = Ŷ] - λ (1[Y = Ŷ] - p)²: the constant is the same
     for all rollouts of a group that keep to the format.

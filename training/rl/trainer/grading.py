@@ -28,7 +28,7 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class RolloutGrader:
-    """Reads and grades what a model wrote.
+    """Finds and grades the answers in completions.
 
     Attributes:
         recipe: says how answers are found, and by whom they are grade_answers.
@@ -105,7 +105,7 @@ class RolloutGrader:
 def grade_answers(
     grader: Grader, answers: Sequence[str | None], references: Sequence[str]
 ) -> list[bool]:
-    """Whether each answer is right; a missing one is not."""
+    """Whether each answer is right. A missing answer is wrong."""
     pairs = [
         (answer, reference)
         for answer, reference in zip(answers, references, strict=True)

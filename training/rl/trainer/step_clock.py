@@ -1,4 +1,4 @@
-"""Where the time of a training step goes."""
+"""Seconds of a training step, by part."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 ADDED = ("forced answers", "probe")
-"""Parts that a step of plain GRPO does not have."""
+"""Parts that plain GRPO does not have."""
 UPDATE = "update"
 
 
 class StepClock:
-    """Adds up seconds by part until a step is over. Parts do not overlap: the inner one counts."""
+    """Adds up seconds by part until a step ends. Nested parts count for the inner part only."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
@@ -23,7 +23,7 @@ class StepClock:
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
-        """Counts what runs inside to `part`."""
+        """Counts the time of the block for `part`."""
         self._turn()
         self._open.append(part)
         try:
@@ -39,7 +39,7 @@ class StepClock:
         self._since = now
 
     def finish(self) -> dict[str, float]:
-        """The seconds of the step that is over, by part."""
+        """The seconds of the finished step, by part. The next step starts at 0."""
         seconds, self._seconds = dict(self._seconds), defaultdict(float)
         return seconds
 

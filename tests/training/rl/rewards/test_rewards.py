@@ -174,5 +174,5 @@ def test_with_lambda_0_the_probed_methods_are_grpo(
 
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:
-    with pytest.raises(TrainingRefused, match="'rlhf' is no method: take one of grpo, rlcm"):
+    with pytest.raises(TrainingRefused, match="'rlhf' is not a method: choose one of grpo, rlcm"):
         method_named("rlhf")
