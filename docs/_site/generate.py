@@ -149,7 +149,8 @@ def command_line() -> str:
 def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     if hasattr(command, "commands"):
         for part, inner in sorted(command.commands.items()):
-            yield from commands(f"{name} {part}", inner)
+            if not inner.hidden:
+                yield from commands(f"{name} {part}", inner)
         if not getattr(command, "invoke_without_command", False):
             return
     yield name, command
