@@ -1,6 +1,7 @@
 """Numbers behind a stated risk: exit rule, recorded reasoning, Learn-then-Test, certificates.
 
 Names are loaded when they are first used: some of them import scipy or pyarrow.
+Part of rlcm-serve.
 """
 
 from importlib import import_module

@@ -1,19 +1,59 @@
-"""The `rlcm` command. Other packages add commands through the entry points `rlcm.commands`."""
+"""The `rlcm` command. Other packages add commands through the entry points `rlcm.commands`.
+
+Only the standard library is imported at the top: `main` first checks that no other distribution
+has replaced the packages `calibration` and `training`.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, packages_distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
-from rich.console import Console
+if TYPE_CHECKING:
+    import typer
 
-from calibration.errors import CalibrationError
-from rlcm_serve import commands
-from rlcm_serve.commands import certificates as calibration
-from rlcm_serve.errors import RlcmError
+SERVE, CERTIFICATES, EVALUATE, TRAIN, ADMIN = (
+    "Serve and ask",
+    "Certificates",
+    "Evaluate",
+    "Train",
+    "Administer",
+)
+_PANEL_OF = {"train": TRAIN, "push": TRAIN, "examples": TRAIN}
+"""Panels of the commands that entry points add."""
+_EXAMPLE_OF = {
+    "push": "rlcm push FOLDER NAME/MODEL",
+    "examples": "rlcm examples --jsonl --split calibration --count 100",
+}
+OUR_PACKAGES = ("calibration", "training")
+MARK = "Part of rlcm-serve."
+"""In the docstring of each of our packages."""
+
+
+def replaced_package() -> str | None:
+    """Says in one sentence which distribution replaced one of our packages; None if none did."""
+    for package in OUR_PACKAGES:
+        spec = find_spec(package)
+        origin = spec.origin if spec else None
+        if origin and MARK in Path(origin).read_text("utf-8", errors="replace"):
+            continue
+        others = sorted(set(packages_distributions().get(package, ())) - {"rlcm-serve"})
+        if not others:
+            return (
+                f"the package {package!r} of rlcm-serve is hidden by {origin or 'nothing'}: remove "
+                "that from PYTHONPATH, or install rlcm-serve again"
+            )
+        return (
+            f"the distribution {others[0]} {version(others[0])} replaces the package {package!r} "
+            f"of rlcm-serve ({origin}): uninstall {others[0]} and install rlcm-serve again, or "
+            "give each its own virtual environment"
+        )
+    return None
 
 
 def build_app() -> typer.Typer:
@@ -21,45 +61,96 @@ def build_app() -> typer.Typer:
 
     An entry point `report.NAME` is a command of `rlcm report`.
     """
-    app = typer.Typer(
-        help="Answer questions with a reasoning model at a risk you choose.",
-        no_args_is_help=True,
-        pretty_exceptions_show_locals=False,
+    import typer
+
+    import rlcm_serve
+    from rlcm_serve import commands
+    from rlcm_serve.commands import certificates
+
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"rlcm-serve {rlcm_serve.__version__}")
+            raise typer.Exit
+
+    option = typer.Option(
+        False, "--version", callback=show_version, is_eager=True, help="Print the version and exit."
     )
-    own: list[Callable[..., None]] = [
-        commands.serve,
-        commands.config,
-        commands.solve,
+
+    def root(version: bool = option) -> None:
+        """Answer questions with a reasoning model at a risk you choose."""
+
+    app.callback()(root)
+
+    def add(panel: str, name: str, command: Callable[..., None], example: str) -> None:
+        described = _with_example(command.__doc__ or "", example)
+        app.command(name, help=described, rich_help_panel=panel)(command)
+
+    add(SERVE, "serve", commands.serve, "rlcm serve --model embedded --port 8000")
+    add(SERVE, "solve", commands.solve, 'rlcm solve "A dial shows 3. A up 5. ..." --alpha 0.1')
+    add(SERVE, "aggregate", commands.aggregate, "rlcm aggregate rollouts.jsonl --out answers.jsonl")
+    add(
+        CERTIFICATES,
+        "collect",
         commands.collect,
-        commands.aggregate,
-        commands.compare,
-    ]
-    own += [calibration.fit, calibration.verify, calibration.replay]
-    own += [calibration.plan, calibration.report_data]
-    for command in own:
-        app.command()(command)
-    app.command("exhibit", hidden=True)(calibration.report_data)  # its name up to release 0.1
-    app.command("eval")(commands.evaluate)
-    app.add_typer(commands.keys)
-    groups = {"": app, "report": calibration.report_group()}
-    app.add_typer(groups["report"])
+        "rlcm collect --data problems.jsonl --out traces.parquet",
+    )
+    add(CERTIFICATES, "plan", certificates.plan, "rlcm plan pilot.parquet --alpha 0.1")
+    add(CERTIFICATES, "fit", certificates.fit, "rlcm fit traces.parquet --out certificate.json")
+    add(CERTIFICATES, "verify", certificates.verify, "rlcm verify certificate.json traces.parquet")
+    add(CERTIFICATES, "replay", certificates.replay, "rlcm replay certificate.json other.parquet")
+    report = certificates.report_group()
+    app.add_typer(report, rich_help_panel=CERTIFICATES)
+    add(
+        CERTIFICATES,
+        "report-data",
+        certificates.report_data,
+        "rlcm report-data certificate.json traces.parquet --test test.parquet",
+    )
+    app.command("exhibit", hidden=True)(certificates.report_data)  # its name up to release 0.1
+    add(EVALUATE, "eval", commands.evaluate, "rlcm eval --data embedded --out runs/embedded")
+    add(EVALUATE, "compare", commands.compare, "rlcm compare runs/a runs/b --out runs/compare")
+    _add_entry_points(app, report)
+    add(ADMIN, "config", commands.config, "rlcm config --toml > rlcm.toml")
+    app.add_typer(commands.keys, rich_help_panel=ADMIN)
+    return app
+
+
+def _add_entry_points(app: typer.Typer, report: typer.Typer) -> None:
+    import typer
+
+    groups = {"": app, "report": report}
     for entry in sorted(entry_points(group="rlcm.commands"), key=lambda entry: entry.name):
         loaded: typer.Typer | Callable[..., None] = entry.load()
+        panel = _PANEL_OF.get(entry.name)
         if isinstance(loaded, typer.Typer):
-            app.add_typer(loaded, name=entry.name)
+            app.add_typer(loaded, name=entry.name, rich_help_panel=panel)
         else:
             group, _, name = entry.name.rpartition(".")
-            groups[group].command(name)(loaded)
-    return app
+            described = _with_example(loaded.__doc__ or "", _EXAMPLE_OF.get(entry.name))
+            groups[group].command(name, help=described, rich_help_panel=panel)(loaded)
+
+
+def _with_example(described: str, example: str | None) -> str:
+    return f"{described.rstrip()}\n\nExample: {example}" if example else described
 
 
 def main() -> None:
     """The `rlcm` command line."""
+    if problem := replaced_package():
+        sys.stderr.write(f"error: {problem}\n")
+        sys.exit(1)
     run_app(lambda: build_app()())
 
 
 def run_app(app: Callable[[], object]) -> None:
     """Runs a command line. An error that a user can fix is shown as its message, with status 1."""
+    from rich.console import Console
+
+    from calibration.errors import CalibrationError
+    from rlcm_serve.errors import RlcmError
+
     # A service manager's stop runs every clean-up, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:

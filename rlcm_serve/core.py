@@ -1,4 +1,4 @@
-"""The service's nouns: plain, frozen, without behaviour beyond what their fields imply.
+"""The core types of the service: plain, frozen, with no behavior beyond their fields.
 
 Units: every count is in tokens of the served model, every time in seconds, every confidence and
 share in [0, 1].
@@ -17,19 +17,19 @@ from rlcm_serve.errors import RequestRefused
 TokenIds = tuple[int, ...]
 
 MAX_SAMPLES = 64
-"""The most samples one question may ask for."""
+"""Maximum number of samples of a question."""
 MAX_TEMPERATURE = 2.0
 
 
 class VoteRule(StrEnum):
-    """How several samples become one answer (RLCM §5.2)."""
+    """How several samples are merged into one answer (RLCM §5.2)."""
 
     CONFIDENCE = "confidence"
     MAJORITY = "majority"
 
 
 class RiskName(StrEnum):
-    """What alpha bounds; `calibration.simulation.risks` defines each."""
+    """What alpha limits; `calibration.simulation.risks` defines each risk."""
 
     SELECTIVE = "selective"
     ERROR = "error"
@@ -37,7 +37,7 @@ class RiskName(StrEnum):
 
 
 class OnInfeasible(StrEnum):
-    """What is done where no policy is certified at the alpha asked for."""
+    """What to do if no policy is certified at the requested alpha."""
 
     ERROR = "error"
     FULL_BUDGET = "full_budget"
@@ -45,9 +45,9 @@ class OnInfeasible(StrEnum):
 
 
 class Signal(StrEnum):
-    """What the engine reads a confidence from while the model thinks, at no token's cost.
+    """Sources of confidence that the engine reads during generation, without extra tokens.
 
-    But for the probe they are made of how likely the model found the tokens that it drew;
+    All except the probe are computed from the probabilities of the generated tokens;
     `rlcm_serve.engine.worker.signals` defines them.
     """
 
@@ -58,7 +58,7 @@ class Signal(StrEnum):
 
 
 class Role(StrEnum):
-    """Who says a message of a conversation."""
+    """Author of a message in a conversation."""
 
     SYSTEM = "system"
     USER = "user"
@@ -67,7 +67,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation, or what stands before it all."""
+    """A message of a conversation; the system prompt is one too."""
 
     role: Role
     content: str
@@ -75,7 +75,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn. `temperature` 0 is greedy."""
+    """How tokens are sampled. `temperature` 0 is greedy."""
 
     temperature: float
     top_p: float
@@ -83,7 +83,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most tokens one sample may spend thinking, and then answering."""
+    """Maximum number of tokens of one sample, for thinking and for its answer."""
 
     thinking: int
     answer: int
@@ -91,10 +91,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class GenerationSettings:
-    """How one sample is drawn, and how urgently.
+    """How one sample is generated, and its priority.
 
-    `seed` None draws freely. Among requests that wait, a smaller `priority` goes first: 0 for
-    questions, more for what may wait.
+    `seed` None means unseeded sampling. Waiting requests with a smaller `priority` go first:
+    0 for questions, more for background work.
     """
 
     budget: Budget
@@ -105,10 +105,10 @@ class GenerationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Tokens a sample has just drawn: how many, and their text if it was asked for.
+    """Newly generated tokens of a sample: their number, and their text if requested.
 
-    The ids that stop a request are not among them. A model's own answer is, and says so where the
-    text was asked for; the token that closes the thinking still belongs to that.
+    Stop ids are not included. `is_answer` marks the model's own answer, if the text is requested;
+    the token that closes the thinking still counts as thinking.
     """
 
     tokens: int
@@ -118,12 +118,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The reading of confidence after `tokens` reasoning tokens.
+    """The confidence after `tokens` reasoning tokens.
 
     `is_final` marks c_end, the reading at the last state before `</think>` or at the budget; it
-    never triggers an exit (design of the exit rule: calibration.policy.exit_rule). `signals` has
-    every signal that the engine could read there, by its name, if it was to record them: the one
-    that `confidence` is, and those that it might have been.
+    never triggers an exit (see calibration.policy.exit_rule). If recording is on, `signals` has
+    every signal that the engine can read, by name, including the one used as `confidence`.
     """
 
     tokens: int
@@ -134,12 +133,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How one sample's thinking went, up to its exit.
+    """The generation of one sample, up to its exit.
 
-    `tokens` are the reasoning tokens kept; `answer_text` is what the model wrote by itself after it
-    closed its thinking (None after any other exit) and `answer_tokens` what that cost. `discarded`
-    counts tokens that were generated but kept nowhere. `cached_prompt_tokens` of the prompt did not
-    have to be computed.
+    `tokens` are the reasoning tokens. `answer_text` is what the model wrote after it closed its
+    thinking (None after any other exit), in `answer_tokens` tokens. `discarded` counts tokens that
+    were generated but not used. `cached_prompt_tokens` came from the prefix cache.
     """
 
     tokens: TokenIds
@@ -153,21 +151,20 @@ class Rollout:
 
     @property
     def confidence(self) -> float:
-        """The rollout's confidence: the reading that fired, or c_end."""
+        """The rollout's confidence: the reading that triggered the exit, or c_end."""
         return self.readings[-1].confidence
 
     def cut(self, tokens: int) -> Rollout:
-        """Only its first `tokens` reasoning tokens, and no answer yet; text and readings stay."""
+        """The rollout cut to `tokens` reasoning tokens, without answer; text and readings stay."""
         return replace(self, tokens=self.tokens[:tokens], answer_text=None, answer_tokens=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A short continuation of a forced prefix, and what it cost in generated tokens.
+    """A short continuation of a forced prefix, and its number of generated tokens.
 
-    `pieces`, if they were asked for, has for each of these tokens the text it adds and the
-    log-probability the model gave it, whatever the sampling; the texts together are `text`. A token
-    that ends the continuation adds none.
+    `pieces`, if requested, has the text and the log-probability of each token, before sampling
+    parameters apply. The texts together are `text`; a token that ends the continuation adds none.
     """
 
     text: str
@@ -177,10 +174,10 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample of a question: its rollout, its answer if it gives one, and what it cost.
+    """One sample of a question: its rollout, its answer if any, and its cost.
 
-    `answer_tokens` were generated after the thinking: the model's own answer and the forced one;
-    `suffix_tokens` were put in to force it.
+    `answer_tokens` were generated after the thinking, for the model's own or a forced answer;
+    `suffix_tokens` were inserted to force it.
     """
 
     rollout: Rollout
@@ -190,13 +187,13 @@ class Sample:
 
     @property
     def tokens(self) -> int:
-        """Generated, wherever they are kept."""
+        """All generated tokens."""
         return len(self.rollout.tokens) + self.answer_tokens + self.rollout.discarded
 
 
 @dataclass(frozen=True, slots=True)
 class CancelledSample:
-    """A sample whose thinking was ended because nothing it could answer would change the outcome.
+    """A sample that was cancelled because no answer of it could change the result.
 
     `tokens` were generated until then.
     """
@@ -238,7 +235,7 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a question costs on average, from a certificate: tokens of all its samples together."""
+    """Expected cost of a question according to its certificate: tokens of all its samples."""
 
     tokens: float
     full_budget_tokens: float
@@ -246,25 +243,25 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request: a problem, the risk accepted for it, and what it overrides.
+    """One request: a question, the accepted risk, and overrides of certified settings.
 
-    What is None is as certified; any other value is answered without a guarantee, and so is a
-    problem with anything before it.
+    None means the certified setting. Any other value removes the guarantee, and so does a system
+    prompt or an earlier turn.
 
     Attributes:
         text: the question itself, the last turn of the user; `problem` on the wire.
         alpha: accepted risk.
-        samples: n, merged by `vote`.
-        vote: how.
-        risk: what alpha bounds.
+        samples: number of samples (`n` on the wire), merged by `vote`.
+        vote: how samples are merged.
+        risk: what alpha limits.
         context: a system prompt and earlier turns, if any.
         max_tokens: thinking budget of one sample, tokens.
-        temperature: of the sampling; 0 is greedy.
-        top_p: of the sampling.
-        seed: of the sampling.
-        on_infeasible: what to do if no policy keeps alpha.
-        timeout: seconds for all of it; None waits.
-        stop_when_decided: end samples that can change nothing any more.
+        temperature: sampling temperature; 0 is greedy.
+        top_p: nucleus sampling.
+        seed: seed of the sampling.
+        on_infeasible: what to do if no policy is certified at alpha.
+        timeout: time limit in seconds, waiting included; None has no limit.
+        stop_when_decided: cancel samples that can no longer change the result.
 
     Raises:
         RequestRefused: a value is out of range.
@@ -286,7 +283,7 @@ class Question:
 
     def __post_init__(self) -> None:
         if not self.text.strip():
-            raise RequestRefused("problem", "the problem is blank: state one")
+            raise RequestRefused("problem", "the problem is blank: give a question")
         if not 0 < self.alpha < 1:
             raise RequestRefused(
                 "alpha", f"alpha is {self.alpha}: give an accepted risk between 0 and 1"
@@ -311,7 +308,7 @@ class Question:
 
     @classmethod
     def of_conversation(cls, messages: Sequence[Message], **settings: Any) -> Self:
-        """The question that the last message asks, with all others as its context.
+        """The question in the last message, with the other messages as its context.
 
         Raises:
             RequestRefused: the last message is not the user's, or a value is out of range.
@@ -329,12 +326,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the caller gets: an answer or an abstention, how it came about, what it promises.
+    """The result of a question: an answer or an abstention, its samples and its guarantee.
 
-    `samples` has one entry per sample asked for, none if the service abstained without drawing any.
-    `confidence` is that of the one sample, or, of several, the answer's share of the vote among
+    `samples` has one entry per sample; it is empty if the service abstained without generating any.
+    `confidence` is that of the one sample, or with several the answer's share of the vote among
     samples that were not cancelled; None without an answer. `tally` is the weight of each answer,
-    as its first sample wrote it. `expectation` is None where no certificate says.
+    as its first sample wrote it. `expectation` is None without a guarantee.
     """
 
     answer: str | None
@@ -354,7 +351,7 @@ class Solution:
 
     @property
     def tokens(self) -> int:
-        """Generated, by all samples together."""
+        """Tokens generated by all samples."""
         return sum(sample.tokens for sample in self.samples)
 
     @property
@@ -364,21 +361,21 @@ class Solution:
 
     @property
     def cancelled(self) -> tuple[CancelledSample, ...]:
-        """Those that were."""
+        """The samples that were cancelled."""
         return tuple(sample for sample in self.samples if isinstance(sample, CancelledSample))
 
     @property
     def tokens_saved(self) -> float | None:
-        """Against what the full budget costs on average; below 0 for a question that cost more."""
+        """Expected tokens without early exits minus the tokens generated; may be negative."""
         if self.expectation is None:
             return None
         return self.expectation.full_budget_tokens - self.tokens
 
     @property
     def tokens_saved_by_cancelling(self) -> float | None:
-        """An estimate: what the cancelled samples would have cost on average, less what they did.
+        """Estimated saving: the expected cost of the cancelled samples minus their actual cost.
 
-        0 if they had already cost more.
+        A sample that already cost more than expected counts as 0.
         """
         if self.expectation is None:
             return None

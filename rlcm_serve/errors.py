@@ -1,32 +1,32 @@
-"""Everything that can go wrong on purpose.
+"""The errors that this service raises deliberately.
 
 RlcmError
 |-- ModelRefused        a model this service cannot control, and why
 |-- UnsupportedVllm     a vLLM that lacks something this service relies on
-|-- CertificateMismatch a certificate that does not speak of this engine
+|-- CertificateMismatch a certificate that was fitted on another engine
 |-- DatabaseRefused     a database that cannot be used, and why
 |-- EngineDead          vLLM stopped; no request can be served until it is back
-|-- NotReady            the service is still starting, or could not, or is stopping
-|-- RequestRefused      a request the service will not take, naming the field
+|-- NotReady            the service is starting, failed to start, or is stopping
+|-- RequestRefused      an invalid request; names the field
 |-- Infeasible          no policy is certified at the risk asked for
-|-- OutOfTime           a question was not answered in the time it had
-|-- Overloaded          too much is waiting already; says when to come back
-|   '-- TooManyAtOnce   or only for this caller, who has as much under way as it may
-|-- SettingsRefused     a setting that cannot be, and where it came from
-|-- BodyTooLarge        a request whose body is over the limit
-|   '-- TooManyRollouts in bytes, or in rollouts to vote on
-|-- AccessDenied        no key, a wrong one, or one that may not do this
-|-- NotFound            nothing of that name
-|   |-- ModelNotFound   or no such model
-|   '-- NoReport       or a certificate of which nothing was measured here
-'-- Conflict            it cannot be done to the thing as it is now
+|-- OutOfTime           a question was not answered within its time limit
+|-- Overloaded          the queue is full; says when to retry
+|   '-- TooManyAtOnce   the caller's key has reached its limit of running questions
+|-- SettingsRefused     an invalid setting, and where it came from
+|-- BodyTooLarge        a request body over the limit in bytes
+|   '-- TooManyRollouts a request with too many rollouts to vote on
+|-- AccessDenied        a missing or wrong key, or one without the needed scope
+|-- NotFound            no certificate, job or key has this name
+|   |-- ModelNotFound   another model is served
+|   '-- NoReport        the certificate has no report data
+'-- Conflict            the current state does not allow the request
 """
 
 from __future__ import annotations
 
 
 class RlcmError(Exception):
-    """Base of this service's own errors; `str(error)` says what was wrong and what to do."""
+    """Base of this service's own errors; `str(error)` says what is wrong and how to fix it."""
 
 
 class ModelRefused(RlcmError):
@@ -38,7 +38,7 @@ class UnsupportedVllm(RlcmError):
 
 
 class CertificateMismatch(RlcmError):
-    """A certificate was fitted on something else than this engine, or two claim one procedure."""
+    """A certificate was fitted on another engine, or two certificates are for one procedure."""
 
 
 class DatabaseRefused(RlcmError):
@@ -50,9 +50,10 @@ class EngineDead(RlcmError):
 
 
 class NotReady(RlcmError):
-    """No question can be answered yet; `stage` says how far the start has come.
+    """No question can be answered now.
 
-    `state` says it in one word, where that is known: see `rlcm_serve.api.status`.
+    `stage` describes the progress of the start; `state` is a single word, see
+    `rlcm_serve.api.status`.
     """
 
     def __init__(self, stage: str, state: str | None = None) -> None:
@@ -62,7 +63,7 @@ class NotReady(RlcmError):
 
 
 class RequestRefused(RlcmError):
-    """A question that cannot be answered as asked; `field` names the part at fault."""
+    """An invalid request; `field` names the invalid part."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -82,17 +83,17 @@ class Infeasible(RlcmError):
 
 
 class OutOfTime(RlcmError):
-    """A question was not answered within its time; what it had running was aborted."""
+    """A question was not answered within its time limit; its samples were aborted."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"not answered within {seconds:g} s: give timeout_s more, or lower n or max_tokens"
+            f"not answered within {seconds:g} s: increase timeout_s, or lower n or max_tokens"
         )
         self.seconds = seconds
 
 
 class Overloaded(RlcmError):
-    """The queue is full; `retry_after` seconds from now there should be room."""
+    """The queue is full; there should be room again in `retry_after` seconds."""
 
     def __init__(self, waiting: int, retry_after: int) -> None:
         super().__init__(f"{waiting} requests are waiting already: retry in {retry_after} s")
@@ -100,19 +101,19 @@ class Overloaded(RlcmError):
 
 
 class TooManyAtOnce(Overloaded):
-    """This caller has as many questions under way as its key allows."""
+    """The caller has as many questions running as its key allows."""
 
     def __init__(self, most: int, retry_after: int) -> None:
         RlcmError.__init__(
             self,
-            f"this key may have {most} questions under way at a time, and has: wait for one to end "
-            f"(retry in {retry_after} s), or ask for a key with a higher limit",
+            f"this key already has {most} questions running, its limit: wait for one to end "
+            f"(retry in {retry_after} s), or use a key with a higher limit",
         )
         self.retry_after = retry_after
 
 
 class SettingsRefused(RlcmError):
-    """A setting that is unknown, malformed or at odds with another; says where it came from."""
+    """A setting is unknown, malformed or contradicts another; says where it came from."""
 
 
 class BodyTooLarge(RlcmError):
@@ -136,7 +137,7 @@ class TooManyRollouts(BodyTooLarge):
 
 
 class AccessDenied(RlcmError):
-    """A request without the right to be served; `known` says that its key itself is good."""
+    """A request without permission; `known` says that its key itself is valid."""
 
     def __init__(self, message: str, *, known: bool = False) -> None:
         super().__init__(message)
@@ -148,15 +149,15 @@ class NotFound(RlcmError):
 
 
 class ModelNotFound(NotFound):
-    """Another model is asked for than the one that is served."""
+    """A request names another model than the one that is served."""
 
     def __init__(self, asked: str, served: str) -> None:
-        super().__init__(f"the model {asked[:80]!r} is not served here: ask for {served!r}")
+        super().__init__(f"the model {asked[:80]!r} is not served here: use {served!r}")
 
 
 class NoReport(NotFound):
-    """There is such a certificate, and nothing to show of it."""
+    """The certificate exists but has no report data."""
 
 
 class Conflict(RlcmError):
-    """The state of a certificate or job does not allow what was asked."""
+    """The state of a certificate or job does not allow the request."""

@@ -1,4 +1,4 @@
-"""What the command line shows of long work, and where it puts what vLLM says meanwhile."""
+"""Progress of long work on the command line, and redirection of vLLM's output."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WRITTEN_EVERY = 30.0
 
 
 def default_engine_log() -> Path:
-    """Where vLLM's output goes unless it is asked for."""
+    """Default file for vLLM's output."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return cache / "rlcm-serve" / "engine.log"
 
 
 def state_folder() -> Path:
-    """Where the service keeps what must outlive it, unless told otherwise."""
+    """Default folder for data that must outlive the service."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return state / "rlcm-serve"
 

@@ -1,0 +1,4 @@
+"""Gradients: the embedded model, its tasks, the probe, RL.
+
+Part of rlcm-serve.
+"""

@@ -1,4 +1,4 @@
-"""Who is let in, and how much they may send and ask for."""
+"""Checks API keys, and limits the size of requests and questions."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from rlcm_serve.store.keys import Keys
 
 OPEN_PATHS = frozenset({"/", "/health", "/readyz", "/openapi.json"})
-"""Served to anyone: they tell nothing that is not public, and load balancers carry no keys."""
+"""Open to anyone: their content is public, and load balancers have no keys."""
 PAGE_PREFIX = "/page/"
-"""The page's files, which tell nothing that is not in the package."""
+"""Files of the page, which are public."""
 METRICS_PATH = "/metrics"
 UPLOAD_PATHS = frozenset({"/aggregate", "/calibrations", "/certificates"})
-"""Where a body may be large."""
+"""Routes that accept large bodies."""
 LONGEST_SILENCE = 60.0
-"""Seconds for which a client may send nothing of a body that it has not ended."""
+"""Maximum pause in seconds between two parts of a request body."""
 _HOW = (
-    "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`; an operator makes one with "
+    "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`; an operator creates one with "
     "`rlcm keys new`"
 )
 
 _bearer = HTTPBearer(
-    scheme_name="API key", description="A key made by `rlcm keys new`.", auto_error=False
+    scheme_name="API key", description="An API key, created with `rlcm keys new`.", auto_error=False
 )
 _header = APIKeyHeader(
     name="X-API-Key",
     scheme_name="API key header",
-    description="A key made by `rlcm keys new`.",
+    description="An API key, created with `rlcm keys new`.",
     auto_error=False,
 )
 
@@ -53,10 +53,10 @@ def is_open(path: str) -> bool:
 
 
 class AccessMiddleware:
-    """Checks the key of a request, and counts its body, before and while anything reads it.
+    """Checks the key of each request and counts its body while it is read.
 
-    What it lets through carries its `Caller` in the request's state. It keeps nothing back: bodies
-    and responses stream through. Where no key is needed none is looked at.
+    Accepted requests have their `Caller` in the request's state. Bodies and responses are streamed.
+    If no key is needed, keys are ignored.
 
     Args:
         app: what is behind it.
@@ -135,7 +135,7 @@ class _CountedBody:
             async with asyncio.timeout(LONGEST_SILENCE):
                 message = await self._receive()
         except TimeoutError:
-            detail = f"no more of the body came for {LONGEST_SILENCE:g} s: send it anew"
+            detail = f"no part of the body arrived for {LONGEST_SILENCE:g} s: retry the request"
             self._refusal = HTTPException(408, detail)
             raise self._refusal from None
         if message["type"] == "http.request":
@@ -158,7 +158,7 @@ class _CountedBody:
 
 
 def _shown_key(headers: Headers) -> str:
-    """The key in a request's headers; nowhere else is looked, for URLs end up in logs."""
+    """The key in a request's headers; never from the URL, because URLs end up in logs."""
     shown = headers.getlist("authorization")
     if len(shown) > 1:
         raise AccessDenied(f"there are {len(shown)} Authorization headers: {_HOW}")
@@ -188,7 +188,7 @@ def _require(scope: AccessScope) -> Callable[..., Awaitable[Caller]]:
         if not caller.may(scope):
             has = ", ".join(sorted(caller.scopes))
             raise AccessDenied(
-                f"this needs a key of scope {scope}, and yours has {has}: an operator makes one "
+                f"this needs a key with scope {scope}, and yours has {has}: operators create it "
                 f"with `rlcm keys new --scope {scope}`",
                 known=True,
             )
@@ -208,7 +208,7 @@ MayAdminister = Annotated[Caller, Depends(require_admin)]
 def cap_question(
     caller: Caller, settings: Settings, question: Question, budget: int | None = None
 ) -> Question:
-    """The question within what its caller may ask for; its time is filled in if it names none.
+    """Checks a question against the caller's limits; sets its time limit if it has none.
 
     Args:
         caller: who asks.
@@ -238,5 +238,5 @@ def _cap(field: str, asked: float | None, service: float | None, key: float | No
         if most is not None and asked > most:
             raise RequestRefused(
                 field,
-                f"{field} is {asked:.12g}, and {whose} allows {most:.12g}: ask for that or less",
+                f"{field} is {asked:.12g}, and {whose} allows at most {most:.12g}: lower it",
             )

@@ -1,4 +1,4 @@
-"""Reading what is uploaded: certificates and their traces, labelled problems."""
+"""Reads uploads: certificates and their traces, labelled problems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINES = (
     "application/json",
     "text/plain",
     "application/octet-stream",
-    "application/x-www-form-urlencoded",  # what curl says of --data-binary
+    "application/x-www-form-urlencoded",  # the default of curl --data-binary
 )
 _IN_MEMORY = 8 * 2**20
 """Bytes of an upload that are not put on disk."""
@@ -48,10 +48,10 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[tuple[Certific
                 raise RequestRefused("body", f"the form has {odd}: give certificate and traces")
             sent, traces = form.get("certificate"), form.get("traces")
             if sent is None:
-                raise RequestRefused("certificate", "the form holds no certificate: add it")
+                raise RequestRefused("certificate", "the form has no certificate: attach one")
             content = await sent.read() if isinstance(sent, UploadFile) else sent
             if traces is not None and not isinstance(traces, UploadFile):
-                raise RequestRefused("traces", "traces are no file: add them as a Parquet file")
+                raise RequestRefused("traces", "traces is not a file: attach a Parquet file")
             certificate = parse_certificate(content)
             if traces is None:
                 yield certificate, None
@@ -73,7 +73,9 @@ def parse_certificate(content: bytes | str) -> Certificate:
     try:
         return Certificate.from_json(json.loads(content))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise RequestRefused("certificate", f"not JSON ({error}): send what was saved") from error
+        raise RequestRefused(
+            "certificate", f"not JSON ({error}): send the file that `rlcm fit` saved"
+        ) from error
     except (CertificateError, AttributeError) as error:
         raise RequestRefused("certificate", str(error)) from error
 

@@ -21,19 +21,21 @@ def aggregate(
         Literal["majority", "confidence", "filtered"],
         typer.Option(help="Which answer wins (docs/guides/aggregation.md)."),
     ] = "confidence",
-    seed: Annotated[int, typer.Option(help="Breaks ties, uniformly at random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for breaking ties, uniformly at random.")] = 0,
     top_p: Annotated[
         float | None,
-        typer.Option(help="Share of each problem's rollouts that --vote filtered keeps; 0.1."),
+        typer.Option(
+            help="Share of each problem's rollouts that --vote filtered keeps. Default: 0.1."
+        ),
     ] = None,
     grouped: Annotated[
-        bool, typer.Option("--grouped", help="The rows of a problem follow each other.")
+        bool, typer.Option("--grouped", help="The rows of each problem are adjacent.")
     ] = False,
     ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Pass over fields that are not known.")
+        bool, typer.Option("--ignore-extra", help="Ignore unknown fields.")
     ] = False,
 ) -> None:
-    """Vote over rollouts made anywhere: one answer for each problem, and how good they are."""
+    """Vote on rollouts from any source: one answer per problem, and its accuracy."""
     from rlcm_serve.aggregation import Rule, VoteOptions, aggregate_file
 
     console = Console(stderr=True)
@@ -67,7 +69,7 @@ def _progress(console: Console) -> Iterator[Callable[[int, int | None], None]]:
 def _in_words(summary: Summary) -> Iterator[str]:
     yield (
         f"{summary.problems} problems, {summary.rollouts} rollouts: {summary.answered} answered, "
-        f"{summary.ties} of them by drawing among tied answers"
+        f"{summary.ties} of them by breaking a tie"
     )
     if summary.pass_at_1 is not None:
         yield (

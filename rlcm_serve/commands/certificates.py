@@ -15,43 +15,56 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from calibration import CertifiedLevel, Level
 from calibration.errors import CalibrationError
 
 if TYPE_CHECKING:
-    from calibration import Certificate, Grid, Plan, Risk, Traces
+    from calibration import Certificate, Grid, Level, Plan, Risk, Traces
 
 NOTHING_CERTIFIED = 3
 """Exit status of a fit that certified no level; the certificate is written nonetheless."""
 DIFFERENT = 1
 """Exit status of a verification that found a difference."""
 
-TracesArgument = Annotated[Path, typer.Argument(help="Parquet file, or a folder of them.")]
-CertificateArgument = Annotated[Path, typer.Argument(help="Certificate, as `rlcm fit` wrote it.")]
-RiskOption = Annotated[str, typer.Option(help="selective, error, regret, or a name with --loss.")]
+TracesArgument = Annotated[
+    Path, typer.Argument(help="Traces: a Parquet file, or a folder of them.")
+]
+CertificateArgument = Annotated[
+    Path, typer.Argument(help="Certificate file, written by `rlcm fit`.")
+]
+RiskOption = Annotated[
+    str, typer.Option(help="What alpha limits: selective, error, regret, or a name for --loss.")
+]
 LossOption = Annotated[
     str | None,
     typer.Option(
         help="Loss of your own, module:function or module:risk (docs/concepts/guarantee.md)."
     ),
 ]
-AlphaOption = Annotated[list[float], typer.Option("--alpha", help="Risk level; may be repeated.")]
-DeltaOption = Annotated[float, typer.Option(help="Probability with which the promise may fail.")]
+AlphaOption = Annotated[
+    list[float], typer.Option("--alpha", help="Risk level between 0 and 1; may be repeated.")
+]
+DeltaOption = Annotated[float, typer.Option(help="Probability that the guarantee fails.")]
 PromiseOption = Annotated[
-    str, typer.Option(help="simultaneous: all levels hold at once; pointwise: each alone.")
+    str,
+    typer.Option(
+        help="simultaneous: all levels hold at once; pointwise: one level chosen in advance."
+    ),
 ]
-SamplesOption = Annotated[int, typer.Option(min=1, help="Samples per question.")]
+SamplesOption = Annotated[
+    int, typer.Option("--n", "-n", min=1, help="Number of samples per question.")
+]
 VoteOption = Annotated[str, typer.Option(help="How samples are merged: confidence or majority.")]
-DrawsOption = Annotated[
-    int | None, typer.Option(help="Re-enactments per problem of several samples.")
-]
+DrawsOption = Annotated[int | None, typer.Option(help="Simulated draws of n samples per problem.")]
 MethodOption = Annotated[
     str,
-    typer.Option(help="auto, fixed-sequence, chains, rescaled-chains, split, holm or bonferroni."),
+    typer.Option(
+        help="How policies are tested: auto, fixed-sequence, chains, rescaled-chains, split, "
+        "holm or bonferroni."
+    ),
 ]
 OrderOption = Annotated[
     Path | None,
-    typer.Option(help="Traces of other problems, on which policies are put in order."),
+    typer.Option(help="Traces of other problems, which order the policies before testing."),
 ]
 
 ALPHAS = [0.05, 0.1, 0.2]
@@ -70,27 +83,30 @@ def fit(
     draws: DrawsOption = None,
     method: MethodOption = "auto",
     p_value: Annotated[
-        str, typer.Option(help="auto, binomial, betting, hoeffding-bentkus or clt.")
+        str,
+        typer.Option(help="Statistical test: auto, binomial, betting, hoeffding-bentkus or clt."),
     ] = "auto",
     order: OrderOption = None,
     pool: Annotated[
         Path | None,
         typer.Option(
-            help="Traces of other problems whose confidences give the thresholds, for --method "
-            "split, holm or bonferroni."
+            help="Traces of other problems, whose confidences are the candidate thresholds. For "
+            "--method split, holm or bonferroni."
         ),
     ] = None,
     smoothing: Annotated[
         list[float] | None,
-        typer.Option(help="Weight of the past in the smoothed confidence; may be repeated."),
+        typer.Option(
+            help="Weight of earlier readings in the smoothed confidence; may be repeated."
+        ),
     ] = None,
     slack: Annotated[
-        float, typer.Option(help="Share answered and right that may be given up for tokens.")
+        float, typer.Option(help="Share of correct answers that may be traded for fewer tokens.")
     ] = 0.02,
 ) -> None:
-    """Fit exit thresholds that keep each risk level, and write their certificate.
+    """Fit exit thresholds for each risk level and write a certificate.
 
-    Ends with status 3 if no level could be certified; the certificate says why.
+    Ends with status 3 if no level is certified; the certificate says why.
     """
     from calibration import certify, read_traces
 
@@ -122,13 +138,15 @@ def _describe(certificate: Certificate, out: Path) -> None:
     for level in certificate.levels:
         console.print(_in_words(certificate, level), markup=False, highlight=False, soft_wrap=True)
     if not certificate.servable:
-        console.print("not servable: the traces carry no fingerprint", highlight=False)
+        console.print("not servable: the traces have no fingerprint", highlight=False)
     written = f"certificate {certificate.id} is in {out}"
     console.print(written, markup=False, highlight=False, soft_wrap=True)
 
 
 def _in_words(certificate: Certificate, level: Level) -> str:
     """One level of a certificate in one line."""
+    from calibration import CertifiedLevel
+
     if not isinstance(level, CertifiedLevel):
         return f"alpha {level.alpha:g}: not certified. {level.reason}"
     saved = 1 - level.expected_tokens / level.full_budget_tokens
@@ -218,9 +236,9 @@ def verify(
     order: OrderOption = None,
     loss: LossOption = None,
 ) -> None:
-    """Recompute a certificate from its traces, without the code that fitted it; say what differs.
+    """Recompute a certificate from its traces, with independent code, and list differences.
 
-    Ends with status 1 if anything does.
+    Ends with status 1 if there are any.
     """
     from calibration import Certificate, read_traces
     from calibration.certificate.verify import verify as differences_of
@@ -237,7 +255,7 @@ def verify(
         console.print(f"differs: {difference}", markup=False, highlight=False)
     if differences:
         raise typer.Exit(DIFFERENT)
-    console.print(f"certificate {loaded.id}: every figure follows from the traces", highlight=False)
+    console.print(f"certificate {loaded.id}: no differences", highlight=False)
 
 
 def replay(
@@ -246,7 +264,7 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     loss: LossOption = None,
 ) -> None:
-    """What a certificate's policies do on other traces: realised risk, tokens, exits."""
+    """Replay a certificate's policies on other traces: realised risk, tokens, exits."""
     from calibration import Certificate, read_traces
     from calibration.certificate.evaluate import replay_certificate
 
@@ -271,14 +289,14 @@ def plan(
     vote: VoteOption = "confidence",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Forecast how many labelled problems a calibration takes, and what it saves."""
+    """Forecast how many labelled problems a calibration needs and how many tokens it saves."""
     from rich.progress import Progress
 
     from calibration import plan as forecast
     from calibration import read_traces
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("re-enacting calibrations", total=None)
+        task = progress.add_task("simulating calibrations", total=None)
         found = forecast(
             read_traces(pilot),
             risk=_risk(risk, loss),
@@ -331,8 +349,8 @@ def report_group() -> typer.Typer:
     group = typer.Typer(
         name="report",
         cls=_OrOfACertificate,
-        help="Write a page with figures. `rlcm report CERTIFICATE TRACES --out FOLDER` writes that "
-        "of a certificate.",
+        help="Write a report page with figures.\n\n"
+        "Example: rlcm report certificate.json traces.parquet --out report",
     )
     group.command("certificate")(report)
     return group
@@ -343,11 +361,12 @@ def report(
     traces: TracesArgument,
     out: Annotated[Path, typer.Option(help="Folder for the page and its figures.")],
     test: Annotated[
-        Path | None, typer.Option(help="Traces of problems used nowhere else, for honest figures.")
+        Path | None,
+        typer.Option(help="Traces of problems that had no part in the fit, for unbiased figures."),
     ] = None,
     loss: LossOption = None,
 ) -> None:
-    """A certificate: what was certified, and what it does. Its name may be left out."""
+    """Write the report of a certificate. The word `certificate` may be left out."""
     from calibration import Certificate, read_traces
     from calibration.report import write_report
 
@@ -367,14 +386,15 @@ def report_data(
     traces: TracesArgument,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write; if not given, reports/ beside the certificate."),
+        typer.Option(help="File to write. Default: in reports/ next to the certificate."),
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Traces of problems used nowhere else, for honest figures.")
+        Path | None,
+        typer.Option(help="Traces of problems that had no part in the fit, for unbiased figures."),
     ] = None,
     loss: LossOption = None,
 ) -> None:
-    """Write what a service shows of a certificate: its figures on its traces, as JSON."""
+    """Write the report data of a certificate as JSON, for the service and its page."""
     from calibration import Certificate, read_traces
     from calibration.certificate.report_data import report_data_path
     from calibration.report.build_data import build_report_data

@@ -98,7 +98,10 @@ def evaluate(
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Measure a model and its confidence on benchmarks. An interrupted run goes on."""
+    """Evaluate a model and its confidence on benchmarks.
+
+    An interrupted run continues where it stopped.
+    """
     from rlcm_serve.evaluation.evaluate import EvaluationPlan
     from rlcm_serve.evaluation.evaluate import evaluate as run
     from rlcm_serve.evaluation.sources import Source
@@ -135,7 +138,7 @@ def compare(
     ],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("runs/compare"),
 ) -> None:
-    """Put runs side by side: the main table, paired differences, and what is not comparable."""
+    """Compare runs: main table, paired differences, and what cannot be compared."""
     from rlcm_serve.evaluation.compare import compare as put_together
     from rlcm_serve.evaluation.compare import to_text, write_comparison
     from rlcm_serve.evaluation.run import Run

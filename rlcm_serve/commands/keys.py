@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from rlcm_serve.store.keys import KeyRecord, Keys
 
 keys = typer.Typer(
-    name="keys", help="API keys of a service: make, list, revoke.", no_args_is_help=True
+    name="keys",
+    help="Create, list and revoke API keys.\n\nExample: rlcm keys new --name alice --scope solve",
+    no_args_is_help=True,
 )
 StateOption = Annotated[
     Path | None, typer.Option("--state", help="The service's state folder, if it has its own.")
@@ -31,24 +33,30 @@ DatabaseOption = Annotated[
 
 @keys.command()
 def new(
-    name: Annotated[str, typer.Option(help="Whose key it is.")],
+    name: Annotated[str, typer.Option(help="Name of the key's owner.")],
     scope: Annotated[
-        list[str], typer.Option(help="solve, or admin, which includes it; may be repeated.")
+        list[str], typer.Option(help="solve, or admin (which includes solve); may be repeated.")
     ],
-    max_n: Annotated[int | None, typer.Option(help="Most samples of one question.")] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Largest thinking budget of one sample, tokens.")
+    max_n: Annotated[
+        int | None, typer.Option(help="Maximum number of samples per question.")
     ] = None,
-    max_body_bytes: Annotated[int | None, typer.Option(help="Largest body, bytes.")] = None,
-    timeout_s: Annotated[float | None, typer.Option(help="Most time for one question, s.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Maximum thinking budget of one sample, in tokens.")
+    ] = None,
+    max_body_bytes: Annotated[
+        int | None, typer.Option(help="Maximum size of a request body, in bytes.")
+    ] = None,
+    timeout_s: Annotated[
+        float | None, typer.Option(help="Maximum time for one question, in seconds.")
+    ] = None,
     max_running: Annotated[
-        int | None, typer.Option(help="Most questions under way at a time.")
+        int | None, typer.Option(help="Maximum number of questions at the same time.")
     ] = None,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Make a key and print it, once: only its digest is kept."""
+    """Create a key and print it once. Only its digest is stored."""
     from rlcm_serve.store.caller import Limits, scopes_of
 
     limits = Limits(max_n, max_tokens, max_body_bytes, timeout_s, max_running)
@@ -70,7 +78,7 @@ def list_keys(
     state: StateOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """List all keys, without what is secret in them."""
+    """List all keys, without their secrets."""
     with _opened(config, state, database) as opened:
         records = [_as_json(record) for record in opened.all()]
     if as_json:
@@ -91,12 +99,12 @@ def list_keys(
 
 @keys.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="Its id, as `rlcm keys list` shows it.")],
+    key_id: Annotated[str, typer.Argument(help="Id of the key, from `rlcm keys list`.")],
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Make a key good for nothing. A running service notices within seconds."""
+    """Revoke a key. A running service applies this within seconds."""
     with _opened(config, state, database) as opened:
         record = opened.revoke(key_id)
     Console().print(f"key {record.id} of {record.name!r} is revoked", highlight=False, markup=False)

@@ -10,32 +10,35 @@ import typer
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
 
-ModelOption = Annotated[str, typer.Option("--model", help="Model folder, hub id, or 'embedded'.")]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="Model: a folder, a Hugging Face id, or 'embedded'.")
+]
 CertificateOption = Annotated[
     list[Path] | None,
-    typer.Option("--certificate", help="Certificate file; by default those in the model's folder."),
+    typer.Option("--certificate", help="Certificate file. Default: those in the model's folder."),
 ]
 NoCertificateOption = Annotated[
     bool, typer.Option("--no-certificate", help="Serve without a guarantee.")
 ]
 IntervalOption = Annotated[
     int | None,
-    typer.Option("--interval", min=1, help="N, tokens between two readings of confidence."),
+    typer.Option("--interval", min=1, help="Number of tokens between two confidence readings (N)."),
 ]
 MaxTokensOption = Annotated[
-    int | None, typer.Option("--max-tokens", min=1, help="Thinking budget of one sample, tokens.")
+    int | None,
+    typer.Option("--max-tokens", min=1, help="Thinking budget of one sample, in tokens."),
 ]
 ConfidenceOption = Annotated[
     str,
     typer.Option(
         "--confidence",
-        help="Where confidence comes from: probe, sequence-probability, lowest-group or tail.",
+        help="Source of confidence: probe, sequence-probability, lowest-group or tail.",
     ),
 ]
-LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for what vLLM prints.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show what vLLM prints.")]
+LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for vLLM's output.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show vLLM's output.")]
 VllmArguments = Annotated[
-    list[str] | None, typer.Argument(help="After `--`: vLLM's engine arguments, passed through.")
+    list[str] | None, typer.Argument(help="Engine arguments for vLLM, after `--`.")
 ]
 
 

@@ -1,4 +1,4 @@
-"""`rlcm solve`: answers without a server."""
+"""`rlcm solve`: answers questions without a server."""
 
 from __future__ import annotations
 
@@ -36,34 +36,46 @@ def solve(
     problem: Annotated[str | None, typer.Argument(help="The question.")] = None,
     file: Annotated[
         Path | None,
-        typer.Option(help="JSONL of questions: problem, and optionally id and answer (the truth)."),
+        typer.Option(
+            help="JSONL file of questions: `problem`, optionally `id` and the correct `answer`."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="JSONL for the answers to --file; FILE.answers.jsonl.")
+        Path | None,
+        typer.Option(help="JSONL file for the answers to --file. Default: FILE.answers.jsonl."),
     ] = None,
-    alpha: Annotated[float, typer.Option(help="Accepted risk.")] = 0.1,
-    n: Annotated[int, typer.Option(help="Samples, merged by voting.")] = 1,
-    risk: Annotated[str, typer.Option(help="selective, error or regret.")] = "selective",
-    vote: Annotated[str, typer.Option(help="confidence or majority.")] = "confidence",
+    alpha: Annotated[float, typer.Option(help="Accepted risk, between 0 and 1.")] = 0.1,
+    n: Annotated[
+        int, typer.Option("--n", "-n", help="Number of samples, merged into one answer by voting.")
+    ] = 1,
+    risk: Annotated[
+        str, typer.Option(help="What alpha limits: selective, error or regret.")
+    ] = "selective",
+    vote: Annotated[
+        str, typer.Option(help="How samples are merged: confidence or majority.")
+    ] = "confidence",
     on_infeasible: Annotated[
-        str, typer.Option(help="If alpha cannot be kept: error, full_budget or abstain.")
+        str, typer.Option(help="If no policy is certified at alpha: error, full_budget or abstain.")
     ] = "error",
     model: ModelOption = "embedded",
     certificate: CertificateOption = None,
     no_certificate: NoCertificateOption = False,
     confidence: ConfidenceOption = "probe",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what /solve would return.")
+        bool, typer.Option("--json", help="Print the response of /solve as JSON.")
     ] = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Answer one question, or a file of them, without a server. An interrupted file goes on."""
+    """Answer a question or a file of questions without a server.
+
+    An interrupted file continues where it stopped when the command is run again.
+    """
     from rlcm_serve.api.server.server import build_service
     from rlcm_serve.terminal import StageClock
 
     if (problem is None) == (file is None):
-        raise RequestRefused("problem", "give a question or --file, one of the two")
+        raise RequestRefused("problem", "give either a question or --file")
     question = _question(problem or _PLACEHOLDER, alpha, n, risk, vote, on_infeasible)
     console = Console(stderr=True)
     settings = engine_settings(model, None, None, engine_log, verbose, None, confidence)
@@ -96,7 +108,7 @@ def _question(
 
 
 def _run(service: Service, work: Callable[[Service], Awaitable[Result]]) -> Result:
-    """What `work` returns with a service that has started; it is stopped afterwards."""
+    """Starts the service, runs `work` with it, and stops it."""
 
     async def run() -> Result:
         try:
@@ -128,7 +140,14 @@ def _solve_file(
     service: Service, file: Path, out: Path, question: Question, console: Console
 ) -> None:
     from rlcm_serve.recording.journal import Journal
-    from rlcm_serve.solving.batch import digest_questions, read_questions, solve_all, summary
+    from rlcm_serve.solving.batch import (
+        digest_questions,
+        read_questions,
+        solve_all,
+        statements,
+        summary,
+        without_statement,
+    )
     from rlcm_serve.terminal import shown_progress
 
     asked = read_questions(file)
@@ -153,14 +172,15 @@ def _solve_file(
 
     rows = _run(service, work)
     unfinished = out.with_suffix(".unfinished")
-    unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    unfinished.write_text("".join(json.dumps(without_statement(row)) + "\n" for row in rows))
     unfinished.replace(out)
     kept.unlink()
-    Console().print(f"{summary(rows)}: {out}", markup=False, highlight=False, soft_wrap=True)
+    for line in (f"{summary(rows)}: {out}", *statements(rows)):
+        Console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _described(solution: Solution) -> dict[str, Any]:
-    """As `/solve` would return it."""
+    """The response of `/solve` as plain values."""
     from rlcm_serve.api.wire.solution import SolveResponse
 
     described: dict[str, Any] = json.loads(SolveResponse.from_solution(solution).model_dump_json())

@@ -33,7 +33,10 @@ def collect(
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
 ) -> None:
-    """Record labelled problems at full budget, for `rlcm fit`. An interrupted run goes on."""
+    """Record labelled problems at full budget, for `rlcm fit`.
+
+    An interrupted run continues where it stopped.
+    """
     from calibration import write_traces
     from rlcm_serve.answers.grader import AnswerGrader
     from rlcm_serve.core import VoteRule

@@ -16,10 +16,11 @@ from rlcm_serve.settings.reference import template, to_json
 
 @takes_settings
 def serve(loaded: Loaded) -> None:
-    """Start the service. vLLM's engine arguments go after `--`.
+    """Start the service. Put vLLM's engine arguments after `--`.
 
-    Each option is also a variable (--max-n is RLCM_MAX_N) and a line of the settings file
-    (max_n = 8); the option goes first, then the variable. `rlcm config` shows what is in force.
+    Each setting can also be an environment variable (RLCM_MAX_N=8) or a line of the settings
+    file (max_n = 8). Options override variables, variables override the file. `rlcm config`
+    shows the result.
     """
     from rlcm_serve.api.server.server import run_server
 
@@ -35,7 +36,7 @@ def config(
         bool, typer.Option("--toml", help="Print a settings file to start from.")
     ] = False,
 ) -> None:
-    """Show the settings in force, and where each comes from. Takes the options of `rlcm serve`."""
+    """Show all settings and where each value comes from. Takes the options of `rlcm serve`."""
     if as_toml:
         typer.echo(template(), nl=False)
         return

@@ -1,4 +1,4 @@
-"""Every setting of the service: its type, its default, what it means."""
+"""Every setting of the service: its type, default and meaning."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def _setting(default: Any, group: str, says: str, **others: Any) -> Any:
 
 
 class Settings(BaseSettings):
-    """What the service does and for whom. Counts are in tokens, times in seconds, sizes in bytes.
+    """The settings of the service. Times are in seconds, sizes in bytes.
 
-    Made directly it reads neither the environment nor a file; `load_settings` does.
+    The constructor reads neither the environment nor a file; `load_settings` does.
     """
 
     model_config = SettingsConfigDict(
@@ -85,12 +85,12 @@ class Settings(BaseSettings):
     )
 
     model: Annotated[str, BeforeValidator(at_home)] = _setting(
-        "embedded", "Model", "Model folder, hub id, or 'embedded'."
+        "embedded", "Model", "Model: a folder, a Hugging Face id, or 'embedded'."
     )
     certificates: Annotated[list[Location] | None, NoDecode, Listed] = _setting(
         None,
         "Model",
-        "Certificate files; those in the model's folder if not given.",
+        "Certificate files. Default: those in the model's folder.",
         flag="--certificate",
         example=["certificate.json"],
     )
@@ -98,123 +98,128 @@ class Settings(BaseSettings):
     confidence: Annotated[Signal, BeforeValidator(_lower)] = _setting(
         Signal.PROBE,
         "Model",
-        f"Where confidence comes from: {_or(Signal)}.",
+        f"Source of confidence: {_or(Signal)}.",
     )
     interval: Tokens | None = _setting(
         None,
         "Model",
-        "N, tokens between two readings of confidence; the probe's if not given.",
+        "Tokens between two confidence readings (N). Default: the probe's interval.",
         example=32,
     )
     max_tokens: Tokens | None = _setting(
         None,
         "Model",
-        "Thinking budget of one sample, tokens; the model's own if not given.",
+        "Thinking budget of one sample, in tokens. Default: the model's budget.",
         example=2048,
     )
     answer_max_tokens: Tokens | None = _setting(
         None,
         "Model",
-        "The most one answer may cost, tokens; the model's own if not given.",
+        "Maximum length of an answer, in tokens. Default: the model's limit.",
         example=64,
     )
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] | None = _setting(
         None,
         "Model",
-        "Sampling temperature; the model's own if not given.",
+        "Sampling temperature. Default: the model's temperature.",
         example=0.6,
     )
     top_p: Annotated[float, Field(gt=0, le=1)] | None = _setting(
         None,
         "Model",
-        "Share of probability that is sampled from; the model's own if not given.",
+        "Nucleus sampling (top-p). Default: the model's top-p.",
         example=0.95,
     )
     default_alpha: Annotated[float, Field(gt=0, lt=1)] = _setting(
-        0.1, "Model", "Accepted risk of chat completions that name none."
+        0.1, "Model", "Accepted risk (alpha) of chat completions that give none."
     )
     vllm_arguments: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_words)] = _setting(
-        (), "Model", "vLLM's engine arguments, passed through.", flag="--"
+        (), "Model", "Engine arguments for vLLM.", flag="--"
     )
     engine_log: Location | None = _setting(
         None,
         "Model",
-        "File for what vLLM prints; one in the user's cache folder if not given.",
+        "File for vLLM's output. Default: a file in the user's cache folder.",
         example="engine.log",
     )
-    verbose: bool = _setting(False, "Model", "Show what vLLM prints, and write no file.")
+    verbose: bool = _setting(False, "Model", "Show vLLM's output instead of writing it to a file.")
 
     host: Annotated[str, Field(min_length=1)] = _setting(
         "127.0.0.1", "Network", "Address to listen on."
     )
     port: Annotated[int, Field(ge=0, le=65535)] = _setting(
-        8000, "Network", "Port to listen on; 0 takes a free one."
+        8000, "Network", "Port to listen on; 0 selects a free port."
     )
     auth: Annotated[Literal["auto", "on", "off"], BeforeValidator(_lower)] = _setting(
-        "auto", "Network", "Ask for API keys: on, off (only on loopback), or auto: off on loopback."
+        "auto",
+        "Network",
+        "Require API keys: on, off (only on loopback), or auto (off on loopback).",
     )
     cors_origins: Annotated[list[str], NoDecode, Listed] = _setting(
-        [], "Network", "Origins whose pages may call the service.", flag="--cors-origin"
+        [],
+        "Network",
+        "Origins of web pages that may call the service (CORS).",
+        flag="--cors-origin",
     )
     metrics_open: bool = _setting(False, "Network", "Serve /metrics without a key.")
 
-    max_running: Count = _setting(64, "Limits", "Questions answered at a time; further ones wait.")
+    max_running: Count = _setting(
+        64, "Limits", "Maximum number of questions answered at the same time."
+    )
     max_waiting: Annotated[int, Field(ge=0)] = _setting(
-        256, "Limits", "Questions that may wait; further ones get 429 and a Retry-After."
+        256, "Limits", "Maximum number of waiting questions; further ones get a 429."
     )
     max_n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = _setting(
-        MAX_SAMPLES, "Limits", "The most samples one question may ask for."
+        MAX_SAMPLES, "Limits", "Maximum number of samples per question."
     )
     max_thinking_tokens: Tokens | None = _setting(
         None,
         "Limits",
-        "The largest max_tokens a question may ask for; any if not given.",
+        "Maximum max_tokens of a question. Default: no limit.",
         example=8192,
     )
-    max_body_bytes: Size = _setting(ByteSize(2**20), "Limits", "The largest request body.")
+    max_body_bytes: Size = _setting(ByteSize(2**20), "Limits", "Maximum size of a request body.")
     max_upload_bytes: Size = _setting(
         ByteSize(2**30),
         "Limits",
-        "The largest body sent to /aggregate, /calibrations and /certificates.",
+        "Maximum size of a body sent to /aggregate, /calibrations and /certificates.",
     )
-    timeout_s: Seconds = _setting(
-        300.0, "Limits", "Time a question has unless it asks for less, and the most it may ask for."
-    )
-    heartbeat_s: Seconds = _setting(15.0, "Limits", "Pause after which a stream sends a comment.")
+    timeout_s: Seconds = _setting(300.0, "Limits", "Default and maximum time limit of a question.")
+    heartbeat_s: Seconds = _setting(15.0, "Limits", "Interval of keep-alive comments in streams.")
     drain_s: Annotated[float, Field(ge=0)] = _setting(
-        30.0, "Limits", "Time that running requests get once the service is told to stop."
+        30.0, "Limits", "Time for running requests to finish after the service is told to stop."
     )
     cancel_decided: bool = _setting(
-        True, "Limits", "End samples that can change nothing about the answer any more."
+        True, "Limits", "Cancel samples that can no longer change the result."
     )
 
     state: Location = Field(
         default_factory=state_folder,
-        description="Folder for what must outlive the process.",
+        description="Folder for persistent data.",
         json_schema_extra={"group": "State", "example": "/var/lib/rlcm-serve"},
     )
     database: str | None = _setting(
         None,
         "State",
-        "Database URL, sqlite:///FILE or postgresql://...; rlcm.db in `state` if not given.",
+        "Database URL: sqlite:///FILE or postgresql://... Default: rlcm.db in `state`.",
         repr=False,
         example="postgresql://rlcm@localhost/rlcm",
     )
     job_concurrency: Count = _setting(
-        8, "State", "Problems that a calibration job records at a time."
+        8, "State", "Problems that a calibration job records at the same time."
     )
 
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = (
-        _setting("info", "Logs", "The least important messages that are logged.")
+        _setting("info", "Logs", "Minimum level of logged messages.")
     )
     log_format: Annotated[Literal["auto", "json", "console"], BeforeValidator(_lower)] = _setting(
-        "auto", "Logs", "json, console, or auto: console on a terminal, else json."
+        "auto", "Logs", "Log format: json, console, or auto (console on a terminal, else json)."
     )
-    log_prompts: bool = _setting(False, "Logs", "Log questions and answers too.")
+    log_prompts: bool = _setting(False, "Logs", "Also log questions and answers.")
     otlp_endpoint: str | None = _setting(
         None,
         "Logs",
-        "Where traces are sent: the URL of an OTLP/HTTP receiver. None are made if not given.",
+        "URL of an OTLP/HTTP receiver for traces. Default: no traces.",
         example="http://localhost:4318",
     )
 
@@ -233,7 +238,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.no_certificate and self.certificates:
-            _refuse("no_certificate is on, yet certificates are given: drop one of the two")
+            _refuse("no_certificate is on, but certificates are given: remove one of the two")
         if self.auth == "off" and not self.is_loopback:
             _refuse(
                 f"auth is off, but host is {self.host!r}, which others can reach: listen on "

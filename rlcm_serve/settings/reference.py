@@ -1,4 +1,4 @@
-"""How a setting is named and shown wherever people meet it: flags, variables, listings, docs."""
+"""Names and descriptions of settings, for flags, variables, listings and documentation."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def variable_of(name: str) -> str:
 
 
 def shown(name: str, value: Any) -> Any:
-    """The value without what is secret in it: passwords in URLs."""
+    """The value with passwords in URLs masked."""
     if name in ("database", "otlp_endpoint") and isinstance(value, str):
         return _PASSWORD.sub(lambda found: _masked(*found.groups()), value)
     return value
 
 
 def to_json(name: str, value: Any) -> Any:
-    """The value as JSON has it, without what is secret in it."""
+    """The value for JSON, with passwords in URLs masked."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, list | tuple):
@@ -76,13 +76,13 @@ def to_json(name: str, value: Any) -> Any:
 
 
 def to_toml(value: Any) -> str | None:
-    """The value as TOML has it; None, which TOML cannot say, is left out."""
+    """The value in TOML; None, which TOML does not have, gives None."""
     return None if value is None else json.dumps(to_json("", value))
 
 
 def template() -> str:
     """A settings file with every setting commented out, at its default."""
-    lines = ["# Settings of rlcm-serve. Flags and RLCM_* variables go before what is set here."]
+    lines = ["# Settings of rlcm-serve. Flags and RLCM_* variables override this file."]
     group = None
     for setting in described():
         if setting.group != group:

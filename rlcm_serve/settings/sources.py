@@ -1,4 +1,4 @@
-"""Where settings come from: flags, then `RLCM_*`, then a TOML file, then defaults."""
+"""Loads settings: flags override `RLCM_*` variables, then a TOML file, then defaults."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rlcm_serve.settings.model import PREFIX, Settings, at_home, split_list
 from rlcm_serve.settings.reference import flag_of, shown, variable_of
 
 CONFIG_VARIABLE = "RLCM_CONFIG"
-"""Names the settings file; the one variable that is no setting."""
+"""Variable that names the settings file; it is not itself a setting."""
 DEFAULT_CONFIG = Path("rlcm.toml")
-"""Read if it is there and no other is named."""
+"""Default settings file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Loaded:
 
 
 def load_settings(flags: Mapping[str, object], config: Path | None = None) -> Loaded:
-    """The settings in force.
+    """Loads the settings.
 
     Args:
         flags: by name of the setting; None means not given.
         config: the TOML file; else the one `RLCM_CONFIG` names, else ./rlcm.toml if it is there.
 
     Raises:
-        SettingsRefused: a name is unknown, a value cannot be, or the file cannot be read.
+        SettingsRefused: a name is unknown, a value is invalid, or the file cannot be read.
     """
     file = _find_config(config)
     values: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def _read_environment() -> dict[str, object]:
         upper = variable.upper()
         if upper.startswith(PREFIX) and variable not in known:
             raise SettingsRefused(
-                f"the environment has {variable}, which is no setting{_nearest(upper, known)}"
+                f"the environment has {variable}, which is not a setting{_nearest(upper, known)}"
             )
     return EnvSettingsSource(Settings)()
 
@@ -91,12 +91,12 @@ def _read_config(file: Path) -> dict[str, object]:
     for name in values:
         if name not in Settings.model_fields:
             nearest = _nearest(name, list(Settings.model_fields))
-            raise SettingsRefused(f"{file} has {name!r}, which is no setting{nearest}")
+            raise SettingsRefused(f"{file} has {name!r}, which is not a setting{nearest}")
     return {name: _beside(file.parent, name, value) for name, value in values.items()}
 
 
 def _beside(folder: Path, name: str, value: Any) -> Any:
-    """A path in a settings file is seen from that file's folder."""
+    """Paths in a settings file are relative to its folder."""
     if name in ("state", "engine_log") and isinstance(value, str):
         return folder / at_home(value)
     if name == "certificates":
@@ -124,7 +124,7 @@ def _explain_one(found: Mapping[str, Any], sources: Mapping[str, str]) -> str:
         return str(message)
     name = str(found["loc"][0])
     if name not in Settings.model_fields:
-        return f"{name!r} is no setting{_nearest(name, list(Settings.model_fields))}"
+        return f"{name!r} is not a setting{_nearest(name, list(Settings.model_fields))}"
     source = flag_of(name) if sources[name] == "flag" else sources[name]
     value = shown(name, found["input"])
     return f"{name} is {value!r} ({source}): {message[0].lower()}{message[1:]}"

@@ -121,6 +121,33 @@ def summary(rows: Iterable[dict[str, Any]]) -> str:
     return text
 
 
+_SAME_FOR_ALL = ("statement", "n_problems", "method", "covers", "does_not_cover")
+"""Fields of a guarantee that depend only on the certificate and its level."""
+
+
+def without_statement(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as the answers file has it: of its guarantee only the certificate and the levels."""
+    guarantee = row.get("guarantee")
+    if guarantee is None:
+        return row
+    short = {name: value for name, value in guarantee.items() if name not in _SAME_FOR_ALL}
+    return row | {"guarantee": short}
+
+
+def statements(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """One line for each guarantee that the rows were answered under: its statement and limits."""
+    found: dict[tuple[str, float], str] = {}
+    for row in rows:
+        if guarantee := row.get("guarantee"):
+            key = (guarantee["certificate"], guarantee["alpha_certified"])
+            limits = "; ".join(guarantee.get("does_not_cover", ()))
+            found[key] = guarantee["statement"] + (f" Not covered: {limits}." if limits else "")
+    return [
+        f"certificate {certificate}, alpha {alpha:g}: {said}"
+        for (certificate, alpha), said in found.items()
+    ]
+
+
 def digest_questions(questions: Iterable[FileQuestion]) -> str:
     """SHA-256 of ids, problems and answers, shortened to 16 hexadecimal digits."""
     return digest_text(json.dumps([[one.id, one.problem, one.answer] for one in questions]))

@@ -1,4 +1,4 @@
-"""What a certificate is for, and whether it is of an engine."""
+"""Checks which procedure a certificate is for, and whether it was fitted on this engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from rlcm_serve.errors import CertificateMismatch
 
 
 class ServedProcedure(NamedTuple):
-    """What a certificate is for, as far as a caller chooses it. One certificate serves each."""
+    """The part of a certificate that a caller selects: risk, samples, vote and token budget.
+
+    One active certificate serves each combination.
+    """
 
     risk: str
     samples: int
@@ -22,7 +25,7 @@ class ServedProcedure(NamedTuple):
 
     @classmethod
     def of_question(cls, question: Question, default_max_tokens: int) -> Self:
-        """The procedure a question asks for."""
+        """The procedure that a question requests."""
         max_tokens = question.max_tokens or default_max_tokens
         return cls(question.risk, question.samples, _vote(question), max_tokens)
 
@@ -48,7 +51,7 @@ def fingerprint_of(
     vote: str = "confidence",
     max_tokens: int | None = None,
 ) -> Fingerprint:
-    """What is calibrated when this engine draws `samples` samples and merges them by `vote`.
+    """The fingerprint of this engine with `samples` samples merged by `vote`.
 
     `max_tokens` None takes the engine's own budget.
     """
@@ -70,31 +73,31 @@ def fingerprint_of(
 
 
 def require_fit(certificate: Certificate, identity: EngineIdentity) -> None:
-    """Returns if this engine may be served under a certificate.
+    """Checks that a certificate was fitted on this engine.
 
     Raises:
-        CertificateMismatch: it was fitted on something else; the message names each difference.
+        CertificateMismatch: it was fitted on another engine; the message lists the differences.
     """
     if certificate.risk not in {risk.value for risk in RiskName}:
         raise CertificateMismatch(
-            f"certificate {certificate.id} bounds the risk {certificate.risk!r}: this service "
-            f"keeps {', '.join(RiskName)}; fit one for these"
+            f"certificate {certificate.id} is for the risk {certificate.risk!r}: this service "
+            f"supports {', '.join(RiskName)}; fit a certificate for one of these"
         )
     fitted = _fingerprint(certificate)
-    # These are the caller's to choose, question by question.
+    # Callers choose these per question.
     served = fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
     if differences := fitted.differences(served):
         raise CertificateMismatch(
             f"certificate {certificate.id} was not fitted on this engine (certificate here, engine "
-            f"there): {'; '.join(differences)}. Serve what it was fitted on, record and fit again, "
-            "or start without it"
+            f"there): {'; '.join(differences)}. Serve the model and settings it was fitted on, "
+            "or record and fit again, or start without this certificate"
         )
 
 
 def _fingerprint(certificate: Certificate) -> Fingerprint:
     if certificate.fingerprint is None:
         raise CertificateMismatch(
-            f"certificate {certificate.id} is not servable: its traces carry no fingerprint, so "
-            "nothing says which engine it holds for; record with `rlcm collect` and fit again"
+            f"certificate {certificate.id} is not servable: its traces have no fingerprint, so its "
+            "engine is unknown; record with `rlcm collect` and fit again"
         )
     return certificate.fingerprint

@@ -101,7 +101,7 @@ async def test_a_caller_has_no_more_under_way_than_it_may() -> None:
     other = Visitor(admission, "other", most=2)
     await settle()
     assert (admission.running, admission.waiting) == (1, 2)
-    with pytest.raises(TooManyAtOnce, match="may have 2 questions under way"):
+    with pytest.raises(TooManyAtOnce, match="already has 2 questions running"):
         await greedy[2].task
     await dismiss(greedy[0])
     again = Visitor(admission, "greedy", most=2)

@@ -1,11 +1,12 @@
 import json
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
 
+import rlcm_serve
 from rlcm_serve.cli import main
 from tests.rlcm_serve.command_line import Rlcm
 from training.tasks.problems import FAMILIES, LEVELS, Split, split_of
@@ -115,3 +116,31 @@ def test_commands_of_other_packages_come_through_entry_points() -> None:
         "push": "training.commands:push",
         "train": "training.commands:app",
     }
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_replaced_package_is_named_in_one_sentence(tmp_path: Path, others: bool) -> None:
+    (tmp_path / "calibration").mkdir()
+    (tmp_path / "calibration" / "__init__.py").write_text("from sklearn import nothing\n")
+    if others:
+        about = tmp_path / "uncertainty_calibration-0.1.4.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Name: uncertainty-calibration\nVersion: 0.1.4\n")
+        (about / "top_level.txt").write_text("calibration\n")
+        (about / "RECORD").write_text("calibration/__init__.py,,\n")
+    start = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    code = f"{start}; from rlcm_serve.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "package 'calibration'" in line
+    assert str(tmp_path) in line
+    assert ("uninstall uncertainty-calibration" in line) is others
+
+
+def test_the_version_is_that_of_the_distribution(rlcm: Rlcm) -> None:
+    assert rlcm("--version") == (0, f"rlcm-serve {version('rlcm-serve')}\n", "")
+    assert rlcm_serve.__version__ == version("rlcm-serve")

@@ -174,11 +174,11 @@ def test_a_file_that_is_not_toml_is_refused_with_the_place() -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("prot = 1", "rlcm.toml has 'prot', which is no setting: did you mean port?"),
-        ("max-n = 1", "rlcm.toml has 'max-n', which is no setting: did you mean max_n?"),
+        ("prot = 1", "rlcm.toml has 'prot', which is not a setting: did you mean port?"),
+        ("max-n = 1", "rlcm.toml has 'max-n', which is not a setting: did you mean max_n?"),
         (
             "[network]\nport = 1",
-            "rlcm.toml has 'network', which is no setting: `rlcm config --toml`",
+            "rlcm.toml has 'network', which is not a setting: `rlcm config --toml`",
         ),
     ],
 )
@@ -190,10 +190,10 @@ def test_an_unknown_name_in_the_file_is_refused(written: str, said: str) -> None
 @pytest.mark.parametrize(
     ("variable", "said"),
     [
-        ("RLCM_PROT", "RLCM_PROT, which is no setting: did you mean RLCM_PORT?"),
-        ("rlcm_port", "rlcm_port, which is no setting: did you mean RLCM_PORT?"),
-        ("RLCM_CONFG", "RLCM_CONFG, which is no setting: did you mean RLCM_CONFIG?"),
-        ("RLCM_ZZZZZZZZZ", "RLCM_ZZZZZZZZZ, which is no setting: `rlcm config --toml` lists"),
+        ("RLCM_PROT", "RLCM_PROT, which is not a setting: did you mean RLCM_PORT?"),
+        ("rlcm_port", "rlcm_port, which is not a setting: did you mean RLCM_PORT?"),
+        ("RLCM_CONFG", "RLCM_CONFG, which is not a setting: did you mean RLCM_CONFIG?"),
+        ("RLCM_ZZZZZZZZZ", "RLCM_ZZZZZZZZZ, which is not a setting: `rlcm config --toml` lists"),
     ],
 )
 def test_an_unknown_variable_is_refused(
@@ -204,7 +204,7 @@ def test_an_unknown_variable_is_refused(
 
 
 def test_an_unknown_flag_is_refused() -> None:
-    assert refusal({"prot": 1}) == "'prot' is no setting: did you mean port?"
+    assert refusal({"prot": 1}) == "'prot' is not a setting: did you mean port?"
 
 
 def test_a_wrong_value_is_named_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ({"auth": "maybe"}, "auth is 'maybe' (--auth): input should be 'auto', 'on' or 'off'"),
         (
             {"no_certificate": True, "certificates": ["a.json"]},
-            "no_certificate is on, yet certificates are given: drop one of the two",
+            "no_certificate is on, but certificates are given: remove one of the two",
         ),
         (
             {"auth": "off", "host": "0.0.0.0"},

@@ -77,7 +77,7 @@ def test_from_file_to_file(rlcm: Rlcm, source: str, out: str, tmp_path: Path) ->
     assert status == 0
     assert read(tmp_path / out) == RESULTS
     assert said.splitlines() == [
-        "2 problems, 5 rollouts: 2 answered, 0 of them by drawing among tied answers",
+        "2 problems, 5 rollouts: 2 answered, 0 of them by breaking a tie",
         "of 1 with a reference: pass@1 0.6667, vote 1.0000, oracle 1.0000",
     ]
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([source, out])

@@ -118,7 +118,7 @@ async def test_a_key_opens_what_its_scope_is_for(
     assert (await client.delete("/keys", headers=as_header(admin))).status_code == 200
     assert (await client.post("/solve", json={}, headers=as_header(admin))).status_code == 200
     detail = error_of(await client.delete("/keys", headers=as_header(solve)), 403, "forbidden")
-    assert "needs a key of scope admin, and yours has solve" in detail
+    assert "needs a key with scope admin, and yours has solve" in detail
     assert "`rlcm keys new --scope admin`" in detail
 
 
@@ -374,12 +374,12 @@ class TestQuestions:
     @pytest.mark.parametrize(
         ("changes", "field", "said"),
         [
-            ({"samples": 9}, "n", "n is 9, and this service allows 8: ask for that or less"),
-            ({"samples": 5}, "n", "n is 5, and this key allows 4"),
-            ({"max_tokens": 1001}, "max_tokens", "is 1001, and this service allows 1000:"),
-            ({"max_tokens": 101}, "max_tokens", "is 101, and this key allows 100:"),
-            ({"timeout": 61.5}, "timeout_s", "is 61.5, and this service allows 60:"),
-            ({"timeout": 20.5}, "timeout_s", "is 20.5, and this key allows 20:"),
+            ({"samples": 9}, "n", "n is 9, and this service allows at most 8: lower it"),
+            ({"samples": 5}, "n", "n is 5, and this key allows at most 4"),
+            ({"max_tokens": 1001}, "max_tokens", "is 1001, and this service allows at most 1000:"),
+            ({"max_tokens": 101}, "max_tokens", "is 101, and this key allows at most 100:"),
+            ({"timeout": 61.5}, "timeout_s", "is 61.5, and this service allows at most 60:"),
+            ({"timeout": 20.5}, "timeout_s", "is 20.5, and this key allows at most 20:"),
         ],
     )
     def test_more_than_the_limits_is_refused(
@@ -392,6 +392,6 @@ class TestQuestions:
         assert said in str(refused.value)
 
     def test_the_budget_that_a_question_does_not_name_counts_too(self) -> None:
-        with pytest.raises(RequestRefused, match="max_tokens is 512, and this key allows 100"):
+        with pytest.raises(RequestRefused, match="max_tokens is 512, and this key allows at most 100"):
             cap_question(self.LIMITED, Settings(), self.question(), budget=512)
         assert cap_question(self.LIMITED, Settings(), self.question(max_tokens=9), budget=512)

@@ -154,7 +154,7 @@ def edited() -> dict[str, Any]:
         (
             json.dumps(certificate({0.1: EARLY}, risk="my own").to_json()),
             "certificate-mismatch",
-            "bounds the risk 'my own'",
+            "is for the risk 'my own'",
         ),
     ],
 )
@@ -222,10 +222,10 @@ async def test_a_form_may_hold_the_certificate_alone(ready: Running) -> None:
 @pytest.mark.parametrize(
     ("files", "why"),
     [
-        ({"traces": ("t", b"PAR1")}, "holds no certificate"),
+        ({"traces": ("t", b"PAR1")}, "has no certificate"),
         ({"certificate": ("c", b"{}"), "trace": ("t", b"PAR1")}, "the form has ['trace']"),
         ({"certificate": ("c", b"{}")}, "not a certificate"),
-        ({"certificate": ("c", b"{}"), "traces": (None, b"text")}, "traces are no file"),
+        ({"certificate": ("c", b"{}"), "traces": (None, b"text")}, "traces is not a file"),
     ],
 )
 async def test_a_form_must_be_one(

@@ -172,7 +172,7 @@ class TestFit:
         record("t.parquet", fingerprint=None)
         status, out, _ = rlcm(FIT)
         assert status == 0
-        assert "not servable: the traces carry no fingerprint" in out
+        assert "not servable: the traces have no fingerprint" in out
         assert not Certificate.load("c.json").servable
 
     def test_a_folder_of_traces(self, rlcm: Rlcm, record: Record, tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ class TestVerify:
     def test_nothing_differs(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
         status, out, err = rlcm("verify c.json t.parquet")
         assert (status, err) == (0, "")
-        assert out == f"certificate {fitted['id']}: every figure follows from the traces\n"
+        assert out == f"certificate {fitted['id']}: no differences\n"
 
     def test_an_edit_by_hand(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
         fitted["levels"][1]["alpha"] = 0.1

@@ -11,7 +11,14 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.recording.journal import Journal
-from rlcm_serve.solving.batch import FileQuestion, read_questions, solve_all, summary
+from rlcm_serve.solving.batch import (
+    FileQuestion,
+    read_questions,
+    solve_all,
+    statements,
+    summary,
+    without_statement,
+)
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine, certificate
@@ -108,3 +115,14 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, said: str) -> None:
     file.write_text(text)
     with pytest.raises(RequestRefused, match=said):
         read_questions(file)
+
+
+def test_the_statement_is_said_once_and_every_row_names_its_certificate() -> None:
+    levels = {"certificate": "c0", "alpha_requested": 0.15, "alpha_certified": 0.1}
+    told = {"statement": "At most 10% wrong.", "does_not_cover": ["other problems"]}
+    row = {"id": "a", "answer": "7", "guarantee": levels | told}
+    assert without_statement(row) == {"id": "a", "answer": "7", "guarantee": levels}
+    without = {"id": "b", "answer": None, "guarantee": None}
+    assert without_statement(without) == without
+    said = "certificate c0, alpha 0.1: At most 10% wrong. Not covered: other problems."
+    assert statements([row, without, row]) == [said]

@@ -238,7 +238,7 @@ def test_a_risk_of_ones_own_is_refused() -> None:
 
 
 def test_a_certificate_of_traces_without_a_fingerprint_is_refused() -> None:
-    with pytest.raises(CertificateMismatch, match="not servable: its traces carry no fingerprint"):
+    with pytest.raises(CertificateMismatch, match="not servable: its traces have no fingerprint"):
         Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=None)])
 
 
