@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 class Losses:
     """Losses of exchangeable units (U) under policies (T); a policy's risk is E[loss] / E[weight].
 
-    A unit is a group of problems, or a problem that stands alone. Its loss is the mean over its
+    A unit is a group of problems, or a problem without a group. Its loss is the mean over its
     problems of the mean over each problem's draws, so several rollouts never count as several
     units. Units are assumed to be independent draws from one population; this is not checked, and
     cannot be.

@@ -67,7 +67,7 @@ class Draws:
 
     @property
     def n_draws(self) -> int:
-        """Number of re-enactments, of all problems together."""
+        """Number of draws, of all problems together."""
         return len(self.problem_D)
 
 
