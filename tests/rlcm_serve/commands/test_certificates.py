@@ -291,7 +291,7 @@ def check_refused(done: tuple[int, str, str], message: str) -> None:
     ("options", "message"),
     [
         ("--alpha 1.5", "alpha is 1.5: give a rate between 0 and 1"),
-        ("--alpha 0.2", "none twice"),
+        ("--alpha 0.2", "each only once"),
         ("--delta 0", "delta is 0.0: give a rate"),
         ("--slack -1", "slack is -1.0: give a share"),
         ("--risk regrets", "risk 'regrets' is unknown: give one of selective, error, regret"),
@@ -303,7 +303,7 @@ def check_refused(done: tuple[int, str, str], message: str) -> None:
         ("--draws 2", "draws is 2 with one sample"),
         ("--smoothing 1", "smoothing is 1.0: give 0 (none) up to, not including, 1"),
         ("--order t.parquet", "140 problems or groups are in both splits, 'problem p000' among"),
-        ("--order other.parquet", "splits were recorded under different fingerprints"),
+        ("--order other.parquet", "splits have different fingerprints"),
         ("--pool pool.parquet", "the method 'auto' has its own: give --method split, holm, bonf"),
         ("--pool t.parquet --method split", "140 problems or groups of --pool are calibration pr"),
         ("--order none.parquet", "none.parquet: no such file"),
@@ -428,7 +428,7 @@ class TestReplay:
         record("unknown.parquet", fingerprint=None)
         for file, message in [
             ("hot", "temperature: 0.8 here, 0.1 there. Record them with the calibrated model"),
-            ("unknown", "only the certificate carries a fingerprint"),
+            ("unknown", "only the certificate has a fingerprint"),
         ]:
             for command in ("replay", "verify"):
                 status, out, err = rlcm(f"{command} c.json {file}.parquet")

@@ -19,7 +19,7 @@ def some(count: int, groups: int | None = None) -> list[LabelledProblem]:
     ("values", "field", "why"),
     [
         ({"alphas": ()}, "alphas", "at least one"),
-        ({"alphas": (0.1, 0.1)}, "alphas", "none twice"),
+        ({"alphas": (0.1, 0.1)}, "alphas", "each only once"),
         ({"alphas": (0.1, 1.0)}, "alphas", "alpha is 1.0"),
         ({"delta": 0.0}, "delta", "delta is 0.0"),
         ({"samples": 0}, "n", "n is 0"),
