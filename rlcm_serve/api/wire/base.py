@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 
 class Wire(BaseModel):
-    """Refuses unknown fields and does not convert types."""
+    """Refuses unknown fields and does not convert types. A field's docstring describes it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, from_attributes=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, from_attributes=True, use_attribute_docstrings=True
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The schema, with each description on one line."""
+        schema = handler(core_schema)
+        for field in handler.resolve_ref_schema(schema).get("properties", {}).values():
+            if "description" in field:
+                field["description"] = " ".join(field["description"].split())
+        return schema
 
 
 def inline_schema(model: type[Wire]) -> dict[str, Any]:

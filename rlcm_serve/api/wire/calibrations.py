@@ -51,17 +51,14 @@ class CalibrationQuery(Wire):
         Literal["selective", "error", "regret"],
         Field(description=RISK_TEXT, examples=["selective"]),
     ] = "selective"
-    alphas: Annotated[
-        list[Annotated[float, Field(gt=0, lt=1)]],
-        Field(
-            min_length=1,
-            max_length=100,
-            description="Risk levels to certify, each between 0 and 1. Repeat the parameter for"
-            " several levels.",
-            json_schema_extra={"uniqueItems": True},
-            examples=[[0.05, 0.1, 0.2]],
-        ),
-    ] = [0.05, 0.1, 0.2]  # noqa: RUF012
+    alphas: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        default=[0.05, 0.1, 0.2],
+        min_length=1,
+        max_length=100,
+        json_schema_extra={"uniqueItems": True},
+        examples=[[0.05, 0.1, 0.2]],
+    )
+    """Risk levels to certify, each between 0 and 1. Repeat the parameter for several levels."""
     delta: Annotated[
         float,
         Field(
@@ -80,25 +77,16 @@ class CalibrationQuery(Wire):
         Literal["confidence", "majority"],
         Field(description=VOTE_TEXT, examples=["confidence"]),
     ] = "confidence"
-    rollouts: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=MAX_ROLLOUTS,
-            description="Number of rollouts to record per problem, at least `n`; `n` by default.",
-            examples=[1],
-        ),
-    ] = None
+    rollouts: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS, examples=[1])
+    """Number of rollouts to record per problem, at least `n`; `n` by default."""
     method: Annotated[
         Literal[
             "auto", "fixed-sequence", "chains", "rescaled-chains", "split", "holm", "bonferroni"
         ],
         Field(description=METHOD_TEXT, examples=["auto"]),
     ] = "auto"
-    activate: Annotated[
-        bool,
-        Field(description="Activate the certificate as soon as it is fitted.", examples=[False]),
-    ] = False
+    activate: bool = Field(default=False, examples=[False])
+    """Activate the certificate as soon as it is fitted."""
 
     def to_request(self) -> CalibrationRequest:
         """The request in the service's own terms.
@@ -123,40 +111,26 @@ class AskedBody(Wire):
     """The settings of a calibration job, defaults included."""
 
     risk: BoundedRisk
-    alphas: Annotated[
-        list[float],
-        Field(
-            description="Risk levels that the job tries to certify.", examples=[[0.05, 0.1, 0.2]]
-        ),
-    ]
+    alphas: list[float] = Field(examples=[[0.05, 0.1, 0.2]])
+    """Risk levels that the job tries to certify."""
     delta: Delta
     promise: PromiseKind
     n: Samples
     vote: Vote
-    rollouts: Annotated[
-        int, Field(description="Number of rollouts that are recorded per problem.", examples=[1])
-    ]
+    rollouts: int = Field(examples=[1])
+    """Number of rollouts that are recorded per problem."""
     method: Annotated[str, Field(description=METHOD_TEXT, examples=["auto"])]
-    activate: Annotated[
-        bool,
-        Field(
-            description="Whether the certificate is activated as soon as it is fitted.",
-            examples=[False],
-        ),
-    ]
+    activate: bool = Field(examples=[False])
+    """Whether the certificate is activated as soon as it is fitted."""
 
 
 class LogLineBody(Wire):
     """A line of a calibration job's log."""
 
-    time: Annotated[
-        str,
-        Field(
-            description="When the line was written, as an ISO 8601 time in UTC.",
-            examples=[LOG_EXAMPLE["time"]],
-        ),
-    ]
-    text: Annotated[str, Field(description="Text of the line.", examples=[LOG_EXAMPLE["text"]])]
+    time: str = Field(examples=[LOG_EXAMPLE["time"]])
+    """When the line was written, as an ISO 8601 time in UTC."""
+    text: str = Field(examples=[LOG_EXAMPLE["text"]])
+    """Text of the line."""
 
 
 class CalibrationBody(Wire):
@@ -164,13 +138,10 @@ class CalibrationBody(Wire):
 
     id: JobId
     state: JobState
-    asked: Annotated[
-        AskedBody,
-        Field(description="Settings of the job, defaults included.", examples=[REQUEST_EXAMPLE]),
-    ]
-    problems: Annotated[
-        int, Field(description="Number of labelled problems that were uploaded.", examples=[1600])
-    ]
+    asked: AskedBody = Field(examples=[REQUEST_EXAMPLE])
+    """Settings of the job, defaults included."""
+    problems: int = Field(examples=[1600])
+    """Number of labelled problems that were uploaded."""
     done: JobDone
     total: JobTotal
     seconds_left: JobSecondsLeft
@@ -178,29 +149,15 @@ class CalibrationBody(Wire):
     started: JobStarted
     finished: JobFinished
     certificate: JobCertificate
-    verdicts: Annotated[
-        list[LevelBody],
-        Field(
-            description="The certificate's levels: for each alpha the certified policy, or why "
-            "there is none. Empty until the job is done.",
-            examples=[[LEVEL_EXAMPLE]],
-        ),
-    ]
+    verdicts: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
+    """The certificate's levels: for each alpha the certified policy, or why there is none. Empty
+    until the job is done.
+    """
     error: JobError
-    has_traces: Annotated[
-        bool,
-        Field(
-            description="Whether `/calibrations/{id}/traces` has the recorded traces.",
-            examples=[False],
-        ),
-    ]
-    log: Annotated[
-        list[LogLineBody],
-        Field(
-            description="The last 200 lines of the job's log; empty in a list of jobs.",
-            examples=[[LOG_EXAMPLE]],
-        ),
-    ]
+    has_traces: bool = Field(examples=[False])
+    """Whether `/calibrations/{id}/traces` has the recorded traces."""
+    log: list[LogLineBody] = Field(examples=[[LOG_EXAMPLE]])
+    """The last 200 lines of the job's log; empty in a list of jobs."""
 
     @classmethod
     def from_job(
@@ -240,7 +197,5 @@ class CalibrationBody(Wire):
 class CalibrationList(Wire):
     """The latest calibration jobs."""
 
-    calibrations: Annotated[
-        list[CalibrationBody],
-        Field(description="At most 100 jobs, newest first, without their logs.", examples=[[]]),
-    ]
+    calibrations: list[CalibrationBody] = Field(examples=[[]])
+    """At most 100 jobs, newest first, without their logs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -103,39 +103,19 @@ class CertificateBody(Wire):
     active: IsActive
     fits: Fits
     misfit: Misfit
-    origin: Annotated[
-        str,
-        Field(
-            description="Where the certificate comes from: a file, an upload or a calibration job.",
-            examples=["job cal_5f3a9c21d07e"],
-        ),
-    ]
-    added: Annotated[
-        str | None,
-        Field(
-            description="When the certificate was stored, as an ISO 8601 time in UTC; null for "
-            "a file.",
-            examples=["2026-01-12T09:30:00+00:00"],
-        ),
-    ]
+    origin: str = Field(examples=["job cal_5f3a9c21d07e"])
+    """Where the certificate comes from: a file, an upload or a calibration job."""
+    added: str | None = Field(examples=["2026-01-12T09:30:00+00:00"])
+    """When the certificate was stored, as an ISO 8601 time in UTC; null for a file."""
     created: CreatedOn
     risk: BoundedRisk
     promise: PromiseKind
     delta: Delta
-    procedure: Annotated[
-        ProcedureBody,
-        Field(
-            description="How a question must be asked to be covered by the certificate.",
-            examples=[PROCEDURE_EXAMPLE],
-        ),
-    ]
+    procedure: ProcedureBody = Field(examples=[PROCEDURE_EXAMPLE])
+    """How a question must be asked to be covered by the certificate."""
     method: MethodInWords
-    levels: Annotated[
-        list[LevelBody],
-        Field(
-            description="Levels of the certificate, by ascending alpha.", examples=[[LEVEL_EXAMPLE]]
-        ),
-    ]
+    levels: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
+    """Levels of the certificate, by ascending alpha."""
     n_problems: CalibrationProblems
     smallest_certifiable_alpha: SmallestAlpha
     covers: Covers
@@ -171,10 +151,8 @@ class CertificateBody(Wire):
 class CertificateList(Wire):
     """All certificates of the service."""
 
-    certificates: Annotated[
-        list[CertificateBody],
-        Field(description="All certificates, active ones first.", examples=[[]]),
-    ]
+    certificates: list[CertificateBody] = Field(examples=[[]])
+    """All certificates, active ones first."""
 
 
 def iso(seconds: float) -> str:

@@ -26,30 +26,20 @@ SampleNumber = Annotated[
 class StartBody(Wire):
     """Event `start`: the service begins to answer. It names the policy and the guarantee."""
 
-    samples: Annotated[
-        int, Field(description="Number of samples that are generated.", examples=[4])
-    ]
-    max_tokens: Annotated[
-        int, Field(description="Thinking budget of one sample, in tokens.", examples=[256])
-    ]
-    policy: Annotated[
-        dict[str, bool | int | float] | None,
-        Field(
-            description="The exit policy: `lambda_low` is λ1 and `lambda_high` is λ2. Null if "
-            "the service abstains without generating a sample.",
-            examples=[{"lambda_low": 0.04, "patience": 128, "lambda_high": 0.97}],
-        ),
-    ]
-    guarantee: Annotated[
-        GuaranteeBody | None,
-        Field(
-            description="The guarantee that covers the answer; null if none does.", examples=[None]
-        ),
-    ]
-    no_guarantee_reason: Annotated[
-        str | None,
-        Field(description="Why no guarantee covers the answer; null if one does.", examples=[None]),
-    ]
+    samples: int = Field(examples=[4])
+    """Number of samples that are generated."""
+    max_tokens: int = Field(examples=[256])
+    """Thinking budget of one sample, in tokens."""
+    policy: dict[str, bool | int | float] | None = Field(
+        examples=[{"lambda_low": 0.04, "patience": 128, "lambda_high": 0.97}]
+    )
+    """The exit policy: `lambda_low` is λ1 and `lambda_high` is λ2. Null if the service abstains
+    without generating a sample.
+    """
+    guarantee: GuaranteeBody | None = Field(examples=[None])
+    """The guarantee that covers the answer; null if none does."""
+    no_guarantee_reason: str | None = Field(examples=[None])
+    """Why no guarantee covers the answer; null if one does."""
 
     @classmethod
     def from_prepared(cls, prepared: Prepared) -> StartBody:
@@ -68,16 +58,12 @@ class TokenBody(Wire):
     """Event `token`: text that a sample generated. Sent if `stream_tokens` is true."""
 
     sample: SampleNumber
-    tokens: Annotated[int, Field(description="Number of tokens in this event.", examples=[1])]
-    text: Annotated[str, Field(description="The generated text.", examples=[" up"])]
-    is_answer: Annotated[
-        bool,
-        Field(
-            description="Whether the text belongs to the answer that the model writes after its"
-            " thinking.",
-            examples=[False],
-        ),
-    ]
+    tokens: int = Field(examples=[1])
+    """Number of tokens in this event."""
+    text: str = Field(examples=[" up"])
+    """The generated text."""
+    is_answer: bool = Field(examples=[False])
+    """Whether the text belongs to the answer that the model writes after its thinking."""
 
 
 class CheckpointEventBody(CheckpointBody):
@@ -90,19 +76,12 @@ class ExitBody(Wire):
     """Event `exit`: a sample stopped thinking."""
 
     sample: SampleNumber
-    exit: Annotated[
-        Literal["high", "low", "natural", "budget"],
-        Field(
-            description="Why the thinking ended: `high` or `low` confidence, `natural` end, or "
-            "`budget` used up.",
-            examples=["high"],
-        ),
-    ]
-    tokens: Annotated[int, Field(description="Number of reasoning tokens.", examples=[128])]
-    confidence: Annotated[
-        float | None,
-        Field(description="Confidence of the sample when its thinking ended.", examples=[0.97]),
-    ]
+    exit: Literal["high", "low", "natural", "budget"] = Field(examples=["high"])
+    """Why the thinking ended: `high` or `low` confidence, `natural` end, or `budget` used up."""
+    tokens: int = Field(examples=[128])
+    """Number of reasoning tokens."""
+    confidence: float | None = Field(examples=[0.97])
+    """Confidence of the sample when its thinking ended."""
 
 
 class SampleEventBody(SampleBody):
@@ -114,31 +93,18 @@ class SampleEventBody(SampleBody):
 class VoteBody(Wire):
     """Event `vote`: the vote so far."""
 
-    counted: Annotated[
-        int, Field(description="Number of samples that have finished.", examples=[3])
-    ]
-    samples: Annotated[int, Field(description="Number of samples of the question.", examples=[4])]
-    tally: Annotated[
-        dict[str, float],
-        Field(description="Total weight of each answer in the vote.", examples=[{"8": 2.71}]),
-    ]
-    leader: Annotated[
-        str | None,
-        Field(
-            description="The answer with the largest weight; null if there is none yet.",
-            examples=["8"],
-        ),
-    ]
-    share: Annotated[
-        float, Field(description="The leading answer's share of the total weight.", examples=[0.96])
-    ]
-    decided: Annotated[
-        bool,
-        Field(
-            description="Whether the remaining samples can no longer change the result.",
-            examples=[True],
-        ),
-    ]
+    counted: int = Field(examples=[3])
+    """Number of samples that have finished."""
+    samples: int = Field(examples=[4])
+    """Number of samples of the question."""
+    tally: dict[str, float] = Field(examples=[{"8": 2.71}])
+    """Total weight of each answer in the vote."""
+    leader: str | None = Field(examples=["8"])
+    """The answer with the largest weight; null if there is none yet."""
+    share: float = Field(examples=[0.96])
+    """The leading answer's share of the total weight."""
+    decided: bool = Field(examples=[True])
+    """Whether the remaining samples can no longer change the result."""
 
 
 EVENTS: dict[str, type[Wire]] = {

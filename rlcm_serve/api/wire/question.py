@@ -28,11 +28,10 @@ MAX_SEED = 2**53 - 1
 class MessageBody(Wire):
     """A message of a conversation."""
 
-    role: Annotated[
-        Literal["system", "user", "assistant"],
-        Field(description="Author of the message.", examples=["user"]),
-    ]
-    content: Annotated[str, Field(description="Text of the message.", examples=[PROBLEM])]
+    role: Literal["system", "user", "assistant"] = Field(examples=["user"])
+    """Author of the message."""
+    content: str = Field(examples=[PROBLEM])
+    """Text of the message."""
 
     def to_message(self) -> Message:
         """In the service's own terms."""
@@ -53,72 +52,34 @@ class QuestionSettings(Wire):
             examples=["selective"],
         ),
     ] = "selective"
-    max_tokens: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Thinking budget of one sample, in tokens. The default is the engine's "
-            "budget. Another value has a guarantee only if a certificate was fitted"
-            " for it.",
-            examples=[256],
-        ),
-    ] = None
-    temperature: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            le=MAX_TEMPERATURE,
-            description="Sampling temperature; 0 is greedy. The default is the certified value."
-            " Another value removes the guarantee.",
-            examples=[0.8],
-        ),
-    ] = None
-    top_p: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=1,
-            description="Nucleus sampling: probability mass that tokens are sampled from. The "
-            "default is the certified value. Another value removes the guarantee.",
-            examples=[1.0],
-        ),
-    ] = None
-    seed: Annotated[
-        int | None,
-        Field(
-            ge=0,
-            le=MAX_SEED,
-            description="Seed of the sampling. It removes the guarantee. If the engine cannot "
-            "use seeds, the response is 422.",
-            examples=[7],
-        ),
-    ] = None
-    on_infeasible: Annotated[
-        Literal["error", "full_budget", "abstain"],
-        Field(
-            description="What to do if no policy is certified at alpha. `error`: respond with "
-            "409. `full_budget`: answer without early exits and without a "
-            "guarantee. `abstain`: give no answer, at no cost.",
-            examples=["error"],
-        ),
-    ] = "error"
-    timeout_s: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            description="Maximum time for the question in seconds, including time in the queue."
-            " The default is the server's limit.",
-            examples=[60.0],
-        ),
-    ] = None
-    stop_when_decided: Annotated[
-        bool,
-        Field(
-            description="Cancel samples that can no longer change the result. A server setting "
-            "can turn this off.",
-            examples=[True],
-        ),
-    ] = True
+    max_tokens: int | None = Field(default=None, ge=1, examples=[256])
+    """Thinking budget of one sample, in tokens. The default is the engine's budget. Another value
+    has a guarantee only if a certificate was fitted for it.
+    """
+    temperature: float | None = Field(default=None, ge=0, le=MAX_TEMPERATURE, examples=[0.8])
+    """Sampling temperature; 0 is greedy. The default is the certified value. Another value removes
+    the guarantee.
+    """
+    top_p: float | None = Field(default=None, gt=0, le=1, examples=[1.0])
+    """Nucleus sampling: probability mass that tokens are sampled from. The default is the certified
+    value. Another value removes the guarantee.
+    """
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, examples=[7])
+    """Seed of the sampling. It removes the guarantee. If the engine cannot use seeds, the response
+    is 422.
+    """
+    on_infeasible: Literal["error", "full_budget", "abstain"] = Field(
+        default="error", examples=["error"]
+    )
+    """What to do if no policy is certified at alpha. `error`: respond with 409. `full_budget`:
+    answer without early exits and without a guarantee. `abstain`: give no answer, at no cost.
+    """
+    timeout_s: float | None = Field(default=None, gt=0, examples=[60.0])
+    """Maximum time for the question in seconds, including time in the queue. The default is the
+    server's limit.
+    """
+    stop_when_decided: bool = Field(default=True, examples=[True])
+    """Cancel samples that can no longer change the result. A server setting can turn this off."""
 
     def question(self, messages: list[Message], alpha: float, samples: int) -> Question:
         """The question that `messages` ask under these settings.
@@ -163,28 +124,18 @@ class SolveRequest(QuestionSettings):
     # What `_ask_once` checks, for those who read the schema.
     model_config = ConfigDict(json_schema_extra=_ONE_OF_TWO | _TOKENS_NEED_A_STREAM)
 
-    problem: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            description="The question, as text.",
-            examples=[PROBLEM],
-            json_schema_extra={"pattern": r"\S"},
-        ),
-    ] = None
-    messages: Annotated[
-        list[MessageBody] | None,
-        Field(
-            min_length=1,
-            description="A conversation whose last message is the question. A single user "
-            "message is the same as `problem`. Earlier messages remove the "
-            "guarantee.",
-            examples=[[{"role": "user", "content": PROBLEM}]],
-        ),
-    ] = None
-    alpha: Annotated[
-        float, Field(gt=0, lt=1, description="Accepted risk, between 0 and 1.", examples=[0.1])
-    ]
+    problem: str | None = Field(
+        default=None, min_length=1, examples=[PROBLEM], json_schema_extra={"pattern": r"\S"}
+    )
+    """The question, as text."""
+    messages: list[MessageBody] | None = Field(
+        default=None, min_length=1, examples=[[{"role": "user", "content": PROBLEM}]]
+    )
+    """A conversation whose last message is the question. A single user message is the same as
+    `problem`. Earlier messages remove the guarantee.
+    """
+    alpha: float = Field(gt=0, lt=1, examples=[0.1])
+    """Accepted risk, between 0 and 1."""
     n: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[4])] = 1
     return_trace: Annotated[
         bool,
@@ -197,12 +148,8 @@ class SolveRequest(QuestionSettings):
         bool,
         Field(description=STREAM_FLAG, examples=[False]),
     ] = False
-    stream_tokens: Annotated[
-        bool,
-        Field(
-            description="Also stream the generated text. This requires `stream`.", examples=[False]
-        ),
-    ] = False
+    stream_tokens: bool = Field(default=False, examples=[False])
+    """Also stream the generated text. This requires `stream`."""
 
     @model_validator(mode="after")
     def _ask_once(self) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -51,79 +51,36 @@ _WORDS_EXAMPLE = {"title": "Target against realised risk", "text": "...", "alt":
 class ProblemSetBody(Wire):
     """A set of problems that was measured."""
 
-    n_problems: Annotated[int, Field(description="Number of problems in the set.", examples=[1600])]
-    n_units: Annotated[
-        int,
-        Field(
-            description="Number of exchangeable units in the set: groups, and problems without "
-            "a group.",
-            examples=[1600],
-        ),
-    ]
-    full_right: Annotated[
-        float,
-        Field(
-            description="Share of problems answered correctly at the full thinking budget.",
-            examples=[0.87],
-        ),
-    ]
+    n_problems: int = Field(examples=[1600])
+    """Number of problems in the set."""
+    n_units: int = Field(examples=[1600])
+    """Number of exchangeable units in the set: groups, and problems without a group."""
+    full_right: float = Field(examples=[0.87])
+    """Share of problems answered correctly at the full thinking budget."""
 
 
 class FiguresBody(Wire):
     """Measurements of a level's policy on one set of problems."""
 
-    risk: Annotated[
-        float | None,
-        Field(description="Realised risk; null if no question was answered.", examples=[0.071]),
-    ]
-    risk_low: Annotated[
-        float | None,
-        Field(
-            description="Lower end of the 95% confidence interval of the realised risk.",
-            examples=[0.058],
-        ),
-    ]
-    risk_high: Annotated[
-        float | None,
-        Field(
-            description="Upper end of the 95% confidence interval of the realised risk.",
-            examples=[0.086],
-        ),
-    ]
-    share_answered: Annotated[
-        float, Field(description="Share of questions that were answered.", examples=[0.93])
-    ]
-    share_right: Annotated[
-        float,
-        Field(description="Share of questions that were answered correctly.", examples=[0.86]),
-    ]
-    tokens: Annotated[
-        float,
-        Field(
-            description="Mean number of generated tokens per question, over all samples.",
-            examples=[133.2],
-        ),
-    ]
-    full_budget_tokens: Annotated[
-        float,
-        Field(
-            description="Mean number of generated tokens per question without early exits, over"
-            " all samples.",
-            examples=[381.5],
-        ),
-    ]
-    tokens_share: Annotated[
-        float, Field(description="`tokens` divided by `full_budget_tokens`.", examples=[0.349])
-    ]
+    risk: float | None = Field(examples=[0.071])
+    """Realised risk; null if no question was answered."""
+    risk_low: float | None = Field(examples=[0.058])
+    """Lower end of the 95% confidence interval of the realised risk."""
+    risk_high: float | None = Field(examples=[0.086])
+    """Upper end of the 95% confidence interval of the realised risk."""
+    share_answered: float = Field(examples=[0.93])
+    """Share of questions that were answered."""
+    share_right: float = Field(examples=[0.86])
+    """Share of questions that were answered correctly."""
+    tokens: float = Field(examples=[133.2])
+    """Mean number of generated tokens per question, over all samples."""
+    full_budget_tokens: float = Field(examples=[381.5])
+    """Mean number of generated tokens per question without early exits, over all samples."""
+    tokens_share: float = Field(examples=[0.349])
+    """`tokens` divided by `full_budget_tokens`."""
     exits: ExitCounts
-    confidence: Annotated[
-        tuple[int, ...],
-        Field(
-            description="Number of samples by their confidence when they ended, in the bins of "
-            "`confidence_edges`.",
-            examples=[[12, 4]],
-        ),
-    ]
+    confidence: tuple[int, ...] = Field(examples=[[12, 4]])
+    """Number of samples by their confidence when they ended, in the bins of `confidence_edges`."""
 
     @classmethod
     def of(cls, found: LevelFigures) -> Self:
@@ -142,37 +99,16 @@ class ReportLevelBody(Wire):
     policy: PolicyScalars
     p_value: PValue
     risk_upper: RiskUpper
-    lambda_low: Annotated[
-        float | None,
-        Field(
-            description="λ1, the threshold of the low exit; null if the policy has no low exit.",
-            examples=[None],
-        ),
-    ]
-    lambda_high: Annotated[
-        float | None,
-        Field(
-            description="λ2, the threshold of the high exit; null if the policy has no high exit.",
-            examples=[0.75],
-        ),
-    ]
-    calibration: Annotated[
-        FiguresBody | None,
-        Field(
-            description="Measurements on the calibration problems. They tend to be optimistic, "
-            "because these problems selected the policy. Null if the level is not "
-            "certified.",
-            examples=[_FIGURES_EXAMPLE],
-        ),
-    ]
-    test: Annotated[
-        FiguresBody | None,
-        Field(
-            description="Measurements on test problems that had no part in the fit; null if "
-            "there are none.",
-            examples=[_FIGURES_EXAMPLE],
-        ),
-    ]
+    lambda_low: float | None = Field(examples=[None])
+    """λ1, the threshold of the low exit; null if the policy has no low exit."""
+    lambda_high: float | None = Field(examples=[0.75])
+    """λ2, the threshold of the high exit; null if the policy has no high exit."""
+    calibration: FiguresBody | None = Field(examples=[_FIGURES_EXAMPLE])
+    """Measurements on the calibration problems. They tend to be optimistic, because these problems
+    selected the policy. Null if the level is not certified.
+    """
+    test: FiguresBody | None = Field(examples=[_FIGURES_EXAMPLE])
+    """Measurements on test problems that had no part in the fit; null if there are none."""
 
     @classmethod
     def of(cls, level: Level, seen: ReportLevel) -> Self:
@@ -196,51 +132,23 @@ class ReportLevelBody(Wire):
 class PlaceBody(Wire):
     """The position of a policy on a map of p-values."""
 
-    lambda_low: Annotated[
-        float | None,
-        Field(
-            description="λ1, the threshold of the low exit; null if the policy has no low exit.",
-            examples=[None],
-        ),
-    ]
-    lambda_high: Annotated[
-        float | None,
-        Field(
-            description="λ2, the threshold of the high exit; null if the policy has no high exit.",
-            examples=[0.75],
-        ),
-    ]
-    x: Annotated[
-        float,
-        Field(
-            description="Column of the map, counted from 0; a fraction lies between two columns.",
-            examples=[0.0],
-        ),
-    ]
-    y: Annotated[
-        float,
-        Field(
-            description="Row of the map, counted from 0; a fraction lies between two rows.",
-            examples=[12.0],
-        ),
-    ]
+    lambda_low: float | None = Field(examples=[None])
+    """λ1, the threshold of the low exit; null if the policy has no low exit."""
+    lambda_high: float | None = Field(examples=[0.75])
+    """λ2, the threshold of the high exit; null if the policy has no high exit."""
+    x: float = Field(examples=[0.0])
+    """Column of the map, counted from 0; a fraction lies between two columns."""
+    y: float = Field(examples=[12.0])
+    """Row of the map, counted from 0; a fraction lies between two rows."""
 
 
 class TestedPlaceBody(PlaceBody):
     """The position of a policy that the test of this level may reach."""
 
-    in_plane: Annotated[
-        bool,
-        Field(
-            description="Whether the policy differs from the map's other policies only in λ1 "
-            "and λ2.",
-            examples=[True],
-        ),
-    ]
-    certified: Annotated[
-        bool,
-        Field(description="Whether the policy passed the test at this level.", examples=[True]),
-    ]
+    in_plane: bool = Field(examples=[True])
+    """Whether the policy differs from the map's other policies only in λ1 and λ2."""
+    certified: bool = Field(examples=[True])
+    """Whether the policy passed the test at this level."""
 
 
 class MapBody(Wire):
@@ -248,151 +156,92 @@ class MapBody(Wire):
 
     alpha: Alpha
     certified: IsCertified
-    lambda_low: Annotated[
-        tuple[float | None, ...],
-        Field(
-            description="λ1 of each column; null stands for no low exit.", examples=[[None, 0.02]]
-        ),
-    ]
-    lambda_high: Annotated[
-        tuple[float | None, ...],
-        Field(description="λ2 of each row; null stands for no high exit.", examples=[[0.3, None]]),
-    ]
-    p_values: Annotated[
-        tuple[tuple[float | None, ...], ...],
-        Field(
-            description="p-value of each cell: a row for each λ2, a column for each λ1. Null "
-            "where λ1 would reach λ2.",
-            examples=[[[0.91, None]]],
-        ),
-    ]
-    certified_cells: Annotated[
-        tuple[tuple[int, ...], ...],
-        Field(
-            description="Column and row of each cell whose policy was tested and passed.",
-            examples=[[[0, 12]]],
-        ),
-    ]
-    tested: Annotated[
-        tuple[TestedPlaceBody, ...],
-        Field(
-            description="The policies that the test of this level may reach.",
-            examples=[[_PLACE_EXAMPLE | {"in_plane": True, "certified": True}]],
-        ),
-    ]
-    chosen: Annotated[
-        PlaceBody | None,
-        Field(
-            description="The policy that this level is served with; null if no policy is "
-            "certified.",
-            examples=[_PLACE_EXAMPLE],
-        ),
-    ]
-    held: Annotated[
-        dict[str, bool | int | float],
-        Field(
-            description="Settings that the policies of all cells share.",
-            examples=[{"patience": 64}],
-        ),
-    ]
+    lambda_low: tuple[float | None, ...] = Field(examples=[[None, 0.02]])
+    """λ1 of each column; null stands for no low exit."""
+    lambda_high: tuple[float | None, ...] = Field(examples=[[0.3, None]])
+    """λ2 of each row; null stands for no high exit."""
+    p_values: tuple[tuple[float | None, ...], ...] = Field(examples=[[[0.91, None]]])
+    """p-value of each cell: a row for each λ2, a column for each λ1. Null where λ1 would reach λ2.
+    """
+    certified_cells: tuple[tuple[int, ...], ...] = Field(examples=[[[0, 12]]])
+    """Column and row of each cell whose policy was tested and passed."""
+    tested: tuple[TestedPlaceBody, ...] = Field(
+        examples=[[_PLACE_EXAMPLE | {"in_plane": True, "certified": True}]]
+    )
+    """The policies that the test of this level may reach."""
+    chosen: PlaceBody | None = Field(examples=[_PLACE_EXAMPLE])
+    """The policy that this level is served with; null if no policy is certified."""
+    held: dict[str, bool | int | float] = Field(examples=[{"patience": 64}])
+    """Settings that the policies of all cells share."""
 
 
 class BinBody(Wire):
     """A bin of a reliability diagram. It includes `low` and excludes `high`, except at 1."""
 
-    low: Annotated[float, Field(description="Lower edge of the bin.", examples=[0.9])]
-    high: Annotated[float, Field(description="Upper edge of the bin.", examples=[1.0])]
-    count: Annotated[int, Field(description="Number of readings in the bin.", examples=[900])]
-    confidence: Annotated[
-        float, Field(description="Mean confidence of the readings in the bin.", examples=[0.97])
-    ]
-    accuracy: Annotated[
-        float,
-        Field(
-            description="Share of the readings in the bin whose answer is correct.", examples=[0.96]
-        ),
-    ]
+    low: float = Field(examples=[0.9])
+    """Lower edge of the bin."""
+    high: float = Field(examples=[1.0])
+    """Upper edge of the bin."""
+    count: int = Field(examples=[900])
+    """Number of readings in the bin."""
+    confidence: float = Field(examples=[0.97])
+    """Mean confidence of the readings in the bin."""
+    accuracy: float = Field(examples=[0.96])
+    """Share of the readings in the bin whose answer is correct."""
 
 
 class ReadingsBody(Wire):
     """How well confidence predicts correctness, over a set of readings."""
 
-    n_readings: Annotated[int, Field(description="Number of readings.", examples=[1920])]
-    accuracy: Annotated[
-        float, Field(description="Share of the readings whose answer is correct.", examples=[0.88])
-    ]
-    ece: Annotated[float, Field(description="Expected calibration error.", examples=[0.02])]
-    brier: Annotated[float, Field(description="Brier score.", examples=[0.05])]
-    auroc: Annotated[
-        float | None,
-        Field(
-            description="Area under the ROC curve of confidence as a predictor of correctness; "
-            "null if all answers are correct or all are wrong.",
-            examples=[0.95],
-        ),
-    ]
-    bins: Annotated[
-        tuple[BinBody, ...],
-        Field(
-            description="Bins of the reliability diagram; empty bins are left out.",
-            examples=[[_BIN_EXAMPLE]],
-        ),
-    ]
+    n_readings: int = Field(examples=[1920])
+    """Number of readings."""
+    accuracy: float = Field(examples=[0.88])
+    """Share of the readings whose answer is correct."""
+    ece: float = Field(examples=[0.02])
+    """Expected calibration error."""
+    brier: float = Field(examples=[0.05])
+    """Brier score."""
+    auroc: float | None = Field(examples=[0.95])
+    """Area under the ROC curve of confidence as a predictor of correctness; null if all answers are
+    correct or all are wrong.
+    """
+    bins: tuple[BinBody, ...] = Field(examples=[[_BIN_EXAMPLE]])
+    """Bins of the reliability diagram; empty bins are left out."""
 
 
 class ReliabilitiesBody(Wire):
     """Reliability of the confidence."""
 
-    on_test: Annotated[
-        bool,
-        Field(
-            description="True if measured on test problems, false if on calibration problems.",
-            examples=[True],
-        ),
-    ]
-    all: Annotated[
-        ReadingsBody,
-        Field(description="Reliability over every recorded reading.", examples=[_READINGS_EXAMPLE]),
-    ]
-    final: Annotated[
-        ReadingsBody,
-        Field(
-            description="Reliability of the final readings, at the end of the thinking.",
-            examples=[_READINGS_EXAMPLE],
-        ),
-    ]
+    on_test: bool = Field(examples=[True])
+    """True if measured on test problems, false if on calibration problems."""
+    all: ReadingsBody = Field(examples=[_READINGS_EXAMPLE])
+    """Reliability over every recorded reading."""
+    final: ReadingsBody = Field(examples=[_READINGS_EXAMPLE])
+    """Reliability of the final readings, at the end of the thinking."""
 
 
 class WordsBody(Wire):
     """Text for a figure of `rlcm report`."""
 
-    title: Annotated[
-        str, Field(description="Title of the figure.", examples=[_WORDS_EXAMPLE["title"]])
-    ]
-    text: Annotated[
-        str, Field(description="How to read the figure.", examples=["Points below ..."])
-    ]
-    alt: Annotated[
-        str, Field(description="Content of the figure in words.", examples=["Realised risk ..."])
-    ]
+    title: str = Field(examples=[_WORDS_EXAMPLE["title"]])
+    """Title of the figure."""
+    text: str = Field(examples=["Points below ..."])
+    """How to read the figure."""
+    alt: str = Field(examples=["Realised risk ..."])
+    """Content of the figure in words."""
 
 
 class CaptionsBody(Wire):
     """Texts for the four figures of `rlcm report`."""
 
-    risk: Annotated[
-        WordsBody,
-        Field(description="Text for the figure of realised risk.", examples=[_WORDS_EXAMPLE]),
-    ]
-    tokens: Annotated[
-        WordsBody, Field(description="Text for the figure of tokens.", examples=[_WORDS_EXAMPLE])
-    ]
-    p_values: Annotated[
-        WordsBody, Field(description="Text for the maps of p-values.", examples=[_WORDS_EXAMPLE])
-    ]
-    reliability: Annotated[
-        WordsBody, Field(description="Text for the reliability diagram.", examples=[_WORDS_EXAMPLE])
-    ]
+    risk: WordsBody = Field(examples=[_WORDS_EXAMPLE])
+    """Text for the figure of realised risk."""
+    tokens: WordsBody = Field(examples=[_WORDS_EXAMPLE])
+    """Text for the figure of tokens."""
+    p_values: WordsBody = Field(examples=[_WORDS_EXAMPLE])
+    """Text for the maps of p-values."""
+    reliability: WordsBody = Field(examples=[_WORDS_EXAMPLE])
+    """Text for the reliability diagram."""
 
 
 class ReportBody(Wire):
@@ -414,62 +263,26 @@ class ReportBody(Wire):
     covers: Covers
     does_not_cover: DoesNotCover
     fingerprint: FingerprintOf
-    engine_fingerprint: Annotated[
-        dict[str, Any] | None,
-        Field(
-            description="Fingerprint of the running engine, for comparison with `fingerprint`; "
-            "null while the engine starts.",
-            examples=[FINGERPRINT_EXAMPLE],
-        ),
-    ]
-    calibration: Annotated[
-        ProblemSetBody,
-        Field(
-            description="The calibration problems, which the tests used.",
-            examples=[_PROBLEMS_EXAMPLE],
-        ),
-    ]
-    test: Annotated[
-        ProblemSetBody | None,
-        Field(
-            description="Test problems that had no part in the fit; null if there are none.",
-            examples=[_PROBLEMS_EXAMPLE | {"n_problems": 240}],
-        ),
-    ]
-    levels: Annotated[
-        list[ReportLevelBody],
-        Field(
-            description="Levels of the certificate, by ascending alpha.", examples=[[LEVEL_EXAMPLE]]
-        ),
-    ]
-    maps: Annotated[
-        tuple[MapBody, ...],
-        Field(
-            description="A map of p-values for each level.",
-            examples=[[{"alpha": 0.1, "certified": True}]],
-        ),
-    ]
-    confidence_edges: Annotated[
-        tuple[float, ...],
-        Field(
-            description="Edges of the bins that `confidence` counts. Each bin excludes its "
-            "lower edge and includes its upper edge; the first bin includes 0.",
-            examples=[EXIT_EDGES],
-        ),
-    ]
-    reliability: Annotated[
-        ReliabilitiesBody,
-        Field(
-            description="How well confidence predicts correctness.", examples=[{"on_test": True}]
-        ),
-    ]
-    captions: Annotated[
-        CaptionsBody,
-        Field(
-            description="Texts for the figures of `rlcm report`.",
-            examples=[{"risk": _WORDS_EXAMPLE}],
-        ),
-    ]
+    engine_fingerprint: dict[str, Any] | None = Field(examples=[FINGERPRINT_EXAMPLE])
+    """Fingerprint of the running engine, for comparison with `fingerprint`; null while the engine
+    starts.
+    """
+    calibration: ProblemSetBody = Field(examples=[_PROBLEMS_EXAMPLE])
+    """The calibration problems, which the tests used."""
+    test: ProblemSetBody | None = Field(examples=[_PROBLEMS_EXAMPLE | {"n_problems": 240}])
+    """Test problems that had no part in the fit; null if there are none."""
+    levels: list[ReportLevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
+    """Levels of the certificate, by ascending alpha."""
+    maps: tuple[MapBody, ...] = Field(examples=[[{"alpha": 0.1, "certified": True}]])
+    """A map of p-values for each level."""
+    confidence_edges: tuple[float, ...] = Field(examples=[EXIT_EDGES])
+    """Edges of the bins that `confidence` counts. Each bin excludes its lower edge and includes its
+    upper edge; the first bin includes 0.
+    """
+    reliability: ReliabilitiesBody = Field(examples=[{"on_test": True}])
+    """How well confidence predicts correctness."""
+    captions: CaptionsBody = Field(examples=[{"risk": _WORDS_EXAMPLE}])
+    """Texts for the figures of `rlcm report`."""
 
     @classmethod
     def of(cls, kept: KeptCertificate, found: ReportData, engine: Fingerprint | None) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import Field
 
@@ -31,96 +31,51 @@ STATEMENT = (
 class CheckpointBody(Wire):
     """A confidence reading of one sample."""
 
-    tokens: Annotated[
-        int, Field(description="Number of reasoning tokens at the reading.", examples=[64])
-    ]
-    confidence: Annotated[
-        float | None,
-        Field(
-            description="Estimated probability that the sample's current answer is correct.",
-            examples=[0.83],
-        ),
-    ]
-    is_final: Annotated[
-        bool,
-        Field(
-            description="Whether this reading was taken where the thinking ended.", examples=[False]
-        ),
-    ]
+    tokens: int = Field(examples=[64])
+    """Number of reasoning tokens at the reading."""
+    confidence: float | None = Field(examples=[0.83])
+    """Estimated probability that the sample's current answer is correct."""
+    is_final: bool = Field(examples=[False])
+    """Whether this reading was taken where the thinking ended."""
 
 
 class TraceBody(Wire):
     """What a sample thought, and its confidence over time."""
 
-    reasoning: Annotated[
-        str, Field(description="Text of the thinking.", examples=["A up 5: 8. ..."])
-    ]
-    own_answer: Annotated[
-        str | None,
-        Field(
-            description="Text that the model wrote by itself after its thinking; null if the "
-            "thinking was stopped.",
-            examples=["8"],
-        ),
-    ]
-    checkpoints: Annotated[
-        list[CheckpointBody],
-        Field(
-            description="All confidence readings, in order.",
-            examples=[[{"tokens": 32, "confidence": 0.41, "is_final": False}]],
-        ),
-    ]
+    reasoning: str = Field(examples=["A up 5: 8. ..."])
+    """Text of the thinking."""
+    own_answer: str | None = Field(examples=["8"])
+    """Text that the model wrote by itself after its thinking; null if the thinking was stopped."""
+    checkpoints: list[CheckpointBody] = Field(
+        examples=[[{"tokens": 32, "confidence": 0.41, "is_final": False}]]
+    )
+    """All confidence readings, in order."""
 
 
 class SampleBody(Wire):
     """One sample of a question. Counts are in tokens."""
 
-    answer: Annotated[
-        str | None,
-        Field(description="Answer of the sample; null if it gives none.", examples=["8"]),
-    ]
-    exit: Annotated[
-        ExitName,
-        Field(
-            description="Why the sample's thinking ended. `high` or `low`: its confidence "
-            "reached a threshold. `natural`: the model ended it. `budget`: the "
-            "thinking budget was used up. `cancelled`: it could no longer change "
-            "the result.",
-            examples=["high"],
-        ),
-    ]
-    confidence: Annotated[
-        float | None,
-        Field(
-            description="Confidence of the sample when its thinking ended; null if it was "
-            "cancelled.",
-            examples=[0.97],
-        ),
-    ]
-    reasoning_tokens: Annotated[
-        int, Field(description="Number of reasoning tokens.", examples=[128])
-    ]
-    answer_tokens: Annotated[
-        int,
-        Field(
-            description="Number of tokens generated for the answer, whether written by the "
-            "model or forced.",
-            examples=[4],
-        ),
-    ]
-    suffix_tokens: Annotated[
-        int, Field(description="Number of tokens inserted to force the answer.", examples=[22])
-    ]
-    discarded_tokens: Annotated[
-        int, Field(description="Number of tokens that were generated but not used.", examples=[1])
-    ]
-    trace: Annotated[
-        TraceBody | None,
-        Field(
-            description="What the sample thought, if `return_trace` is true; otherwise null.",
-            examples=[{"reasoning": "A up 5: 8. ...", "own_answer": None, "checkpoints": []}],
-        ),
-    ]
+    answer: str | None = Field(examples=["8"])
+    """Answer of the sample; null if it gives none."""
+    exit: ExitName = Field(examples=["high"])
+    """Why the sample's thinking ended. `high` or `low`: its confidence reached a threshold.
+    `natural`: the model ended it. `budget`: the thinking budget was used up. `cancelled`: it could
+    no longer change the result.
+    """
+    confidence: float | None = Field(examples=[0.97])
+    """Confidence of the sample when its thinking ended; null if it was cancelled."""
+    reasoning_tokens: int = Field(examples=[128])
+    """Number of reasoning tokens."""
+    answer_tokens: int = Field(examples=[4])
+    """Number of tokens generated for the answer, whether written by the model or forced."""
+    suffix_tokens: int = Field(examples=[22])
+    """Number of tokens inserted to force the answer."""
+    discarded_tokens: int = Field(examples=[1])
+    """Number of tokens that were generated but not used."""
+    trace: TraceBody | None = Field(
+        examples=[{"reasoning": "A up 5: 8. ...", "own_answer": None, "checkpoints": []}]
+    )
+    """What the sample thought, if `return_trace` is true; otherwise null."""
 
     @classmethod
     def from_sample(cls, sample: Sample | CancelledSample, return_trace: bool) -> Self:
@@ -161,21 +116,15 @@ def _trace(sample: Sample) -> TraceBody:
 class GuaranteeBody(Wire):
     """The guarantee that covers an answer. `statement` says it in words, the fields one by one."""
 
-    statement: Annotated[
-        str, Field(description="The guarantee in one sentence.", examples=[STATEMENT])
-    ]
+    statement: str = Field(examples=[STATEMENT])
+    """The guarantee in one sentence."""
     risk: BoundedRisk
-    alpha_requested: Annotated[
-        float, Field(description="Alpha as requested, between 0 and 1.", examples=[0.1])
-    ]
-    alpha_certified: Annotated[
-        float,
-        Field(
-            description="The certified level that the question was served at: the largest one that "
-            "does not exceed the requested alpha.",
-            examples=[0.1],
-        ),
-    ]
+    alpha_requested: float = Field(examples=[0.1])
+    """Alpha as requested, between 0 and 1."""
+    alpha_certified: float = Field(examples=[0.1])
+    """The certified level that the question was served at: the largest one that does not exceed the
+    requested alpha.
+    """
     delta: Delta
     promise: PromiseKind
     certificate: CertificateId
@@ -196,45 +145,22 @@ class GuaranteeBody(Wire):
 class UsageBody(Wire):
     """Tokens of the whole question. The prompt counts once, for any number of samples."""
 
-    prompt_tokens: Annotated[
-        int, Field(description="Number of tokens in the prompt.", examples=[37])
-    ]
-    cached_prompt_tokens: Annotated[
-        int,
-        Field(
-            description="Number of prompt tokens that came from the prefix cache for every sample.",
-            examples=[32],
-        ),
-    ]
-    reasoning_tokens: Annotated[
-        int,
-        Field(
-            description="Number of reasoning tokens of all samples that were not cancelled.",
-            examples=[128],
-        ),
-    ]
-    answer_tokens: Annotated[
-        int, Field(description="Number of tokens generated for answers.", examples=[4])
-    ]
-    suffix_tokens: Annotated[
-        int, Field(description="Number of tokens inserted to force answers.", examples=[22])
-    ]
-    discarded_tokens: Annotated[
-        int, Field(description="Number of tokens that were generated but not used.", examples=[1])
-    ]
-    cancelled_tokens: Annotated[
-        int,
-        Field(
-            description="Number of tokens generated by samples that were cancelled.", examples=[0]
-        ),
-    ]
-    total_tokens: Annotated[
-        int,
-        Field(
-            description="Sum of all token counts of the question, except `cached_prompt_tokens`.",
-            examples=[192],
-        ),
-    ]
+    prompt_tokens: int = Field(examples=[37])
+    """Number of tokens in the prompt."""
+    cached_prompt_tokens: int = Field(examples=[32])
+    """Number of prompt tokens that came from the prefix cache for every sample."""
+    reasoning_tokens: int = Field(examples=[128])
+    """Number of reasoning tokens of all samples that were not cancelled."""
+    answer_tokens: int = Field(examples=[4])
+    """Number of tokens generated for answers."""
+    suffix_tokens: int = Field(examples=[22])
+    """Number of tokens inserted to force answers."""
+    discarded_tokens: int = Field(examples=[1])
+    """Number of tokens that were generated but not used."""
+    cancelled_tokens: int = Field(examples=[0])
+    """Number of tokens generated by samples that were cancelled."""
+    total_tokens: int = Field(examples=[192])
+    """Sum of all token counts of the question, except `cached_prompt_tokens`."""
 
     @classmethod
     def from_solution(cls, solution: Solution) -> Self:
@@ -255,28 +181,14 @@ class UsageBody(Wire):
 class SavingsBody(Wire):
     """Tokens saved by early exits, relative to the certificate's expectation."""
 
-    full_budget_tokens: Annotated[
-        float,
-        Field(
-            description="Expected tokens of this question without early exits, over all samples.",
-            examples=[381.5],
-        ),
-    ]
-    tokens: Annotated[
-        float,
-        Field(
-            description="Expected tokens without early exits minus the tokens generated. "
-            "Negative if the question cost more.",
-            examples=[248.5],
-        ),
-    ]
-    by_cancelling_tokens: Annotated[
-        float,
-        Field(
-            description="Estimated tokens saved by cancelling samples; a part of `tokens`.",
-            examples=[0.0],
-        ),
-    ]
+    full_budget_tokens: float = Field(examples=[381.5])
+    """Expected tokens of this question without early exits, over all samples."""
+    tokens: float = Field(examples=[248.5])
+    """Expected tokens without early exits minus the tokens generated. Negative if the question cost
+    more.
+    """
+    by_cancelling_tokens: float = Field(examples=[0.0])
+    """Estimated tokens saved by cancelling samples; a part of `tokens`."""
 
     @classmethod
     def from_solution(cls, solution: Solution) -> Self | None:
@@ -293,109 +205,78 @@ class SavingsBody(Wire):
 class SolveResponse(Wire):
     """The answer to a question, or an abstention, with its guarantee and its cost."""
 
-    answer: Annotated[
-        str | None, Field(description="The answer; null if the service abstains.", examples=["8"])
-    ]
-    abstained: Annotated[
-        bool,
-        Field(description="Whether the service abstains: it gives no answer.", examples=[False]),
-    ]
-    confidence: Annotated[
-        float | None,
-        Field(
-            description="Confidence in the answer: of the sample, or with several samples the "
-            "answer's share of the vote. Null without an answer.",
-            examples=[0.97],
-        ),
-    ]
-    exit: Annotated[
-        ExitName | None,
-        Field(
-            description="Why the thinking of the answering sample ended; null if no sample was "
-            "generated.",
-            examples=["high"],
-        ),
-    ]
-    guarantee: Annotated[
-        GuaranteeBody | None,
-        Field(
-            description="The guarantee that covers the answer; null if none does.",
-            examples=[
+    answer: str | None = Field(examples=["8"])
+    """The answer; null if the service abstains."""
+    abstained: bool = Field(examples=[False])
+    """Whether the service abstains: it gives no answer."""
+    confidence: float | None = Field(examples=[0.97])
+    """Confidence in the answer: of the sample, or with several samples the answer's share of the
+    vote. Null without an answer.
+    """
+    exit: ExitName | None = Field(examples=["high"])
+    """Why the thinking of the answering sample ended; null if no sample was generated."""
+    guarantee: GuaranteeBody | None = Field(
+        examples=[
+            {
+                "statement": STATEMENT,
+                "risk": "selective",
+                "alpha_requested": 0.1,
+                "alpha_certified": 0.1,
+                "delta": 0.1,
+                "promise": "simultaneous",
+                "certificate": "81d2b7f98fe8",
+                "n_problems": 1600,
+                "method": "Learn-then-Test: ...",
+                "covers": "the policy of each level",
+                "does_not_cover": ["other problem distributions", "changed prompts"],
+            }
+        ]
+    )
+    """The guarantee that covers the answer; null if none does."""
+    no_guarantee_reason: str | None = Field(
+        examples=[
+            "certificate 81d2b7f98fe8 does not cover this request: n is 3, the certified value is 1"
+        ]
+    )
+    """Why no guarantee covers the answer; null if one does."""
+    tally: dict[str, float] = Field(examples=[{"8": 0.97}])
+    """Total weight of each answer in the vote."""
+    samples: list[SampleBody] = Field(
+        examples=[
+            [
                 {
-                    "statement": STATEMENT,
-                    "risk": "selective",
-                    "alpha_requested": 0.1,
-                    "alpha_certified": 0.1,
-                    "delta": 0.1,
-                    "promise": "simultaneous",
-                    "certificate": "81d2b7f98fe8",
-                    "n_problems": 1600,
-                    "method": "Learn-then-Test: ...",
-                    "covers": "the policy of each level",
-                    "does_not_cover": ["other problem distributions", "changed prompts"],
-                }
-            ],
-        ),
-    ]
-    no_guarantee_reason: Annotated[
-        str | None,
-        Field(
-            description="Why no guarantee covers the answer; null if one does.",
-            examples=[
-                "certificate 81d2b7f98fe8 does not cover this request: n is 3, the "
-                "certified value is 1"
-            ],
-        ),
-    ]
-    tally: Annotated[
-        dict[str, float],
-        Field(description="Total weight of each answer in the vote.", examples=[{"8": 0.97}]),
-    ]
-    samples: Annotated[
-        list[SampleBody],
-        Field(
-            description="One entry for each sample.",
-            examples=[
-                [
-                    {
-                        "answer": "8",
-                        "exit": "high",
-                        "confidence": 0.97,
-                        "reasoning_tokens": 128,
-                        "answer_tokens": 4,
-                        "suffix_tokens": 22,
-                        "discarded_tokens": 1,
-                        "trace": None,
-                    }
-                ]
-            ],
-        ),
-    ]
-    usage: Annotated[
-        UsageBody,
-        Field(
-            description="Number of tokens of the question, by kind.",
-            examples=[
-                {
-                    "prompt_tokens": 37,
-                    "cached_prompt_tokens": 32,
+                    "answer": "8",
+                    "exit": "high",
+                    "confidence": 0.97,
                     "reasoning_tokens": 128,
                     "answer_tokens": 4,
                     "suffix_tokens": 22,
                     "discarded_tokens": 1,
-                    "cancelled_tokens": 0,
-                    "total_tokens": 192,
+                    "trace": None,
                 }
-            ],
-        ),
-    ]
-    saved: Annotated[
-        SavingsBody | None,
-        Field(
-            description="Tokens saved by early exits; null without a guarantee.",
-            examples=[{"full_budget_tokens": 381.5, "tokens": 248.5, "by_cancelling_tokens": 0.0}],
-        ),
-    ]
+            ]
+        ]
+    )
+    """One entry for each sample."""
+    usage: UsageBody = Field(
+        examples=[
+            {
+                "prompt_tokens": 37,
+                "cached_prompt_tokens": 32,
+                "reasoning_tokens": 128,
+                "answer_tokens": 4,
+                "suffix_tokens": 22,
+                "discarded_tokens": 1,
+                "cancelled_tokens": 0,
+                "total_tokens": 192,
+            }
+        ]
+    )
+    """Number of tokens of the question, by kind."""
+    saved: SavingsBody | None = Field(
+        examples=[{"full_budget_tokens": 381.5, "tokens": 248.5, "by_cancelling_tokens": 0.0}]
+    )
+    """Tokens saved by early exits; null without a guarantee."""
 
     @classmethod
     def from_solution(cls, solution: Solution, return_trace: bool = False) -> Self:

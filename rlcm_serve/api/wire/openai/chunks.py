@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -22,92 +22,48 @@ from rlcm_serve.core import Question, Solution
 class ChunkDelta(Wire):
     """What a chunk adds to the message. Fields that are missing do not change."""
 
-    role: Annotated[
-        Literal["assistant"] | None,
-        Field(
-            description="Author of the message; only in the first chunk.", examples=["assistant"]
-        ),
-    ] = None
-    content: Annotated[str | None, Field(description="The answer.", examples=["8"])] = None
-    refusal: Annotated[
-        str | None,
-        Field(
-            description="A sentence that explains the abstention, in place of an answer.",
-            examples=[None],
-        ),
-    ] = None
-    reasoning: Annotated[
-        str | None, Field(description="Further text of the thinking.", examples=[" up"])
-    ] = None
-    reasoning_content: Annotated[
-        str | None,
-        Field(
-            description="The same as `reasoning`, for clients that read this name.",
-            examples=[" up"],
-        ),
-    ] = None
+    role: Literal["assistant"] | None = Field(default=None, examples=["assistant"])
+    """Author of the message; only in the first chunk."""
+    content: str | None = Field(default=None, examples=["8"])
+    """The answer."""
+    refusal: str | None = Field(default=None, examples=[None])
+    """A sentence that explains the abstention, in place of an answer."""
+    reasoning: str | None = Field(default=None, examples=[" up"])
+    """Further text of the thinking."""
+    reasoning_content: str | None = Field(default=None, examples=[" up"])
+    """The same as `reasoning`, for clients that read this name."""
 
 
 class ChunkChoice(Wire):
     """What a chunk adds to the response."""
 
-    index: Annotated[
-        Literal[0], Field(description="Always 0: there is one choice.", examples=[0])
-    ] = 0
-    delta: Annotated[
-        ChunkDelta,
-        Field(description="What is added to the message.", examples=[{"reasoning": " up"}]),
-    ]
-    finish_reason: Annotated[
-        FinishReason | None,
-        Field(description="Why the response ended; null until it ends.", examples=[None]),
-    ] = None
+    index: Literal[0] = Field(default=0, examples=[0])
+    """Always 0: there is one choice."""
+    delta: ChunkDelta = Field(examples=[{"reasoning": " up"}])
+    """What is added to the message."""
+    finish_reason: FinishReason | None = Field(default=None, examples=[None])
+    """Why the response ended; null until it ends."""
 
 
 class ChatChunk(Wire):
     """A chunk of a streamed chat completion."""
 
-    id: Annotated[
-        str,
-        Field(
-            description="Id of the response, the same in every chunk.",
-            examples=["chatcmpl-9f86d08188"],
-        ),
-    ]
-    object: Annotated[
-        Literal["chat.completion.chunk"],
-        Field(description="Type of the object.", examples=["chat.completion.chunk"]),
-    ]
-    created: Annotated[
-        int,
-        Field(
-            description="When the response began, in seconds since 1970 (UTC).",
-            examples=[1790000000],
-        ),
-    ]
-    model: Annotated[str, Field(description="Name of the model.", examples=["embedded"])]
-    choices: Annotated[
-        list[ChunkChoice],
-        Field(
-            description="One choice; empty in the chunk that has the usage.",
-            examples=[[{"index": 0, "delta": {"content": "8"}, "finish_reason": None}]],
-        ),
-    ]
-    usage: Annotated[
-        ChatUsage | None,
-        Field(
-            description="Tokens of the question, in the last chunk if `include_usage` is true.",
-            examples=[None],
-        ),
-    ] = None
-    rlcm: Annotated[
-        RlcmBody | None,
-        Field(
-            description="The guarantee and the details of the answer, in the chunk that has the"
-            " `finish_reason`.",
-            examples=[None],
-        ),
-    ] = None
+    id: str = Field(examples=["chatcmpl-9f86d08188"])
+    """Id of the response, the same in every chunk."""
+    object: Literal["chat.completion.chunk"] = Field(examples=["chat.completion.chunk"])
+    """Type of the object."""
+    created: int = Field(examples=[1790000000])
+    """When the response began, in seconds since 1970 (UTC)."""
+    model: str = Field(examples=["embedded"])
+    """Name of the model."""
+    choices: list[ChunkChoice] = Field(
+        examples=[[{"index": 0, "delta": {"content": "8"}, "finish_reason": None}]]
+    )
+    """One choice; empty in the chunk that has the usage."""
+    usage: ChatUsage | None = Field(default=None, examples=[None])
+    """Tokens of the question, in the last chunk if `include_usage` is true."""
+    rlcm: RlcmBody | None = Field(default=None, examples=[None])
+    """The guarantee and the details of the answer, in the chunk that has the `finish_reason`."""
 
 
 class ChunkWriter:

@@ -49,11 +49,10 @@ _SOMETHING_SAID: JsonDict = {
 class TextPart(Wire):
     """A text part of a message."""
 
-    type: Annotated[
-        Literal["text"],
-        Field(description="Type of the part; only `text` is supported.", examples=["text"]),
-    ]
-    text: Annotated[str, Field(description="Text of the part.", examples=[PROBLEM])]
+    type: Literal["text"] = Field(examples=["text"])
+    """Type of the part; only `text` is supported."""
+    text: str = Field(examples=[PROBLEM])
+    """Text of the part."""
 
 
 class ChatMessage(Wire):
@@ -61,13 +60,8 @@ class ChatMessage(Wire):
 
     model_config = ConfigDict(json_schema_extra=_SOMETHING_SAID)
 
-    role: Annotated[
-        Literal["system", "developer", "user", "assistant"],
-        Field(
-            description="Author of the message. `developer` is the same as `system`.",
-            examples=["user"],
-        ),
-    ]
+    role: Literal["system", "developer", "user", "assistant"] = Field(examples=["user"])
+    """Author of the message. `developer` is the same as `system`."""
     content: Annotated[
         str | list[TextPart] | None,
         refused(_TEXT_ALONE),
@@ -76,27 +70,12 @@ class ChatMessage(Wire):
             examples=[PROBLEM],
         ),
     ] = None
-    refusal: Annotated[
-        str | None,
-        Field(
-            description="Text of an earlier abstention, sent by the assistant in place of content.",
-            examples=[None],
-        ),
-    ] = None
-    reasoning: Annotated[
-        str | None,
-        Field(
-            description="Thinking of an earlier response. The model does not see it.",
-            examples=[None],
-        ),
-    ] = None
-    reasoning_content: Annotated[
-        str | None,
-        Field(
-            description="Thinking of an earlier response. The model does not see it.",
-            examples=[None],
-        ),
-    ] = None
+    refusal: str | None = Field(default=None, examples=[None])
+    """Text of an earlier abstention, sent by the assistant in place of content."""
+    reasoning: str | None = Field(default=None, examples=[None])
+    """Thinking of an earlier response. The model does not see it."""
+    reasoning_content: str | None = Field(default=None, examples=[None])
+    """Thinking of an earlier response. The model does not see it."""
     name: Annotated[None, refused(_NO_NAME), Field(description=_NO_NAME, examples=[None])] = None
     tool_calls: Annotated[
         Annotated[list[Any], Field(max_length=0)] | None,
@@ -132,10 +111,8 @@ class ChatMessage(Wire):
 class StreamOptions(Wire):
     """Options of a streamed response."""
 
-    include_usage: Annotated[
-        bool | None,
-        Field(description="Send the usage in a last chunk, which has no choices.", examples=[True]),
-    ] = None
+    include_usage: bool | None = Field(default=None, examples=[True])
+    """Send the usage in a last chunk, which has no choices."""
     include_obfuscation: Annotated[
         Literal[False] | None,
         refused(_PLAIN_DELTAS),
@@ -150,49 +127,19 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
     in the response says why.
     """
 
-    model: Annotated[
-        str,
-        Field(
-            min_length=1,
-            description="Id of the model, as listed in `/v1/models`.",
-            examples=["embedded"],
-        ),
-    ]
-    messages: Annotated[
-        list[ChatMessage],
-        Field(
-            min_length=1,
-            description="The conversation. The last message is the user's question.",
-            examples=[[{"role": "user", "content": PROBLEM}]],
-        ),
-    ]
-    alpha: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            lt=1,
-            description="Accepted risk, between 0 and 1. The default is the server's "
-            "`default_alpha`.",
-            examples=[0.1],
-        ),
-    ] = None
+    model: str = Field(min_length=1, examples=["embedded"])
+    """Id of the model, as listed in `/v1/models`."""
+    messages: list[ChatMessage] = Field(
+        min_length=1, examples=[[{"role": "user", "content": PROBLEM}]]
+    )
+    """The conversation. The last message is the user's question."""
+    alpha: float | None = Field(default=None, gt=0, lt=1, examples=[0.1])
+    """Accepted risk, between 0 and 1. The default is the server's `default_alpha`."""
     n_votes: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[4])] = 1
-    return_trace: Annotated[
-        bool,
-        Field(
-            description="Also return, under `rlcm`, what each sample thought and every "
-            "confidence reading.",
-            examples=[False],
-        ),
-    ] = False
-    max_completion_tokens: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Thinking budget of one sample, in tokens; the same as `max_tokens`.",
-            examples=[256],
-        ),
-    ] = None
+    return_trace: bool = Field(default=False, examples=[False])
+    """Also return, under `rlcm`, what each sample thought and every confidence reading."""
+    max_completion_tokens: int | None = Field(default=None, ge=1, examples=[256])
+    """Thinking budget of one sample, in tokens; the same as `max_tokens`."""
     n: Annotated[
         Literal[1] | None,
         refused(_ONE_CHOICE),
@@ -203,26 +150,16 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
         ),
     ] = None
     stream: Annotated[bool | None, Field(description=STREAM_FLAG, examples=[False])] = None
-    stream_options: Annotated[
-        StreamOptions | None,
-        Field(
-            description="Options of a streamed response; ignored without `stream`.",
-            examples=[{"include_usage": True}],
-        ),
-    ] = None
-    user: Annotated[str | None, Field(description="Accepted and ignored.", examples=["user-1"])] = (
-        None
-    )
-    safety_identifier: Annotated[
-        str | None, Field(description="Accepted and ignored.", examples=["user-1"])
-    ] = None
-    prompt_cache_key: Annotated[
-        str | None, Field(description="Accepted and ignored.", examples=["dials"])
-    ] = None
-    metadata: Annotated[
-        dict[str, str] | None,
-        Field(description="Accepted and ignored: nothing is stored.", examples=[{"run": "7"}]),
-    ] = None
+    stream_options: StreamOptions | None = Field(default=None, examples=[{"include_usage": True}])
+    """Options of a streamed response; ignored without `stream`."""
+    user: str | None = Field(default=None, examples=["user-1"])
+    """Accepted and ignored."""
+    safety_identifier: str | None = Field(default=None, examples=["user-1"])
+    """Accepted and ignored."""
+    prompt_cache_key: str | None = Field(default=None, examples=["dials"])
+    """Accepted and ignored."""
+    metadata: dict[str, str] | None = Field(default=None, examples=[{"run": "7"}])
+    """Accepted and ignored: nothing is stored."""
 
     @property
     def include_usage(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -21,57 +21,32 @@ _ABSTENTION = "The service abstained: it is not confident enough of any answer a
 class PromptTokensDetails(Wire):
     """Details of the prompt tokens."""
 
-    cached_tokens: Annotated[
-        int,
-        Field(
-            description="Number of prompt tokens that came from the prefix cache for every sample.",
-            examples=[32],
-        ),
-    ]
+    cached_tokens: int = Field(examples=[32])
+    """Number of prompt tokens that came from the prefix cache for every sample."""
 
 
 class CompletionTokensDetails(Wire):
     """Details of the generated tokens."""
 
-    reasoning_tokens: Annotated[
-        int,
-        Field(
-            description="Number of generated tokens other than answers: thinking, including "
-            "cancelled samples, and discarded tokens.",
-            examples=[129],
-        ),
-    ]
+    reasoning_tokens: int = Field(examples=[129])
+    """Number of generated tokens other than answers: thinking, including cancelled samples, and
+    discarded tokens.
+    """
 
 
 class ChatUsage(Wire):
     """Tokens of the whole question, over all samples."""
 
-    prompt_tokens: Annotated[
-        int,
-        Field(
-            description="Number of input tokens: the prompt, counted once, and tokens inserted "
-            "to force answers.",
-            examples=[59],
-        ),
-    ]
-    completion_tokens: Annotated[
-        int,
-        Field(
-            description="Number of generated tokens of all samples, including discarded ones.",
-            examples=[133],
-        ),
-    ]
-    total_tokens: Annotated[
-        int, Field(description="Sum of prompt and completion tokens.", examples=[192])
-    ]
-    prompt_tokens_details: Annotated[
-        PromptTokensDetails,
-        Field(description="Details of the prompt tokens.", examples=[{"cached_tokens": 32}]),
-    ]
-    completion_tokens_details: Annotated[
-        CompletionTokensDetails,
-        Field(description="Details of the generated tokens.", examples=[{"reasoning_tokens": 129}]),
-    ]
+    prompt_tokens: int = Field(examples=[59])
+    """Number of input tokens: the prompt, counted once, and tokens inserted to force answers."""
+    completion_tokens: int = Field(examples=[133])
+    """Number of generated tokens of all samples, including discarded ones."""
+    total_tokens: int = Field(examples=[192])
+    """Sum of prompt and completion tokens."""
+    prompt_tokens_details: PromptTokensDetails = Field(examples=[{"cached_tokens": 32}])
+    """Details of the prompt tokens."""
+    completion_tokens_details: CompletionTokensDetails = Field(examples=[{"reasoning_tokens": 129}])
+    """Details of the generated tokens."""
 
     @classmethod
     def from_solution(cls, solution: Solution) -> Self:
@@ -91,15 +66,10 @@ class ChatUsage(Wire):
 class RlcmBody(SolveResponse):
     """The response of `/solve` to this question, and the accepted risk."""
 
-    alpha: Annotated[float, Field(description="Accepted risk, between 0 and 1.", examples=[0.1])]
-    alpha_is_default: Annotated[
-        bool,
-        Field(
-            description="Whether alpha is the server's `default_alpha`, because the request "
-            "named none.",
-            examples=[False],
-        ),
-    ]
+    alpha: float = Field(examples=[0.1])
+    """Accepted risk, between 0 and 1."""
+    alpha_is_default: bool = Field(examples=[False])
+    """Whether alpha is the server's `default_alpha`, because the request named none."""
 
     @classmethod
     def of(cls, body: ChatRequest, question: Question, solution: Solution) -> Self:
@@ -112,27 +82,15 @@ class RlcmBody(SolveResponse):
 class AnswerMessage(Wire):
     """The answer or a refusal, and the thinking that led to it."""
 
-    role: Annotated[
-        Literal["assistant"], Field(description="Author of the message.", examples=["assistant"])
-    ] = "assistant"
-    content: Annotated[
-        str | None, Field(description="The answer; null if the service abstains.", examples=["8"])
-    ]
-    refusal: Annotated[
-        str | None,
-        Field(
-            description="A sentence that explains the abstention; null if there is an answer.",
-            examples=[_ABSTENTION],
-        ),
-    ]
+    role: Literal["assistant"] = Field(default="assistant", examples=["assistant"])
+    """Author of the message."""
+    content: str | None = Field(examples=["8"])
+    """The answer; null if the service abstains."""
+    refusal: str | None = Field(examples=[_ABSTENTION])
+    """A sentence that explains the abstention; null if there is an answer."""
     reasoning: ThinkingText
-    reasoning_content: Annotated[
-        str | None,
-        Field(
-            description="The same as `reasoning`, for clients that read this name.",
-            examples=[_THINKING],
-        ),
-    ]
+    reasoning_content: str | None = Field(examples=[_THINKING])
+    """The same as `reasoning`, for clients that read this name."""
 
     @classmethod
     def of(cls, question: Question, solution: Solution) -> Self:
@@ -149,97 +107,76 @@ class AnswerMessage(Wire):
 class Choice(Wire):
     """The answer to the question. There is always one choice."""
 
-    index: Annotated[
-        Literal[0], Field(description="Always 0: there is one choice.", examples=[0])
-    ] = 0
-    message: Annotated[
-        AnswerMessage,
-        Field(
-            description="The answer or a refusal.",
-            examples=[
-                {
-                    "role": "assistant",
-                    "content": "8",
-                    "refusal": None,
-                    "reasoning": _THINKING,
-                    "reasoning_content": _THINKING,
-                }
-            ],
-        ),
-    ]
-    finish_reason: Annotated[
-        FinishReason,
-        Field(
-            description="Why the response ended. `length`: there is no answer, because every "
-            "sample used up its thinking budget. `stop`: in all other cases.",
-            examples=["stop"],
-        ),
-    ]
-    logprobs: Annotated[
-        None, Field(description="Always null: log-probabilities are not returned.", examples=[None])
-    ] = None
+    index: Literal[0] = Field(default=0, examples=[0])
+    """Always 0: there is one choice."""
+    message: AnswerMessage = Field(
+        examples=[
+            {
+                "role": "assistant",
+                "content": "8",
+                "refusal": None,
+                "reasoning": _THINKING,
+                "reasoning_content": _THINKING,
+            }
+        ]
+    )
+    """The answer or a refusal."""
+    finish_reason: FinishReason = Field(examples=["stop"])
+    """Why the response ended. `length`: there is no answer, because every sample used up its
+    thinking budget. `stop`: in all other cases.
+    """
+    logprobs: None = Field(default=None, examples=[None])
+    """Always null: log-probabilities are not returned."""
 
 
 class ChatCompletion(Wire):
     """A chat completion."""
 
-    id: Annotated[str, Field(description="Id of the response.", examples=["chatcmpl-9f86d08188"])]
-    object: Annotated[
-        Literal["chat.completion"],
-        Field(description="Type of the object.", examples=["chat.completion"]),
-    ] = "chat.completion"
-    created: Annotated[
-        int,
-        Field(
-            description="When the response was created, in seconds since 1970 (UTC).",
-            examples=[1790000000],
-        ),
-    ]
-    model: Annotated[str, Field(description="Name of the model.", examples=["embedded"])]
-    choices: Annotated[
-        list[Choice],
-        Field(
-            description="One choice: the answer to the question.",
-            examples=[
-                [
-                    {
-                        "index": 0,
-                        "message": {
-                            "role": "assistant",
-                            "content": "8",
-                            "refusal": None,
-                            "reasoning": _THINKING,
-                            "reasoning_content": _THINKING,
-                        },
-                        "finish_reason": "stop",
-                        "logprobs": None,
-                    }
-                ]
-            ],
-        ),
-    ]
-    usage: Annotated[
-        ChatUsage,
-        Field(
-            description="Tokens of the question.",
-            examples=[
+    id: str = Field(examples=["chatcmpl-9f86d08188"])
+    """Id of the response."""
+    object: Literal["chat.completion"] = Field(
+        default="chat.completion", examples=["chat.completion"]
+    )
+    """Type of the object."""
+    created: int = Field(examples=[1790000000])
+    """When the response was created, in seconds since 1970 (UTC)."""
+    model: str = Field(examples=["embedded"])
+    """Name of the model."""
+    choices: list[Choice] = Field(
+        examples=[
+            [
                 {
-                    "prompt_tokens": 59,
-                    "completion_tokens": 133,
-                    "total_tokens": 192,
-                    "prompt_tokens_details": {"cached_tokens": 32},
-                    "completion_tokens_details": {"reasoning_tokens": 129},
+                    "index": 0,
+                    "message": {
+                        "role": "assistant",
+                        "content": "8",
+                        "refusal": None,
+                        "reasoning": _THINKING,
+                        "reasoning_content": _THINKING,
+                    },
+                    "finish_reason": "stop",
+                    "logprobs": None,
                 }
-            ],
-        ),
-    ]
-    rlcm: Annotated[
-        RlcmBody,
-        Field(
-            description="The guarantee and the details of the answer, as `/solve` returns them.",
-            examples=[{"alpha": 0.1, "alpha_is_default": False, "answer": "8", "exit": "high"}],
-        ),
-    ]
+            ]
+        ]
+    )
+    """One choice: the answer to the question."""
+    usage: ChatUsage = Field(
+        examples=[
+            {
+                "prompt_tokens": 59,
+                "completion_tokens": 133,
+                "total_tokens": 192,
+                "prompt_tokens_details": {"cached_tokens": 32},
+                "completion_tokens_details": {"reasoning_tokens": 129},
+            }
+        ]
+    )
+    """Tokens of the question."""
+    rlcm: RlcmBody = Field(
+        examples=[{"alpha": 0.1, "alpha_is_default": False, "answer": "8", "exit": "high"}]
+    )
+    """The guarantee and the details of the answer, as `/solve` returns them."""
 
     @classmethod
     def of(

@@ -49,7 +49,8 @@ _Zero = Annotated[float, Field(ge=0, le=0)]
 class TextFormat(Wire):
     """The only supported response format: plain text."""
 
-    type: Annotated[Literal["text"], Field(description="Plain text.", examples=["text"])]
+    type: Literal["text"] = Field(examples=["text"])
+    """Plain text."""
 
 
 class UnsupportedFields(Wire):
@@ -107,10 +108,8 @@ class UnsupportedFields(Wire):
         _Why,
         Field(description="not supported: this service does no moderation", examples=[None]),
     ] = None
-    parallel_tool_calls: Annotated[
-        bool | None,
-        Field(description="Accepted and ignored: there are no tools.", examples=[True]),
-    ] = None
+    parallel_tool_calls: bool | None = Field(default=None, examples=[True])
+    """Accepted and ignored: there are no tools."""
     prediction: Annotated[
         None,
         _Why,
