@@ -32,7 +32,7 @@ $(LOCKED): $(LOCKS)
 	@echo "[1/3] Creating $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "[2/3] Installing $$(cat $(LOCKS) | grep -c ==) locked packages ($(if $(CUDA),many GB,3 GB, two to three minutes))"
-	@$(PIP) $(FROM_LOCK) $(LOCKS:%=-r %) || { echo "If torch was not found: the README says where its CPU build is (TORCH_INDEX)."; exit 1; }
+	@$(PIP) $(FROM_LOCK) $(LOCKS:%=-r %) || { echo "If torch was not found: make TORCH_INDEX=URL, with the URL of PyTorch's CPU index (see PyTorch's installation page)."; exit 1; }
 	@touch $@
 
 $(INSTALLED): $(LOCKED) pyproject.toml
