@@ -22,7 +22,7 @@
  */
 
 /**
- * The certificate in force for a question's procedure. With one sample the vote is no matter.
+ * The active certificate for a question's procedure. With one sample the vote has no effect.
  *
  * @param {Certificate[]} certificates
  * @param {Pick<Question, "risk" | "n" | "vote">} question
@@ -65,7 +65,7 @@ export function certifiedLevels(certificate) {
 }
 
 /**
- * Numbers of samples with a certificate in force.
+ * Numbers of samples with an active certificate.
  *
  * @param {Certificate[]} certificates
  * @param {Pick<Question, "risk" | "vote">} question

@@ -18,7 +18,7 @@ import { RISKS } from "../risks.js";
  * @param {Problem} problem
  * @param {Question} question
  * @param {Remedies} remedies
- * @param {string} [sofar] what had been drawn until then
+ * @param {string} [sofar] what had been generated until then
  * @returns {HTMLElement}
  */
 export function trouble(problem, question, remedies, sofar) {

@@ -17,7 +17,7 @@ import { untilReady, willBeReady } from "./waiting.js";
  * @typedef {import("./levels.js").Certificate} Certificate
  * @typedef {import("../watch/view.js").Watch} Watch
  *
- * @typedef {{ sent: boolean, drawn: string }} Progress of a question: `drawn` says in words what came of it
+ * @typedef {{ sent: boolean, drawn: string }} Progress of a question: `drawn` says in words how far it came
  */
 
 /** From one rewriting of the address to the next: browsers allow about three a second. */
@@ -161,7 +161,7 @@ export function mount(root, app) {
     if (!start || !solution) {
       throw new Problem({ status: 0, type: "connection-lost", detail: "The stream ended before the answer." });
     }
-    // It may have been put in force after the list was read, or there was no key yet.
+    // It may have become active after the list was read, or there was no key yet.
     if (start.guarantee && !certificateOf(certificates, start.guarantee)) await learn();
     if (running?.signal !== signal) return; // another has been asked meanwhile
     const { heading, spoken } = shown.finish(certifiedLevels(certificateOf(certificates, start.guarantee)));
@@ -244,7 +244,7 @@ export function mount(root, app) {
     if (!running) warmUp();
   }
 
-  // Which certificates are in force is known once the engine is.
+  // Which certificates are active is known once the engine is.
   app.engine.subscribe(({ state }) => {
     if (state === "ready") learn();
   });

@@ -1,4 +1,4 @@
-/** The certificates in force: what each level promises and expects, and how often it was asked for. */
+/** The active certificates: what each level promises and expects, and how often it was asked for. */
 
 import { h, replace, setText } from "../dom.js";
 import { number, percent } from "../format.js";
@@ -7,7 +7,7 @@ import { byRisk } from "../risks.js";
 import { riskWording, samplesWords } from "../trust/wording.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
-/** @typedef {import("./overview.js").InForce} InForce */
+/** @typedef {import("./overview.js").ActiveCertificate} ActiveCertificate */
 
 /** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */
 export function activeSection() {
@@ -44,13 +44,13 @@ export function activeSection() {
   };
 }
 
-/** @param {InForce[]} certificates */
+/** @param {ActiveCertificate[]} certificates */
 function inOrder(certificates) {
   return [...certificates].sort((a, b) => byRisk(a.risk, b.risk) || a.n - b.n);
 }
 
 /**
- * @param {InForce} certificate
+ * @param {ActiveCertificate} certificate
  * @param {Map<string, HTMLElement>} counts filled: the cell with the questions of each level
  */
 function tableOf(certificate, counts) {

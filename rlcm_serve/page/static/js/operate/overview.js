@@ -11,7 +11,7 @@ import { generatedOf } from "../generated.js";
  *   expected_tokens: number | null, full_budget_tokens: number | null, share_abstained: number | null }} Level
  *
  * @typedef {{ id: string, risk: string, promise: string, delta: number, n: number, vote: string,
- *   max_tokens: number, has_exhibit: boolean, levels: Level[] }} InForce
+ *   max_tokens: number, has_exhibit: boolean, levels: Level[] }} ActiveCertificate
  *
  * @typedef {object} Overview
  * @property {string} time ISO 8601
@@ -30,7 +30,7 @@ import { generatedOf } from "../generated.js";
  * @property {Record<string, number>} exits
  * @property {{ edges: number[], now: number[], comparable: number[] | null,
  *   calibration: number[] | null }} confidence
- * @property {InForce[]} certificates
+ * @property {ActiveCertificate[]} certificates
  * @property {Job[]} jobs
  * @property {string | null} jobs_error
  */

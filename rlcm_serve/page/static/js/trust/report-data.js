@@ -18,7 +18,7 @@
  * @property {boolean} certified
  * @property {string | null} reason why it is not certified
  * @property {Policy | null} policy
- * @property {number | null} lambda_low null if it never gives up
+ * @property {number | null} lambda_low null if there is no low exit
  * @property {number | null} lambda_high null if it never stops early
  * @property {number} p_value
  * @property {number | null} risk_upper
@@ -31,7 +31,7 @@
  * @typedef {object} PValueMap
  * @property {number} alpha
  * @property {boolean} certified
- * @property {(number | null)[]} lambda_low of each column; null: never gives up
+ * @property {(number | null)[]} lambda_low of each column; null: no low exit
  * @property {(number | null)[]} lambda_high of each row, rising; null: never stops early
  * @property {(number | null)[][]} p_values by row and column; null: no such policy
  * @property {[number, number][]} certified_cells column and row

@@ -149,7 +149,7 @@ export function mount(root, app) {
 /**
  * @param {URLSearchParams} params
  * @param {Certificate[]} certificates
- * @returns {string[]} those asked for; else the one in force that a plain question is answered under
+ * @returns {string[]} the requested ones; otherwise the active one that answers a plain question
  */
 function idsOf(params, certificates) {
   const asked = [...new Set(params.getAll("id"))].slice(0, MOST_COMPARED);

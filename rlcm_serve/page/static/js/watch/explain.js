@@ -34,7 +34,7 @@ export function explain(question, start, solution) {
   return told;
 }
 
-/** @param {Policy} policy one that is in force without a guarantee */
+/** @param {Policy} policy one that is applied without a guarantee */
 function without(policy) {
   return canStopHigh(policy) || canStopLow(policy)
     ? "These settings are not certified, so the nearest stopping rule applied, without a guarantee."

@@ -1,4 +1,4 @@
-/** One sample: its text as it is drawn, its confidence, its exit. */
+/** One sample: its text as it is generated, its confidence, its exit. */
 
 import { h, replace, setText } from "../dom.js";
 import { EXITS } from "../exits.js";

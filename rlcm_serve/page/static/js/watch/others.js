@@ -20,7 +20,7 @@ const COLUMNS = ["Stops when confidence reaches", "An answer needs", "Result for
  * After an exit there are none, so of a rule that would have gone on no more than that is known.
  *
  * @param {Level[]} levels certified
- * @param {number} served alpha of the level in force
+ * @param {number} served alpha of the level that applies
  * @param {Run} run one that is done
  * @returns {HTMLElement | null} null if there is nothing to compare
  */
@@ -65,7 +65,7 @@ function rowOf(level, mine, run) {
  *
  * @param {Policy} policy
  * @param {Run} run one that is done
- * @param {boolean} mine whether this is the rule that was in force
+ * @param {boolean} mine whether this is the rule that applied
  */
 export function madeOf(policy, run, mine) {
   const found = run.samples.map((one) => replay(policy, one));
@@ -98,7 +98,7 @@ function replay(policy, { at, readings, finalRead }) {
 /**
  * @param {Found[]} found
  * @param {Sample[]} samples
- * @param {boolean} mine whether this is the rule that was in force
+ * @param {boolean} mine whether this is the rule that applied
  */
 function stops(found, samples, mine) {
   const alone = samples.length === 1;
@@ -111,7 +111,7 @@ function stops(found, samples, mine) {
   });
   const ended = samples.filter((one, i) => !found[i] && one.finalRead).length;
   if (ended) parts.push(`${EXITS.natural.mark} ${alone ? "finished" : `${ended} finished`}`);
-  // Samples that were ended are known to have gone no further only under the rule in force.
+  // Samples that were ended are known to have gone no further only under the rule that applied.
   const spared = mine ? samples.filter((one, i) => !found[i] && one.exit?.exit === "cancelled").length : 0;
   if (spared) parts.push(`${EXITS.cancelled.mark} ${spared} ${EXITS.cancelled.word}`);
   const on = found.filter((one) => !one).length - ended - spared;

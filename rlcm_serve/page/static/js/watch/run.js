@@ -3,7 +3,7 @@
 /**
  * @typedef {import("../exits.js").ExitName} ExitName
  *
- * @typedef {object} Policy the exit rule in force; a threshold that cannot fire is out of [0, 1]
+ * @typedef {object} Policy the exit rule that applies; a threshold that cannot fire is out of [0, 1]
  * @property {number} lambda_low λ1
  * @property {number} lambda_high λ2
  * @property {number} [patience] tokens
