@@ -1,4 +1,4 @@
-"""The rollouts of a step, from their generation to the probe's update."""
+"""The rollouts of a training step, from their generation to the probe's update."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Ids = list[int]
 
 @dataclass(slots=True)
 class Batch:
-    """Rollouts (R) of one rank, and what becomes known of them.
+    """The rollouts (R) of one rank, and the data collected about them during the step.
 
     Attributes:
         prompts, completions: token ids.
         lengths: tokens of reasoning in each completion.
-        budgets: B(y) of each rollout; none where no probe is trained.
-        forced: continuations at the budgets, K a budget, of one rollout after the other.
-        states: by rollout, of shape (budgets + 1, hidden): at its budgets, then at its end.
-        graded: the rollouts as rewards see them.
+        budgets: B(y) of each rollout; empty if no probe is trained.
+        forced: forced answers, K for each budget, in the order of the rollouts.
+        states: by rollout, shape (budgets + 1, hidden): at its budgets, then at its end.
+        graded: the rollouts in the form that rewards read.
     """
 
     prompts: list[Ids]
@@ -39,7 +39,7 @@ class Batch:
 
     @classmethod
     def of(cls, prompts: list[Ids], completions: list[Ids], recipe: Recipe) -> Self:
-        """New rollouts, with their budgets if the recipe has any."""
+        """Creates a batch; rollouts have budgets only if the recipe forces answers."""
         lengths = [recipe.thinking.length(own) for own in completions]
         settings = recipe.settings
         cuts = [
@@ -49,11 +49,11 @@ class Batch:
 
     @property
     def budgets_R(self) -> list[int]:
-        """How many budgets each rollout has."""
+        """The number of budgets of each rollout."""
         return [len(own) for own in self.budgets]
 
     def prefixes(self) -> list[Ids]:
-        """What comes before each cut, of one rollout after the other."""
+        """The prompt and the reasoning before each budget, in the order of the rollouts."""
         return [
             [*prompt, *completion[:budget]]
             for prompt, completion, own in zip(
@@ -63,24 +63,24 @@ class Batch:
         ]
 
     def cuts(self, rollout: int) -> tuple[int, ...]:
-        """Where the rollout's states are read."""
+        """The positions, in tokens, at which the rollout's states are read."""
         return (*self.budgets[rollout], self.lengths[rollout])
 
     def states_in_order(self) -> list[Tensor]:
-        """Of every rollout."""
+        """The states of every rollout, in the order of the rollouts."""
         return [self.states[rollout] for rollout in range(len(self.completions))]
 
     def points(self) -> tuple[Tensor, Tensor]:
-        """What the probe learns from: the state at each budget (N, hidden), and Y_b (N)."""
+        """The probe's training data: the state at each budget (N, hidden), and Y_b (N)."""
         hidden_NH = torch.cat([own[:-1] for own in self.states_in_order()])
         targets = [share for own in self.graded for share in own.target_B]
         return hidden_NH, torch.tensor(targets).to(hidden_NH)
 
     def curves(self, states_confidence: bool) -> dict[str, float]:
-        """Means over the rollouts, to be logged beside TRL's own.
+        """Means over the rollouts, logged beside TRL's metrics.
 
         Args:
-            states_confidence: whether the model was asked how confident it is.
+            states_confidence: whether the prompt asks the model to state its confidence.
         """
         graded = self.graded
         found = {"accuracy": fmean([own.is_right for own in graded])}

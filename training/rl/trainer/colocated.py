@@ -1,4 +1,4 @@
-"""TRL's vLLM in the trainer's own process: its arguments, and keeping it awake."""
+"""TRL's vLLM engine in the trainer's process: its arguments, and how it is kept awake."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rlcm_serve.engine.worker.plain_weights import keep_weights_plain
 
 
 def set_environment() -> None:
-    """What vLLM reads when it is imported, and a port of this run's own; what is set already stays.
+    """Sets the variables that vLLM reads on import, and a free port. Existing values stay.
 
-    By itself TRL takes a fixed port while it is free: two runs that start together the same one.
+    TRL's default is a fixed port if it is free, so two runs that start together would collide.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -35,10 +35,10 @@ def _free_port() -> int:
 
 
 def cpu_arguments(files: ModelFiles) -> dict[str, Any] | None:
-    """vLLM's arguments where there is no GPU; None where there is one.
+    """vLLM's arguments for a machine without a GPU; None if there is a GPU.
 
-    A start in seconds, a prefix cache that is fine enough for short cuts, room for many forced
-    answers, and float32 for weights that are float32, which vLLM would round to bfloat16.
+    The engine starts in seconds, caches prefixes in small blocks and runs many forced answers
+    at once. Weights stored as float32 stay float32; vLLM would round them to bfloat16.
     """
     if torch.cuda.is_available():
         return None
@@ -49,11 +49,11 @@ def cpu_arguments(files: ModelFiles) -> dict[str, Any] | None:
 
 @contextmanager
 def engine_arguments(on_cpu: dict[str, Any] | None, more: dict[str, Any]) -> Iterator[None]:
-    """Has TRL start its engine with arguments that its own configuration has no names for.
+    """Passes vLLM arguments that TRL's configuration cannot express to TRL's engine.
 
     Args:
-        on_cpu: what `cpu_arguments` gives; unless None, weights are kept replaceable.
-        more: further arguments of `vllm.LLM`; they win over all others.
+        on_cpu: result of `cpu_arguments`; unless it is None, weights are kept replaceable.
+        more: further arguments of `vllm.LLM`; they override all others.
     """
     from trl.generation import vllm_generation
 
@@ -73,12 +73,12 @@ def _merged(engine_class: Callable[..., Any], ours: dict[str, Any], **theirs: An
 
 @contextmanager
 def awake(generation: Any) -> Iterator[None]:
-    """Keeps a sleeping engine awake over several generations, and with it its prefix cache.
+    """Keeps the engine awake across several generations, so that its prefix cache survives.
 
-    TRL puts it to sleep after each one, which drops weights and cache.
+    Otherwise TRL puts it to sleep after each generation, which drops weights and cache.
 
     Args:
-        generation: TRL's `VLLMGeneration`, its weights up to date.
+        generation: TRL's `VLLMGeneration` with up-to-date weights.
     """
     if generation.mode != "colocate" or not generation.enable_sleep_mode:
         yield
@@ -97,7 +97,7 @@ def awake(generation: Any) -> Iterator[None]:
 
 @contextmanager
 def brief(generation: Any, tokens: int) -> Iterator[Any]:
-    """Has the engine give at most so many tokens, ids alone: the trainer decodes them."""
+    """Limits generations to `tokens` tokens and to ids only, as the trainer decodes them."""
     longest, arguments = generation.max_completion_length, generation.generation_kwargs
     generation.max_completion_length = tokens
     if generation.mode == "colocate":

@@ -1,4 +1,4 @@
-"""Where a rollout is cut, and what forces an answer there (RLCM §3.2, App. A)."""
+"""The budgets at which a rollout is cut, and the text that forces an answer (RLCM §3.2, App. A)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Thinking:
     """How a model's thinking ends, in token ids.
 
     Attributes:
-        think_end: `</think>`; None for a model that does not think in `<think>`.
+        think_end: id of `</think>`; None for a model that does not think in `<think>`.
         ends: ids that end a completion.
-        suffix: appended to a cut prefix; it closes the thinking, if there is any to be closed, and
+        suffix: appended to a cut prefix. It closes the thinking, if the model uses `<think>`, and
             opens the forced answer.
     """
 
@@ -34,16 +34,16 @@ class Thinking:
     def of(
         cls, files: ModelFiles, tokenizer: PreTrainedTokenizerBase, thinks: bool | None = None
     ) -> Self:
-        """Read from the model's own files.
+        """Reads the ids from the model's files.
 
         Args:
             files: configuration of the model.
-            tokenizer: its tokenizer, with a chat template.
-            thinks: whether it thinks in `<think>`; None: as its files say (`ModelText`).
+            tokenizer: the model's tokenizer, with a chat template.
+            thinks: whether the model thinks in `<think>`; None: as its files say (`ModelText`).
 
         Raises:
-            ModelRefused: it could not be served under exit control, or is to close its thinking and
-                has no token for that.
+            ModelRefused: the model cannot be served under exit control, or it thinks in `<think>`
+                and has no token that closes it.
         """
         if thinks is not None:
             files = replace(files, generation={**files.generation, "thinks": thinks})
@@ -54,14 +54,14 @@ class Thinking:
         return cls(None, text.end_ids, tuple(opening))
 
     def length(self, completion: Sequence[int]) -> int:
-        """Tokens of reasoning: all before `</think>`, or else before the end of the text."""
+        """Tokens of reasoning: all before `</think>`, or before the end if there is none."""
         stops = self.ends if self.think_end is None else self.ends | {self.think_end}
         return next((at for at, id_ in enumerate(completion) if id_ in stops), len(completion))
 
     def answered(self, completion: Sequence[int]) -> Sequence[int]:
-        """What may hold the model's own answer: what follows `</think>`.
+        """The part that may contain the model's own answer: the tokens after `</think>`.
 
-        Without such a token it is all of a completion that has come to its end.
+        A model without that token may answer anywhere, but only in a completion that ended.
         """
         if self.think_end is None:
             return completion if completion and completion[-1] in self.ends else ()
@@ -71,14 +71,14 @@ class Thinking:
 
 
 def budgets(length: int, interval: int) -> tuple[int, ...]:
-    """B(y): every `interval` tokens of a reasoning of `length` tokens, its end included.
+    """B(y): every `interval` tokens of reasoning of `length` tokens, up to and with its end.
 
-    A budget b is the prefix of b tokens, all of them before `</think>`, as the service reads it.
+    Budget b means the first b tokens, all before `</think>`; the service counts the same way.
     """
     return tuple(range(interval, length + 1, interval))
 
 
 def shares_right(verdicts: Iterable[bool], samples: int) -> tuple[float, ...]:
-    """Y_b = (1/K) Σ_k 1[â_bk = a*] of each budget, from K = `samples` verdicts after another."""
+    """Y_b = (1/K) Σ_k 1[â_bk = a*] of each budget, from K = `samples` consecutive verdicts."""
     every = list(verdicts)
     return tuple(sum(every[at : at + samples]) / samples for at in range(0, len(every), samples))

@@ -1,4 +1,4 @@
-"""From token ids to what rewards read: answers found, grade_answers, and held against the probe."""
+"""Turns token ids into graded rollouts: finds answers, grades them, adds the probe's readings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RLCR_FORMAT = re.compile(
     r"\s*<answer>.*?</answer>\s*(<analysis>.*?</analysis>\s*)?<confidence>.*?</confidence>\s*",
     re.DOTALL,
 )
-"""What follows the thinking (arXiv 2507.16806); the analysis is of its longer form."""
+"""RLCR's format after the thinking (arXiv 2507.16806); its longer form has an analysis."""
 
 Ids = Sequence[int]
 
@@ -31,9 +31,9 @@ class RolloutGrader:
     """Finds and grades the answers in completions.
 
     Attributes:
-        recipe: says how answers are found, and by whom they are grade_answers.
-        tokenizer: of the model.
-        clock: what is spent on forced answers is theirs.
+        recipe: defines how answers are found and which grader decides.
+        tokenizer: the model's tokenizer.
+        clock: measures time; grading of forced answers counts as "forced answers".
     """
 
     recipe: Recipe
@@ -47,13 +47,13 @@ class RolloutGrader:
         targets: Sequence[tuple[float, ...]],
         confidences: Sequence[Sequence[float]],
     ) -> list[GradedRollout]:
-        """The rollouts (R) as rewards see them.
+        """The rollouts (R) in the form that rewards read.
 
         Args:
-            completions: of each rollout.
+            completions: token ids of each rollout.
             references: the right answer of each rollout's problem.
             targets: Y_b of each rollout's budgets.
-            confidences: the probe's readings of each rollout, at its budgets and then at its end;
+            confidences: the probe's confidence in each rollout, at its budgets, then at its end;
                 empty without a probe.
         """
         with self.clock("grading"):
@@ -80,9 +80,9 @@ class RolloutGrader:
         """Y_b of every rollout.
 
         Args:
-            forced: continuations at the budgets, K a budget, of one rollout after the other.
+            forced: forced answers, K for each budget, in the order of the rollouts.
             references: the right answer of each rollout's problem.
-            budgets_R: how many budgets each rollout has.
+            budgets_R: the number of budgets of each rollout.
         """
         if not forced:
             return [() for _ in budgets_R]

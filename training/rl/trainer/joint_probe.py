@@ -1,4 +1,4 @@
-"""The probe that is trained beside the policy (RLCM §3.2)."""
+"""The confidence probe that is trained together with the policy (RLCM §3.2)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Sum = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """Of the probe's own AdamW.
+    """Settings of the probe and of its AdamW optimizer.
 
     Attributes:
         width: hidden units.
-        learning_rate, weight_decay: constant.
-        updates: steps on each batch of rollouts, which is one step of the policy.
+        learning_rate, weight_decay: constant over the run.
+        updates: the probe's optimizer steps for each step of the policy, all on its batch.
         always: train a probe even if no reward reads it.
     """
 
@@ -36,16 +36,16 @@ class ProbeSettings:
 
 
 class JointProbe(nn.Module):
-    """A 2-layer MLP on detached states; no gradient of it reaches the policy.
+    """A 2-layer MLP on detached states; its gradients do not reach the policy.
 
-    Inputs are standardised by the mean and spread of the first batch of states, which then stay.
-    It is no part of the policy's module: neither its optimiser nor its wrapping (FSDP, DDP) sees
-    it. Every rank holds the same weights and adds up its gradients with the others'.
+    Inputs are standardised by the mean and standard deviation of the first batch of states.
+    The probe is not part of the policy's module: the policy's optimiser and wrapping (FSDP, DDP)
+    do not see it. All ranks hold the same weights and sum their gradients.
 
     Args:
-        hidden_size: numbers in a state.
-        settings: of its optimiser.
-        seed: of its weights; the global random numbers stay as they are.
+        hidden_size: length of a state vector.
+        settings: of the probe and its optimiser.
+        seed: of the initial weights; the global random state does not change.
     """
 
     mean_H: Tensor
@@ -66,11 +66,11 @@ class JointProbe(nn.Module):
 
     @property
     def is_scaled(self) -> bool:
-        """Whether it has seen the first batch."""
+        """Whether the standardisation is set, which the first batch does."""
         return bool(self.scale_H.any())
 
     def scale_to(self, hidden_NH: Tensor, over_ranks: Sum) -> None:
-        """Takes the inputs' mean and spread from these states, of all ranks."""
+        """Sets the standardisation from these states, over all ranks."""
         wide_NH = hidden_NH.double()
         count = over_ranks(torch.tensor(float(len(wide_NH)), device=wide_NH.device)).clamp(min=1)
         mean_H = over_ranks(wide_NH.sum(0)) / count
@@ -88,7 +88,7 @@ class JointProbe(nn.Module):
         return torch.sigmoid(self(hidden_NH))
 
     def update(self, hidden_NH: Tensor, target_N: Tensor, over_ranks: Sum) -> float:
-        """One batch of soft-target binary cross-entropy, averaged over the cuts of all ranks.
+        """Trains on one batch: soft-target binary cross-entropy, averaged over all ranks' cuts.
 
         Returns:
             The loss before the first step, in nats per cut; NaN if no rank has a cut.
@@ -110,14 +110,14 @@ class JointProbe(nn.Module):
         return float("nan") if before is None else before
 
     def as_probe(self) -> Probe:
-        """The standardisation goes into the first layer, as the service's probe has none."""
+        """The service's probe, which has no standardisation: it is merged into the first layer."""
         return plain_probe(self.inner, self.outer, self.mean_H, self.scale_H)
 
     def whole_state(self) -> dict[str, Any]:
-        """Weights and optimiser, for a checkpoint."""
+        """Weights and optimiser state, for a checkpoint."""
         return {"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes up a state that `whole_state` gave."""
+        """Loads a state that `whole_state` returned."""
         self.load_state_dict(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])

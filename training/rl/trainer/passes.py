@@ -1,7 +1,7 @@
-"""Forward passes without the padding: rollouts of like length together, cut to their longest.
+"""Forward passes with less padding: rollouts of similar length share a pass.
 
-TRL pads a step's rollouts to the longest of all of them. Most of it would be padding that is
-multiplied by a mask of zeros in the end; neither loss nor gradient depends on it.
+TRL pads all rollouts of a step to the longest one. The mask removes that padding from loss and
+gradient, so computing it is a waste. Here each pass is only as wide as its longest rollout.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Pass(NamedTuple):
     """Some rows of a padded batch.
 
     Attributes:
-        rows: which, as indices.
-        ids, mask: theirs, without the columns that are padding in all of them.
-        width: columns of those that are the completion's.
+        rows: indices of the rows.
+        ids, mask: their token ids and mask, without columns that are padding in all of them.
+        width: number of completion columns.
     """
 
     rows: Tensor
@@ -35,13 +35,13 @@ class Pass(NamedTuple):
 
 
 def passes(ids_RT: Tensor, mask_RT: Tensor, width: int, size: int) -> Iterator[Pass]:
-    """All rows, `size` at a time, the short ones first.
+    """All rows, `size` in each pass, in order of length.
 
     Args:
         ids_RT: prompts, padded on the left, and completions, padded on the right.
-        mask_RT: 0 at the padding.
+        mask_RT: 0 for padding.
         width: columns of the completions.
-        size: rows of a pass.
+        size: rows in a pass.
     """
     prompts = ids_RT.shape[1] - width
     order = mask_RT[:, prompts:].sum(1).argsort(stable=True)
@@ -52,7 +52,7 @@ def passes(ids_RT: Tensor, mask_RT: Tensor, width: int, size: int) -> Iterator[P
 
 
 def trimmed(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """TRL's inputs of one policy pass without the columns that are padding in all rows."""
+    """TRL's inputs for one policy pass, without columns that are padding in all rows."""
     prompt = int(inputs["prompt_mask"].sum(1).max())
     width = inputs["completion_mask"].shape[1]
     completion = max(1, int(inputs["completion_mask"].sum(1).max()))
@@ -60,13 +60,13 @@ def trimmed(inputs: Mapping[str, Any]) -> dict[str, Any]:
     for name in _OF_PROMPTS:
         kept[name] = inputs[name][:, inputs[name].shape[1] - prompt :]
     for name in _OF_COMPLETIONS:
-        if name in inputs and inputs[name].shape[1] == width:  # a ratio may be one a sequence
+        if name in inputs and inputs[name].shape[1] == width:  # a ratio may be per sequence
             kept[name] = inputs[name][:, :completion]
     return kept
 
 
 def dealt_by_length(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same rows in as many parts of the same sizes, but the short ones in the first."""
+    """Redistributes the rows by length, short ones first; number and size of the parts stay."""
     lengths = torch.cat([part["completion_mask"].sum(1) for part in parts])
     sizes = [len(part["completion_mask"]) for part in parts]
     hands = torch.split(lengths.argsort(stable=True), sizes)

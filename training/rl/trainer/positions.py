@@ -1,8 +1,8 @@
-"""Positions that count from the prompt's first token, whatever stands before it as padding.
+"""Token positions that start at the prompt's first token and skip the padding before it.
 
-TRL pads prompts on the left and leaves positions to the model, which counts the padding too.
-Rotary embeddings mean the same at any offset, but round otherwise: in float32 that alone moved
-single log-probabilities by 1e-4 against the engine's, which has no padding; with this, by 1e-5.
+TRL pads prompts on the left and passes no positions, so the model counts the padding too.
+Rotary embeddings are relative, but their rounding depends on the offset: in float32, single
+log-probabilities differed from the engine's (no padding) by 1e-4. Without the offset: by 1e-5.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import nn
 
 
 def count_from_the_prompt(backbone: nn.Module) -> None:
-    """Has the backbone be given positions, wherever it is given a mask and none."""
+    """Adds positions to every call of the backbone that has a mask but no positions."""
     backbone.register_forward_pre_hook(_with_positions, with_kwargs=True)
 
 

@@ -1,4 +1,4 @@
-"""What is trained, and how its confidence is supervised."""
+"""What a run trains, and how it supervises confidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from training.rl.trainer.forced_answers import Thinking
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The settings of a run, with all else that its rewards depend on.
+    """The settings of a run, with everything else that its rewards depend on.
 
     Attributes:
         settings: method, λ, budgets, probe.

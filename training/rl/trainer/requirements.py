@@ -1,7 +1,6 @@
-"""What training stands on, checked before anything is loaded.
+"""Versions and TRL methods that training requires, checked before anything is loaded.
 
-The trainer overrides private methods of TRL's, which promises none of them from one version to the
-next.
+The trainer overrides private methods of TRL, which may change in any version.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 from training.errors import TrainingRefused
 
 PINNED = {"trl": "1.16.0", "vllm": "0.31"}
-"""The versions that were tested; a part of one stands for all that begin with it."""
+"""The tested versions; "0.31" allows every version that begins with it."""
 
 SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
@@ -28,20 +27,20 @@ SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "_save_checkpoint": ("self", "model", "trial"),
     "training_step": ("self", "model", "inputs", "num_items_in_batch"),
 }
-"""The methods of `GRPOTrainer` that are overridden, with all their parameters."""
+"""The methods of `GRPOTrainer` that the trainer overrides, with all their parameters."""
 
 LOGP_PARAMETERS = ("self", "model", "input_ids", "attention_mask", "logits_to_keep")
-"""What `_get_per_token_logps_and_entropies` takes first; the rest is handed on."""
+"""The first parameters of `_get_per_token_logps_and_entropies`; others are passed through."""
 
 
 def check_versions(installed: Mapping[str, str] | None = None) -> None:
-    """Returns if the pinned versions are installed.
+    """Checks that the pinned versions are installed.
 
     Args:
-        installed: versions by package; None asks the environment.
+        installed: versions by package; None reads them from the environment.
 
     Raises:
-        TrainingRefused: one is another, or is not installed; the message says what to install.
+        TrainingRefused: a package is missing or has another version; the message names the fix.
     """
     for package, wanted in PINNED.items():
         found = _version(package) if installed is None else installed.get(package)
@@ -54,10 +53,10 @@ def check_versions(installed: Mapping[str, str] | None = None) -> None:
 
 
 def check_signatures(trainer: type[Any]) -> None:
-    """Returns if the trainer to be subclassed has the methods that are overridden.
+    """Checks that TRL's trainer has the methods that this project overrides.
 
     Raises:
-        TrainingRefused: one is gone or takes something else.
+        TrainingRefused: a method is missing or has other parameters.
     """
     for name, expected in SIGNATURES.items():
         _require(trainer, name, _parameters(trainer, name) == expected)

@@ -1,4 +1,4 @@
-"""The policy's final-layer states at chosen tokens, taken from a forward pass that runs anyway."""
+"""The policy's final-layer states at chosen tokens, read during an existing forward pass."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 
 class CutStates:
-    """Listens to a model's backbone and keeps, while it reads, the states at the cuts.
+    """A hook on a model's backbone that keeps the states at the cuts inside `reading`.
 
     Args:
-        backbone: what the head's input comes out of, after the final norm, as `last_hidden_state`.
+        backbone: the module whose `last_hidden_state`, after the final norm, the head reads.
     """
 
     def __init__(self, backbone: nn.Module) -> None:
@@ -25,15 +25,15 @@ class CutStates:
 
     @contextmanager
     def reading(self, cuts: Sequence[Sequence[int]], width: int) -> Iterator[list[Tensor]]:
-        """The states of every rollout, once all of them have passed through the backbone.
+        """Collects the states of every rollout that passes through the backbone.
 
         Args:
-            cuts: of each rollout (in the order of the passes), how many of its tokens come before
-                a cut; 0 is the end of the prompt.
-            width: the last positions of each pass that are the padded completion.
+            cuts: for each rollout, in the order of the passes, the number of completion tokens
+                before each cut; 0 is the end of the prompt.
+            width: number of columns of the padded completion, the last ones of each pass.
 
         Yields:
-            A list that is filled meanwhile: float32 of shape (cuts, hidden) for each rollout.
+            A list that the passes fill: float32 of shape (cuts, hidden) for each rollout.
         """
         self._cuts, self._width, self._rows = cuts, width, []
         try:

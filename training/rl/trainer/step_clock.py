@@ -1,4 +1,4 @@
-"""Seconds of a training step, by part."""
+"""Measures the seconds of a training step, by part."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StepClock:
 
 
 def overhead(seconds: dict[str, float]) -> float:
-    """A step's time over that of the same step without forced answers and probe; 1 is free."""
+    """A step's time divided by its time without forced answers and probe; 1 means no cost."""
     whole = sum(seconds.values())
     plain = whole - sum(seconds.get(part, 0.0) for part in ADDED)
     return whole / plain if plain > 0 else 1.0

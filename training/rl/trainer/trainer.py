@@ -38,16 +38,16 @@ _FORCED_AT_A_TIME = 64
 
 
 class RLCMTrainer(GRPOTrainer):
-    """TRL's trainer, with budgets, forced answers, a probe, and rewards that read it.
+    """TRL's GRPO trainer with budgets, forced answers, a probe, and rewards that read the probe.
 
     Args:
         model: as for `GRPOTrainer`.
-        recipe: what is trained.
+        recipe: settings, end of thinking, and grader of the run.
         args: as for `GRPOTrainer`; rewards and their weights come from the recipe.
         more: as for `GRPOTrainer`.
 
     Raises:
-        TrainingRefused: this TRL's trainer is not the one this class was written for.
+        TrainingRefused: the installed TRL does not fit this class (`check_signatures`).
     """
 
     _tag_names = ("trl", "rlcm")
@@ -75,7 +75,7 @@ class RLCMTrainer(GRPOTrainer):
             self.probe = JointProbe(hidden_size, self.settings.probe, args.seed)
             self.probe.to(self.accelerator.device)
 
-    # --- rollouts, and forced answers while the prefix cache still holds them
+    # --- rollouts, then forced answers while the prefix cache still holds the rollouts
 
     def _generate_single_turn(
         self,
@@ -98,19 +98,19 @@ class RLCMTrainer(GRPOTrainer):
         return completions, logps
 
     def _push_weights(self) -> None:
-        """Before TRL would, so that its time is known."""
+        """Sends the weights to the engine before TRL does, to measure the time."""
         if self.use_vllm and self.state.global_step != self._last_loaded_step:
             with self.clock("weights"):
                 self.vllm_generation.sync_weights()
             self._last_loaded_step = self.state.global_step
 
     def _force(self, batch: Batch) -> list[list[int]]:
-        """K continuations of every budget's prefix, those of one budget side by side.
+        """K forced answers at every budget; the answers of one budget are adjacent.
 
-        Every rank asks for as many as the one with the most, because the engine may be shared.
+        All ranks request equally many, padding with spares, because the engine may be shared.
 
         Raises:
-            TrainingRefused: before the first step: no rollout is long enough for a budget.
+            TrainingRefused: at step 0, no rollout is long enough for a budget.
         """
         suffix = list(self.recipe.thinking.suffix)
         prefixes = [[*prefix, *suffix] for prefix in batch.prefixes()]
@@ -134,7 +134,7 @@ class RLCMTrainer(GRPOTrainer):
             )
 
     def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
-        """A short continuation of each; `samples` equal prefixes follow one another."""
+        """A short continuation of each prefix; `samples` equal prefixes are adjacent."""
         if self.use_vllm:
             with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
                 _, sampled, _, _ = engine.generate(prefixes, None, samples)
@@ -142,7 +142,7 @@ class RLCMTrainer(GRPOTrainer):
         return self._continue_by_transformers(prefixes)
 
     def _continue_by_transformers(self, prefixes: list[list[int]]) -> list[list[int]]:
-        """By length, a few at a time."""
+        """Continues prefixes without vLLM, sorted by length, in small batches."""
         order = sorted(range(len(prefixes)), key=lambda at: len(prefixes[at]))
         sampled: list[list[int]] = [[]] * len(prefixes)
         with _at_most(
@@ -155,7 +155,7 @@ class RLCMTrainer(GRPOTrainer):
                     sampled[at] = own
         return sampled
 
-    # --- states at the cuts, from a pass that is made anyway
+    # --- states at the cuts, read during the pass for log-probabilities
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -183,7 +183,7 @@ class RLCMTrainer(GRPOTrainer):
         return logps_RT, None, None
 
     def _pass(self, model: Any, each: Pass) -> Tensor:
-        """Log-probabilities of some rollouts, and on the way their states, if nobody has them."""
+        """Log-probabilities of some rollouts. The same pass reads their states for the probe."""
         batch, score = self._batch, super()._get_per_token_logps_and_entropies
         if self.probe is None or batch is None:
             return score(model, each.ids, each.mask, each.width)[0]  # type: ignore[no-any-return]  # as above
@@ -195,7 +195,7 @@ class RLCMTrainer(GRPOTrainer):
         return logps
 
     def _read_states(self, batch: Batch) -> None:
-        """A pass for the states alone: TRL makes none where transformers samples."""
+        """Makes a pass for the states only; TRL makes none if transformers samples."""
         ids, masks = [], []
         for rows, side in ((batch.prompts, "left"), (batch.completions, "right")):
             own = [torch.tensor(row) for row in rows]
@@ -211,7 +211,7 @@ class RLCMTrainer(GRPOTrainer):
                 batch_size=self.args.per_device_train_batch_size,
             )
 
-    # --- rewards, and the probe's own step
+    # --- rewards, and the probe's optimizer step
 
     def _calculate_rewards(
         self,
@@ -232,7 +232,7 @@ class RLCMTrainer(GRPOTrainer):
         return super()._calculate_rewards(rows, prompts, completions, completion_ids_list)  # type: ignore[no-any-return]  # TRL comes without types
 
     def _confidences(self, batch: Batch) -> list[list[float]]:
-        """The probe's readings at every cut; none without a probe."""
+        """The probe's confidence at every cut; empty lists without a probe."""
         if self.probe is None:
             return [[] for _ in batch.completions]
         with self.clock("probe"):
@@ -284,7 +284,7 @@ class RLCMTrainer(GRPOTrainer):
         return loss + self.settings.weight * pull / parts
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
-        """Rollouts of like length go together, if all of them are in one and the same step."""
+        """Groups rollouts of similar length, if one optimizer step uses all of them."""
         before = self._buffered_inputs
         inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
         parts = self.args.steps_per_generation
@@ -297,7 +297,7 @@ class RLCMTrainer(GRPOTrainer):
     def training_step(
         self, model: Any, inputs: dict[str, Any], num_items_in_batch: Tensor | None = None
     ) -> Tensor:
-        """As TRL's, and at the end of a step its times."""
+        """TRL's step; logs the seconds of each part when an optimizer step ends."""
         with self.clock(UPDATE):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
         self._logps = None
@@ -311,7 +311,7 @@ class RLCMTrainer(GRPOTrainer):
     # --- checkpoints
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """The probe first: a checkpoint counts as whole once TRL has written its last file."""
+        """Saves the probe first: a checkpoint is complete once TRL has written its last file."""
         if self.probe is not None and self.args.should_save:
             step = f"checkpoint-{self.state.global_step}"
             folder = Path(self._get_output_dir(trial=trial)) / step
@@ -327,7 +327,7 @@ class RLCMTrainer(GRPOTrainer):
 
 
 def _reward_function(term: Term) -> Any:
-    """The term as TRL calls rewards."""
+    """The term as a reward function in TRL's form."""
 
     def reward(graded: list[GradedRollout], **_: Any) -> list[float]:
         return [term.of(own) for own in graded]
@@ -337,7 +337,7 @@ def _reward_function(term: Term) -> Any:
 
 
 def _backbone(model: Any) -> nn.Module:
-    """What the head's input comes out of, under adapters or not."""
+    """The module whose output the head reads, with or without adapters."""
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     backbone: nn.Module = whole.base_model
     return backbone
