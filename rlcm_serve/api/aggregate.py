@@ -1,4 +1,4 @@
-"""`POST /aggregate`, from a body to a response."""
+"""`POST /aggregate`: turns the body of a request into a response."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rlcm_serve.api.wire.aggregate import AggregateOptions
 from rlcm_serve.errors import RequestRefused, TooManyRollouts
 
 MAX_ROLLOUTS = 1_000_000
-"""Of one request."""
+"""Limit for one request."""
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 
 
 def vote_on_lines(asked: AggregateOptions) -> ThreadedResponse:
-    """The response to JSON lines: results as they are ready, then the summary, or an error."""
+    """The response to JSON lines: results as they become ready, then the summary or an error."""
     options, graders = asked.to_options(), Graders()
     decoder = RolloutDecoder(ignore_extra=asked.ignore_extra)
 
@@ -48,7 +48,7 @@ def vote_on_lines(asked: AggregateOptions) -> ThreadedResponse:
 
 
 def vote_on_array(asked: AggregateOptions) -> ThreadedResponse:
-    """The response to one JSON object: all results and the summary, once they are there."""
+    """The response to one JSON object: all results and the summary, sent once complete."""
     graders = Graders()
 
     def work(body: Iterator[bytes], write: Callable[[bytes], None]) -> None:
@@ -84,7 +84,7 @@ def _vote(aggregation: Aggregation, batches: Iterable[pa.RecordBatch]) -> Iterat
 
 
 def _fields(text: mmap | bytes) -> dict[str, msgspec.Raw]:
-    """The fields of the body, not looked into yet."""
+    """The fields of the body, with values that are not parsed yet."""
     try:
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -94,10 +94,10 @@ def _fields(text: mmap | bytes) -> dict[str, msgspec.Raw]:
 
 
 def _read_options(asked: AggregateOptions, fields: dict[str, msgspec.Raw]) -> AggregateOptions:
-    """The options in the body, and those of the URL that it does not give.
+    """The options of the body; the URL supplies the options that the body lacks.
 
     Raises:
-        RequestValidationError: one is unknown, or has a value that cannot be.
+        RequestValidationError: an option is unknown or has an invalid value.
     """
     try:
         given = {name: json.loads(bytes(value)) for name, value in fields.items()}

@@ -1,4 +1,4 @@
-"""From a caller to the solver: what every way of asking a question has in common."""
+"""Passes a caller's question to the solver; shared by all routes that answer questions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OnStart = Callable[[Prepared], None]
 
 
 def begin_quietly(prepared: Prepared) -> None:
-    """For those who only want the outcome."""
+    """Ignores the start, for callers that need only the outcome."""
 
 
 async def ask(
@@ -35,19 +35,18 @@ async def ask(
     *,
     text: bool = False,
 ) -> Solution:
-    """Answers a question within the caller's limits, once there is a place for it.
+    """Answers a question within the caller's limits, as soon as there is capacity.
 
     Args:
         context: of the server.
-        caller: who asks.
-        question: what.
-        on_start: told of the question once it is about to be answered; from then on it is not
-            refused any more.
-        on_event: told what happens then.
-        text: whether that includes the text that is drawn.
+        caller: the owner of the key.
+        question: the question with its options.
+        on_start: called when answering begins; after that the question is not refused.
+        on_event: called with each event after the start.
+        text: whether events include the generated text.
 
     Raises:
-        Overloaded, NotReady: there is no place for it.
+        Overloaded, NotReady: there is no capacity for the question.
         Infeasible, RequestRefused, EngineDead, OutOfTime: as `Solver.solve`.
     """
     budget = context.service.solver.engine.identity.budget
@@ -69,10 +68,10 @@ async def ask(
 
 
 class LiveSolution:
-    """A question that is being answered, for one reader of what happens.
+    """A question that is being answered, with its events for one reader.
 
     Args:
-        work: answers it, and tells the two callbacks, as `ask` does.
+        work: answers the question and calls both callbacks, as `ask` does.
     """
 
     def __init__(self, work: Callable[[OnStart, OnEvent], Coroutine[Any, Any, Solution]]) -> None:
@@ -90,14 +89,14 @@ class LiveSolution:
             self._started.cancel()
         else:
             self._started.set_exception(failure)
-            self._started.exception()  # a client that has left will not ask for it
+            self._started.exception()  # a client that disconnected does not read it
 
     async def start(self) -> Prepared:
-        """What is about to be answered; raises as `ask` does if it is refused."""
+        """The question as it starts; raises as `ask` does if it is refused."""
         return await self._started
 
     async def events(self) -> AsyncIterator[list[Event]]:
-        """All that happens, up to the end, good or bad: each time as much as has happened since."""
+        """All events until success or failure, in batches: each holds the events since the last."""
         told: list[Event | None] = []
         while None not in told:
             told = [await self._told.get()]
@@ -107,20 +106,20 @@ class LiveSolution:
                 yield events
 
     async def outcome(self) -> Solution | BaseException:
-        """The solution, or what `ask` raised instead."""
+        """The solution, or the error that `ask` raised."""
         await asyncio.wait({self._working})
         return self._working.exception() or self._working.result()
 
     def cancel(self) -> None:
-        """Aborts what is still running; nobody listens any more."""
+        """Aborts the question, if it still runs, because the reader has left."""
         self._working.cancel()
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`, which is cancelled if the client goes away first.
+    """The result of `work`, which is cancelled if the client disconnects first.
 
     Raises:
-        ClientDisconnect: the client is gone; nobody is left to answer.
+        ClientDisconnect: the client has disconnected.
     """
     working = asyncio.create_task(work)
     leaving = asyncio.create_task(_disconnect(request))
@@ -136,6 +135,6 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
 
 
 async def _disconnect(request: Request) -> None:
-    # The body has been read, so the only message left is the one that ends the connection.
+    # The body has been read, so the only remaining message is the disconnect.
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""`GET /overview`: the service as it is now, put together from what its parts know."""
+"""`GET /overview`: the current state of the service, collected from its parts."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
 from rlcm_serve.telemetry.readout import Readout
 
 JOBS, LOG_LINES = 10, 10
-"""The latest jobs that are told of, and the last lines of each one's log."""
+"""Number of jobs shown, the latest ones, and of lines from the end of each log."""
 
 
 async def overview(context: Context) -> OverviewBody:
-    """The service at this moment; what cannot be had of it is said to be missing."""
+    """The current state of the service; unavailable parts are marked as missing."""
     certificates = _active(context)
     readout, reports = await asyncio.to_thread(_read, context, certificates)
     jobs, jobs_error = await _jobs(context)
@@ -155,7 +155,7 @@ def _confidence(
 
 def _confidences(readout: Readout, **labels: str) -> npt.NDArray[np.int_]:
     *counts, beyond = readout.histogram("rlcm_sample_confidence", **labels)
-    counts[-1] += beyond  # none, of a confidence
+    counts[-1] += beyond  # always 0: a confidence is at most 1
     return np.array(counts)
 
 
@@ -204,7 +204,7 @@ def _served(readout: Readout, certificate: Certificate, level: Level) -> int:
 
 
 async def _jobs(context: Context) -> tuple[list[JobNow], str | None]:
-    """The latest jobs, or why there is none to be had."""
+    """The latest jobs, or the reason why they are unavailable."""
     try:
         latest = await context.jobs.latest(JOBS, LOG_LINES)
     except DatabaseRefused as error:

@@ -1,4 +1,4 @@
-"""The files of the page, ready to be sent: typed, digested, compressed once."""
+"""The files of the page, with media type and digest, compressed once."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MEDIA_TYPES = {
     ".md": f"text/plain{_TEXT}",
     "": f"text/plain{_TEXT}",  # licences
 }
-"""By suffix; a file with any other is not served."""
+"""Media types by suffix; files with other suffixes are not served."""
 _PACKED = frozenset({".png", ".ico", ".woff2"})
-"""Compressed as they are."""
+"""Suffixes of formats that are already compressed."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]*")
 
 
@@ -40,8 +40,8 @@ class Asset:
 
     Attributes:
         media_type: of its content.
-        content: as it lies in the folder.
-        gzipped: the same, compressed; None where that would save nothing.
+        content: bytes of the file.
+        gzipped: the content compressed with gzip; None if that saves nothing.
         digest: of the content.
     """
 
@@ -52,9 +52,9 @@ class Asset:
 
 
 class Assets:
-    """The files of a folder, by their path in it. May be used from any thread.
+    """The files of a folder, by their path in it. Safe to use from any thread.
 
-    A file is read again once it has changed, so that the page can be worked on while it is served.
+    A changed file is read again, so that the page can be edited while it is served.
     """
 
     def __init__(self, folder: Path = STATIC) -> None:
@@ -66,7 +66,7 @@ class Assets:
         """The file at a path such as `css/base.css`.
 
         Raises:
-            NotFound: there is none, or none that is served.
+            NotFound: the file does not exist or is not served.
         """
         try:
             file = self._find(path)
@@ -80,7 +80,7 @@ class Assets:
             raise _missing(path) from error
 
     def _find(self, path: str) -> Path:
-        """Raises `NotFound` for all but plain names below the folder; a link out of it is none."""
+        """Raises `NotFound` unless plain names lead to a file inside the folder, also by links."""
         segments = path.split("/")
         file = self._folder.joinpath(*segments) if all(map(_is_plain, segments)) else None
         if file is None or file.suffix.lower() not in MEDIA_TYPES or not file.is_file():

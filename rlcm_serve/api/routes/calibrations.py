@@ -110,7 +110,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
 )
 async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
     """Streams the state of a job, now and whenever it changes, until the job ends."""
-    await context.jobs.get(id_)  # an unknown job is a 404; a stream could no longer say so
+    await context.jobs.get(id_)  # an unknown job is a 404, which a started stream cannot report
     return event_response(_events(context, id_), context.settings.heartbeat_s)
 
 

@@ -1,4 +1,4 @@
-"""How requests come to their end when the service is told to stop."""
+"""How running requests end when the service stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcm_serve.errors import NotReady
 
 
 class Draining:
-    """The requests under way, and whether more are taken. Belongs to one event loop."""
+    """The running requests, and whether new ones are accepted. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -26,46 +26,46 @@ class Draining:
 
     @property
     def running(self) -> int:
-        """Requests under way."""
+        """Number of running requests."""
         return len(self._running)
 
     def close(self) -> None:
-        """From now on every new request is refused."""
+        """Refuses all new requests from now on."""
         self.closed = True
 
     async def idle(self) -> None:
-        """Returns once no request is under way."""
+        """Returns once no request is running."""
         await self._idle.wait()
 
     def cut(self) -> None:
-        """Ends what is under way; each request is told why in the way its client reads."""
+        """Ends running requests; each client gets the reason in the format of its response."""
         for task in self._running - self._cut:
             self._cut.add(task)
             task.cancel()
 
     def enter(self, task: asyncio.Task[Any]) -> None:
-        """A request begins."""
+        """Registers a request that begins."""
         self._running.add(task)
         self._idle.clear()
 
     def leave(self, task: asyncio.Task[Any]) -> None:
-        """A request has ended."""
+        """Removes a request that has ended."""
         self._running.discard(task)
         self._cut.discard(task)
         if not self._running:
             self._idle.set()
 
     def was_cut(self, task: asyncio.Task[Any]) -> bool:
-        """Whether it was `cut` that cancelled the request."""
+        """Whether `cut` cancelled the request."""
         return task in self._cut
 
 
 class DrainingMiddleware:
-    """Refuses what comes after `draining.close`, and gives a last word to what `draining.cut` ends.
+    """Refuses requests after `draining.close` and completes responses that `draining.cut` ends.
 
     Args:
-        app: what is behind it.
-        draining: told of every request.
+        app: the application behind this middleware.
+        draining: keeps track of the requests.
     """
 
     def __init__(self, app: ASGIApp, draining: Draining) -> None:
@@ -73,13 +73,13 @@ class DrainingMiddleware:
         self._draining = draining
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serves one request."""
         task = asyncio.current_task()
         if scope["type"] != "http" or task is None:
             await self._app(scope, receive, send)
             return
         answer = _Answer(scope["path"], send, self._draining)
-        # Answered to the last: what watches a service wants to see it go.
+        # Answered until the end, so that monitoring sees the service stop.
         if is_open(scope["path"]) or scope["path"] == METRICS_PATH:
             await self._app(scope, receive, answer.send)
         elif self._draining.closed:
@@ -103,7 +103,7 @@ class DrainingMiddleware:
 
 
 class _Answer:
-    """One response, of which it is known how far it has come."""
+    """One response and how much of it has been sent."""
 
     def __init__(self, path: str, send: Send, draining: Draining) -> None:
         self._path = path
@@ -113,7 +113,7 @@ class _Answer:
         self._is_complete = False
 
     async def send(self, message: Message) -> None:
-        """Passes the response on; a service that stops asks for the connection back."""
+        """Passes the response on; once the service drains, it asks to close the connection."""
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             if self._draining.closed:
@@ -124,9 +124,9 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """Says that the service is stopping, in whatever form the response has begun.
+        """Reports that the service is stopping, in the format of the response.
 
-        A stream that is not of events is left unfinished: its end would look like a whole one.
+        A stream other than events stays unfinished: a proper end would make it look complete.
         """
         error = NotReady("stopping")
         if self._media_type is None:
@@ -137,7 +137,7 @@ class _Answer:
 
 
 def _last_event(path: str, error: NotReady) -> bytes:
-    """The error as the last of a stream's events, after an end to whatever was being sent."""
+    """The error as the last event of a stream; the newlines end an incomplete event."""
     found = document_of(error)
     if path.startswith(OPENAI_PREFIX):
         return f"\n\ndata: {json.dumps(found.openai_error())}\n\n".encode()

@@ -1,4 +1,4 @@
-"""One HTTP connection, with limits on what a client may send, and on how long it may do nothing."""
+"""One HTTP connection, with limits on the size of headers and on idle time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_OF_HEAD = 64 * 2**10
-"""Bytes of a request's line and headers together."""
+"""Limit on a request's first line and headers together, in bytes."""
 LONGEST_HEAD = 30.0
-"""Seconds within which they must have come, from the connection or their first byte on."""
+"""Seconds for them to arrive, counted from the connection or from their first byte."""
 LONGEST_STALL = 60.0
-"""Seconds for which a client may take nothing of a response that waits for it."""
+"""Seconds for which a client may read nothing of a response that is ready."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's, which by itself takes headers without end, and waits for ever for them and for
-    clients that do not read; meanwhile what they do not read would pile up here.
+    """uvicorn's protocol with limits. By itself it accepts headers of any size, and waits without
+    end for headers and for clients that do not read, while unsent data collects in memory.
 
-    What it refuses, it refuses as a problem document, like everything behind it.
+    Refusals are problem documents, as everywhere in the service.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -29,18 +29,18 @@ class LimitedProtocol(HttpToolsProtocol):
     _of_head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected; it has yet to say what it wants."""
+        """A client has connected; its headers must now arrive in time."""
         super().connection_made(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The client has disconnected."""
         self._have_head()
         self._go_on()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come; those of a head that is not whole yet are counted."""
+        """Bytes have arrived; they count towards the limit until the headers are complete."""
         super().data_received(data)
         if self._deadline is not None and not self.transport.is_closing():
             self._of_head += len(data)
@@ -53,22 +53,22 @@ class LimitedProtocol(HttpToolsProtocol):
         self._await_head()
 
     def on_headers_complete(self) -> None:
-        """Its headers are there; what follows is counted and timed where it is read."""
+        """The headers are complete; the reader of the body limits its size and time."""
         self._have_head()
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is written to."""
+        """The client reads more slowly than the server writes."""
         super().pause_writing()
         self._stalled = self.loop.call_later(LONGEST_STALL, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has read."""
+        """The client has caught up."""
         self._go_on()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP, and hangs up."""
+        """Answers a request that is not valid HTTP, and closes the connection."""
         self._refuse(400, "this is no valid HTTP request")
 
     def _await_head(self) -> None:
@@ -93,7 +93,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, detail: str) -> None:
         self._have_head()
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # another response is under way: nothing may come between
+            self.transport.close()  # another response is being sent and must not be mixed up
             return
         self.transport.write(_response(status, detail))
         self.transport.close()

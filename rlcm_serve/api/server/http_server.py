@@ -1,4 +1,4 @@
-"""The HTTP server around an application: its sockets, and its end."""
+"""The HTTP server that runs an application: its sockets and its shutdown."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rlcm_serve.errors import SettingsRefused
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 LAST_WORDS = 5
-"""Seconds for connections to close once nothing is being answered any more."""
+"""Seconds for connections to close once no request is running."""
 
 _log = logging.getLogger(__name__)
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, except that SIGTERM and SIGINT end it in good order, and do not kill it afterwards.
+    """A uvicorn server that shuts down gracefully on SIGTERM and SIGINT and then exits normally.
 
-    The first signal begins to drain: the sockets stay open, so that whoever looks at the service
-    sees it stopping. A second signal ends the process at once.
+    The first signal starts draining: the sockets stay open, so that clients can see that the
+    service is stopping. A second signal ends the process at once.
 
     Args:
-        build: makes the application; it is given `fail`, for what leaves nothing to serve.
-        drain: returns once nothing is being answered any more.
-        close: called when everything has ended.
+        build: makes the application from `fail`, which reports errors that end the service.
+        drain: returns once no request is running.
+        close: called when the server has stopped.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class HttpServer(uvicorn.Server):
         self._draining: asyncio.Task[None] | None = None
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serves until the end, and leaves a process that ends by itself.
+        """Serves until shutdown. A drained process ends within `LAST_WORDS` seconds.
 
-        A thread that is still loading a model, which nothing can interrupt, does not keep it.
+        It ends even while a thread is still loading a model, which cannot be interrupted.
         """
 
         async def serve() -> None:
@@ -83,18 +83,18 @@ class HttpServer(uvicorn.Server):
             runner.run(serve())
 
     def fail(self, error: BaseException) -> None:
-        """Ends the server because of an error that leaves nothing to serve."""
+        """Stops the server because of an error that ends the service."""
         self.failure = error
         self.should_exit = True
 
     def drain(self) -> None:
-        """Ends the server as a signal does."""
+        """Stops the server as the first signal does."""
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain_and_exit())
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handles signals while it serves; uvicorn's own way would raise them again at the end."""
+        """Handles signals while serving; uvicorn itself would raise them again at the end."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -123,12 +123,12 @@ class HttpServer(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for all addresses of `host`; port 0 takes one that is free.
+    """Listening sockets for all addresses of `host`; port 0 selects a free port.
 
-    Connections wait in them until a server accepts.
+    Connections wait in the sockets until a server accepts them.
 
     Raises:
-        SettingsRefused: the address is not one of this machine, or the port is taken.
+        SettingsRefused: the address does not belong to this machine, or the port is taken.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -153,7 +153,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def url_of(sockets: Sequence[socket.socket]) -> str:
-    """Where the first of the sockets can be reached."""
+    """The URL of the first socket."""
     host, port = sockets[0].getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -1,4 +1,4 @@
-"""What is noted of every request: an access line, metrics, a span, and an id to find them by."""
+"""Observes every request: an access log line, metrics, a span, and an id that connects them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 REQUEST_ID = "X-Request-ID"
 NO_ROUTE = "(none)"
-"""In place of a template, for paths that are not served: they are the caller's to invent."""
+"""Replaces the route's template for unknown paths, of which callers can invent any number."""
 QUIET_ROUTES = frozenset({"/health", "/readyz", "/metrics", "/overview", "/page/{path:path}"})
-"""Asked for every few seconds, or many at a time, by machines: logged at level debug."""
+"""Routes that machines request often; their access lines have level debug."""
 CLIENT_GONE = 499
-"""The status that is noted where a client left before its response began."""
+"""The recorded status if a client disconnects before its response begins."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _LONGEST_PATH = 200
 
@@ -37,14 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 class ObservingMiddleware:
-    """Notes every request, whatever becomes of it, and holds nothing back: streams stream.
+    """Records every request, whatever its outcome, without buffering streams.
 
-    It comes before all others, and also answers what none of them caught: with 500 and nothing of
-    the error, whose traceback goes to the log alone.
+    As the outermost middleware it also handles uncaught errors: the client gets a 500 without
+    details, and the traceback goes to the log only.
 
     Args:
-        app: what is behind it.
-        context: with the metrics and the tracing to tell.
+        app: the application behind this middleware.
+        context: holds the metrics and the tracing.
         clock: monotonic, in seconds.
     """
 
@@ -57,7 +57,7 @@ class ObservingMiddleware:
         self._tracing = context.tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serves one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -80,11 +80,11 @@ class ObservingMiddleware:
             logger.exception("unexpected error")
             if passage.status is None:
                 await response_of(scope["path"], error)(scope, passage.receive, passage.send)
-            # Else the server cuts the connection, by which the client sees that an end is missing.
+            # Otherwise the server closes the connection: the client sees an incomplete response.
 
 
 class Passage:
-    """One request on its way in and its response on its way out, measured and let through."""
+    """Passes one request and its response through, and measures them."""
 
     def __init__(
         self, receive: Receive, send: Send, request_id: str, clock: Callable[[], float]
@@ -108,12 +108,12 @@ class Passage:
         if message["type"] == "http.request":
             self.bytes_in += len(message.get("body", b""))
         elif self._ended is None:
-            # After the response the same message only says that there is nothing more.
+            # After the response, the same message is normal: it means no more input.
             self.client_gone = True
         return message
 
     async def send(self, message: Message) -> None:
-        """Passes the next part of the response on, with the request's id among its headers."""
+        """Passes the next part of the response on and adds the request's id to its headers."""
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers[REQUEST_ID] = self._request_id
@@ -122,14 +122,14 @@ class Passage:
         try:
             await self._send(message)
         except OSError:
-            # What ASGI servers raise once nobody is there to send to.
+            # ASGI servers raise this once the client has disconnected.
             self.client_gone = True
             raise
         if message["type"] == "http.response.body":
             self._sent(message)
 
     def served(self, scope: Scope) -> ServedRequest:
-        """What is counted of it, now that it is over."""
+        """The figures for the metrics, once the request has ended."""
         ended = self._clock() if self._ended is None else self._ended
         return ServedRequest(
             route=_route_of(scope),
@@ -152,7 +152,7 @@ class Passage:
 
 @contextmanager
 def _exchange(headers: Headers, trace_id: str | None) -> Iterator[Exchange]:
-    """Has all log lines name the request, by its client's id for it if that is a sane one."""
+    """Adds the request's id to all log lines; a client's own id is used if it is well-formed."""
     shown = headers.get(REQUEST_ID, "")
     request_id = shown if _SANE_ID.fullmatch(shown) else uuid.uuid4().hex
     exchange = Exchange(request_id, trace_id)
@@ -164,7 +164,7 @@ def _exchange(headers: Headers, trace_id: str | None) -> Iterator[Exchange]:
 
 
 def _route_of(scope: Scope) -> str:
-    """The template of the route that a request was for, also where it did not get that far."""
+    """The template of the request's route, even if the request ended before routing."""
     route = scope.get("route")
     if route is None and "app" in scope:
         for candidate in scope["app"].routes:
@@ -175,7 +175,7 @@ def _route_of(scope: Scope) -> str:
 
 
 def _log_access(scope: Scope, passage: Passage, served: ServedRequest, exchange: Exchange) -> None:
-    """One line per request; neither its query nor its headers are on it."""
+    """Logs one line per request, without its query and headers."""
     level = logging.WARNING if served.status >= 500 else logging.INFO
     if served.route in QUIET_ROUTES and served.status != 500:
         level = logging.DEBUG

@@ -1,4 +1,4 @@
-"""Puts the pieces together: an engine, what is kept, a server, as `rlcm serve` asks for them."""
+"""Builds the engine, the database and the server of `rlcm serve`."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def build_service(
     on_stage: Callable[[str], None],
     load: LoadGuarantees = Guarantees.load,
 ) -> Service:
-    """A service that is not started.
+    """Builds a service without starting it.
 
     Args:
         settings: of the engine.
         certificates: files to serve under; None takes those in the model's folder, an empty
             sequence serves without a guarantee.
-        on_stage: told of every stage of the start.
-        load: makes guarantees of these files once the engine is known.
+        on_stage: called with each stage of the start.
+        load: turns these files into guarantees once the engine is known.
 
     Raises:
-        ModelRefused: there is no such model.
+        ModelRefused: the model does not exist.
     """
     if certificates is None:
         certificates = find_certificates(resolve_model(settings.model))
@@ -67,11 +67,11 @@ def build_service(
 def build_context(
     settings: Settings, database: Database, on_stage: Callable[[str], None]
 ) -> Context:
-    """What the routes work with; nothing in it has started.
+    """Builds the objects that the routes use, without starting them.
 
     Raises:
-        ModelRefused: there is no such model.
-        SettingsRefused: traces are asked for, and OpenTelemetry is not installed.
+        ModelRefused: the model does not exist.
+        SettingsRefused: tracing is enabled, but OpenTelemetry is not installed.
     """
     store = CertificateStore(database)
     files = [] if settings.no_certificate else settings.certificates
@@ -96,12 +96,12 @@ def build_context(
 
 
 def run_server(settings: Settings) -> None:
-    """Serves until a signal; `/health` answers at once, `/readyz` when the engine is up.
+    """Serves until a signal; `/health` returns 200 at once, `/readyz` once the engine is up.
 
     Raises:
-        SettingsRefused: the address is taken, or keys are needed and there is none.
+        SettingsRefused: the address is taken, or keys are required and none exists.
         DatabaseRefused: the database cannot be used.
-        RlcmError: the engine could not start.
+        RlcmError: the engine did not start.
     """
     with (
         _listening(settings) as sockets,
@@ -111,7 +111,7 @@ def run_server(settings: Settings) -> None:
         form = _log_form(settings, stderr)
         logs.configure(settings.log_level, form, stderr)
         if settings.log_level != "debug":
-            logging.getLogger("uvicorn").setLevel(logging.WARNING)  # its steps are told by ours
+            logging.getLogger("uvicorn").setLevel(logging.WARNING)  # our logs report its steps
             logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         try:
             failure = _serve(settings, sockets, database, _stages(form, stderr))
@@ -127,7 +127,7 @@ def _serve(
     database: Database,
     on_stage: Callable[[str], None],
 ) -> BaseException | None:
-    """Returns what ended it, unless that was a signal."""
+    """Returns the error that ended the server; None if a signal did."""
     context = build_context(settings, database, on_stage)
     _log.info("listening on %s", url_of(sockets))
     if (log := settings.engine().log) is not None:
@@ -140,7 +140,7 @@ def _serve(
 
 
 async def drain(context: Context) -> None:
-    """Takes no more requests, lets those that run finish for `drain_s`, then ends them."""
+    """Refuses new requests, gives running ones `drain_s` seconds to finish, then ends them."""
     context.admission.close()
     context.draining.close()
     try:
@@ -160,7 +160,7 @@ async def drain(context: Context) -> None:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
-    """First of all: a port that is taken is noticed before a model is loaded."""
+    """Opens the sockets first, so that a taken port fails before the model is loaded."""
     sockets = listen(settings.host, settings.port)
     try:
         yield sockets

@@ -1,8 +1,8 @@
-"""Between a connection and a thread: a body in, a response out, and neither waits for the other.
+"""Connects an HTTP connection to a thread that reads the body and writes the response.
 
-The body is read as fast as the thread takes it. The response waits on disk until it is read: many
-clients send all of their body before they look at an answer, and would wait for ever for a server
-that reads no further because nobody takes what it has to say.
+The body is read as fast as the thread takes it. The response waits on disk until the client reads
+it. Many clients send their whole body before they read: without the disk, client and server would
+wait for each other forever.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from starlette.types import Receive, Scope, Send
 from rlcm_serve.api.error_responses import document_of, report_unexpected
 
 MOST_AT_ONCE = 4
-"""Threads; the bodies of further requests wait unread."""
+"""Number of threads; the bodies of further requests wait unread."""
 LONGEST_SILENCE = 60.0
-"""Seconds for which a client may send nothing of a body that it has not ended."""
+"""Seconds for which a client may send nothing while its body is incomplete."""
 _PARTS = 16
-"""Of a body, as they come from the connection, that wait for the thread."""
+"""Parts of a body, as received, that may wait for the thread."""
 _CHUNK = 2**16
-"""Bytes of a response that are sent at a time."""
+"""Bytes of a response sent at a time."""
 
 _places: RunVar[anyio.CapacityLimiter] = RunVar("places of threaded responses")
 
 
 class Outbox:
-    """What a thread has written, and a coroutine has not sent yet; on disk."""
+    """A file on disk that a thread writes and a coroutine sends."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -46,7 +46,7 @@ class Outbox:
         self._is_done = False
 
     def write(self, data: bytes) -> None:
-        """Appends; called from a thread."""
+        """Appends data. The thread calls this."""
         while data:
             written = self._file.write(data)
             self.size += written
@@ -54,7 +54,7 @@ class Outbox:
         self._loop.call_soon_threadsafe(self._news.set)
 
     def end(self) -> None:
-        """Nothing more will be written."""
+        """Marks the output as complete."""
         self._is_done = True
         self._news.set()
 
@@ -63,7 +63,7 @@ class Outbox:
         self._file.close()
 
     async def ready(self, *, whole: bool) -> None:
-        """Returns once there is something to send, or, if it is to be whole, all of it."""
+        """Returns once there is something to send, or with `whole` once the output is complete."""
         while not (self._is_done or (self.size and not whole)):
             await self._news.wait()
             self._news.clear()
@@ -81,19 +81,19 @@ class Outbox:
 
 
 Work = Callable[[Iterator[bytes], Callable[[bytes], None]], None]
-"""Reads a body, and writes a response; in a thread, whose reads end with an error if nobody waits
-for the response any more."""
+"""Reads a body and writes a response, in a thread. Its reads fail once the client has
+disconnected."""
 
 
 class ThreadedResponse(Response):
-    """A response that is written by a thread while it reads the request.
+    """A response that a thread writes while it reads the request.
 
     Args:
-        work: reads and writes.
-        abandon: has `work` fail soon, wherever it is; does not wait for it.
+        work: reads the body and writes the response.
+        abandon: makes `work` fail soon, and returns without waiting for it.
         media_type: of the response.
-        last_words: what is to follow if `work` fails after the response has begun. With None it
-            does not begin before it is whole.
+        last_words: the end of the response if `work` fails after it has begun. With None, the
+            response begins only once it is complete.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class ThreadedResponse(Response):
         """Serves the request.
 
         Raises:
-            Exception: whatever `work` raised before the response began.
-            ClientDisconnect: the client is gone.
+            Exception: the error of `work`, if the response had not begun.
+            ClientDisconnect: the client has disconnected.
         """
         outbox = Outbox()
         feed, body = anyio.create_memory_object_stream[bytes](_PARTS)
@@ -137,7 +137,7 @@ class ThreadedResponse(Response):
     async def _receive(
         self, receive: Receive, feed: MemoryObjectSendStream[bytes], scope: anyio.CancelScope
     ) -> None:
-        """Passes the body on; after that, waits for the client to leave."""
+        """Passes the body on, then waits for the client to disconnect."""
         try:
             async with feed:
                 while not self._has_whole_body:
@@ -154,8 +154,8 @@ class ThreadedResponse(Response):
         except TimeoutError:
             self._fail(HTTPException(408, f"nothing came for {LONGEST_SILENCE:g} s: send it anew"))
         except anyio.BrokenResourceError:
-            pass  # the thread reads no more of it: it has failed
-        except Exception as error:  # noqa: BLE001 - whatever is in the way of the body
+            pass  # the thread has failed and no longer reads the body
+        except Exception as error:  # noqa: BLE001 - any error that stops the body
             self._fail(error)
 
     async def _run(self, body: MemoryObjectReceiveStream[bytes], outbox: Outbox) -> None:
@@ -164,14 +164,14 @@ class ThreadedResponse(Response):
 
         try:
             await anyio.to_thread.run_sync(work, limiter=_limiter())
-        except Exception as error:  # noqa: BLE001 - told to the client, and to the log
+        except Exception as error:  # noqa: BLE001 - reported to the client and logged
             self._fail(error)
         finally:
             body.close()
             outbox.end()
 
     async def _watch(self) -> None:
-        """A thread cannot be cancelled; it is told."""
+        """Asks the thread to stop, as a thread cannot be cancelled."""
         try:
             await anyio.sleep_forever()
         finally:
@@ -191,14 +191,14 @@ class ThreadedResponse(Response):
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     def _parts(self, body: MemoryObjectReceiveStream[bytes]) -> Iterator[bytes]:
-        """The body, for the thread."""
+        """The parts of the body, for the thread."""
         while part := anyio.from_thread.run(_take, body):
             yield part
         if not self._has_whole_body:
             raise RuntimeError("the body broke off")
 
     def _fail(self, error: Exception) -> None:
-        # The first one is the cause of what follows.
+        # The first error is the cause of later ones.
         self._failure = self._failure or error
         self._abandon()
 
@@ -213,7 +213,7 @@ def _limiter() -> anyio.CapacityLimiter:
 
 
 async def _take(body: MemoryObjectReceiveStream[bytes]) -> bytes:
-    """All that has come, once something has; nothing at the end."""
+    """Waits for data, then returns everything received so far; empty at the end."""
     parts: list[bytes] = []
     try:
         while not any(parts):
