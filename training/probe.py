@@ -1,7 +1,8 @@
 """Post-hoc training of the confidence probe (RLCM §3.2, App. B), for any model, without RL.
 
-Rollouts over training problems, K forced answers at every N-th token, the hidden state at each cut;
-then soft-target binary cross-entropy on 80 % of the problems, stopped early on the other 20 %.
+The data are rollouts on training problems, with K forced answers and the hidden state at every N-th
+token. The loss is soft-target binary cross-entropy on 80% of the problems; the other 20% decide
+when to stop early.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ProbeData:
-    """Cuts of reasoning (N): the state there, and how often forcing an answer gave the right one.
+    """Cuts of reasoning (N): the state, and the share of right forced answers at each cut.
 
     Attributes:
         hidden_NH: final-layer state (after the final norm) at the last token of the prefix,
@@ -60,9 +61,9 @@ class ProbeTraining:
 class ProbeMetrics:
     """Metrics of a probe on problems that the fit did not use.
 
-    AUROC takes Y_b >= 1/2 as positive (the split of RLCM §3.3); ECE has 10 equal-width bins and
-    compares with the soft target. `bce_floor` is what a probe that knew every Y_b would reach, and
-    `bce_constant` what the mean of the fitted targets reaches.
+    AUROC counts Y_b >= 1/2 as positive (the split of RLCM §3.3); ECE has 10 equal-width bins and
+    compares with the soft target. `bce_floor` is the loss of a probe that knows every Y_b, and
+    `bce_constant` the loss of the mean of the fitted targets.
     """
 
     points: int
@@ -80,12 +81,12 @@ def hidden_states(
     device: str | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> ProbeData:
-    """One forward of each rollout through transformers, and the states at its cuts.
+    """Runs each rollout through transformers once and returns the states at its cuts.
 
     Args:
         model_folder: folder with weights and configuration. The data type is kept.
         recordings: the rollouts.
-        device: where to run; by default a GPU if there is one.
+        device: torch device; by default a GPU if there is one, else the CPU.
         advance: called after each rollout.
 
     Raises:
@@ -135,7 +136,7 @@ def split_by_problem(data: ProbeData, share: float, seed: int) -> tuple[Tensor, 
 def fit_probe(
     data: ProbeData, training: ProbeTraining = ProbeTraining(), report: Report = lambda line: None
 ) -> tuple[Probe, ProbeMetrics]:
-    """Fits a probe to 80 % of the problems and returns its best state on the other 20 %."""
+    """Fits a probe to 80% of the problems and returns its best state on the other 20%."""
     fit_N, validation_N = split_by_problem(data, 0.8, training.seed)
     mean_H = data.hidden_NH[fit_N].mean(0)
     scale_H = data.hidden_NH[fit_N].std(0) + 1e-3
@@ -203,7 +204,7 @@ def measure_probe(
 
 
 def _cross_entropy(confidence: Tensor, target_N: Tensor) -> float:
-    """Infinite where a confidence of 0 or 1 is wrong; 0 · log 0 is 0, its limit."""
+    """Mean in nats; infinite if a confidence of 0 or 1 is wrong; 0 · log 0 is 0, its limit."""
     right_N = torch.special.xlogy(target_N, confidence)
     wrong_N = torch.special.xlogy(1 - target_N, 1 - confidence)
     return float(-(right_N + wrong_N).mean())

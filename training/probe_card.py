@@ -1,4 +1,4 @@
-"""The card that lies beside a probe: how it was made, and how it does on held-out problems."""
+"""The card beside a probe: how it was trained, and its metrics on held-out problems."""
 
 from __future__ import annotations
 

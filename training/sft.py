@@ -1,8 +1,8 @@
-"""Warm start: trains the embedded reasoner from scratch on program-made reasoning.
+"""Warm start: trains the embedded reasoner from scratch on generated reasoning.
 
-A Qwen3-architecture model of 1.3 M parameters. Muon on the matrices, AdamW on the rest; the
-learning rate warms up, stays, and falls linearly over the second half. A run that was stopped
-continues from its last checkpoint, with the batches that an unbroken run would see.
+The model has the Qwen3 architecture and 1.3 M parameters. Muon trains the matrices, AdamW the rest.
+The learning rate warms up, stays constant, and falls linearly over the second half. A stopped run
+continues from its last checkpoint, with the batches that an uninterrupted run would see.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from training.tasks.tokenizer import build_tokenizer
 TEMPERATURE = 0.8
 THINKING_TOKENS = 960
 ANSWER_TOKENS = 32
-VOCABULARY = 512  # the tokenizer's ids, and a few unused ones that the exit control needs
+VOCABULARY = 512  # the tokenizer's ids, and a few unused ids that the exit control needs
 
 _STATEFUL = ("model", "confidence_head", "muon", "adamw")
 _PROGRESS = ("step", "chunk_start", "seconds")
@@ -53,7 +53,7 @@ class SftConfig:
     drills: float = 0.3
     drills_end: float = 0.02
     seed: int = 0
-    threads: int = field(default=1, compare=False)  # with more, sums come out in another order
+    threads: int = field(default=1, compare=False)  # more threads change the order of summation
     save_every: int = field(default=250, compare=False)
 
     @property
@@ -70,13 +70,13 @@ class SftConfig:
 
 
 class Losses(NamedTuple):
-    """Of one step, or averaged: nats per predicted token, nats per token of reasoning."""
+    """Losses of a step, or averaged: nats per predicted token, nats per token of reasoning."""
 
     language: float
     confidence: float
 
     def towards(self, new: Self) -> Losses:
-        """The running average, one step on."""
+        """The running average after a further step."""
         return Losses(*(0.98 * old + 0.02 * own for old, own in zip(self, new, strict=True)))
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ class WarmStart:
         return Losses(loss.item(), confidence_loss.item())
 
     def _confidence_loss(self, hidden_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
-        """Binary cross-entropy, in nats, of whether the answer held at each token is right."""
+        """Binary cross-entropy, in nats: is the candidate answer at each token right?"""
         known_BT = batch.right_BT != IGNORED
         logits_N = self.confidence_head(hidden_BTH[known_BT].float())[:, 0]
         return binary_cross_entropy_with_logits(logits_N, batch.right_BT[known_BT].float())
@@ -230,7 +230,7 @@ def train(config: SftConfig, out: Path) -> float:
 
 
 def export(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
-    """Writes a folder that vLLM and transformers load, with the sampling it is served under."""
+    """Writes a folder that vLLM and transformers load, with the service's sampling defaults."""
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=TEMPERATURE,
@@ -242,5 +242,5 @@ def export(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Pat
     )
     model.save_pretrained(out)
     for weights in out.glob("*.safetensors"):
-        weights.chmod(0o644)  # a service runs as another user than its training
+        weights.chmod(0o644)  # the service may run as a different user
     tokenizer.save_pretrained(out)

@@ -27,7 +27,7 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class DrillSchedule:
-    """The share of single-step drills: `start` at first, falling linearly to `end` half-way."""
+    """The share of single-step drills: it falls linearly from `start` to `end` until half-way."""
 
     start: float
     end: float
@@ -42,7 +42,7 @@ class Encoded(NamedTuple):
     """One document, or a padded batch of documents. All three arrays have the same shape.
 
     `labels` are the ids to predict, or IGNORED. Within reasoning, `right` is 1 if
-    the answer held there is right, else 0. Elsewhere it is IGNORED.
+    the candidate answer there is right, else 0. Elsewhere it is IGNORED.
     """
 
     ids: Ids
@@ -94,8 +94,8 @@ class Batch(NamedTuple):
 class WarmStartBatches(IterableDataset[Batch]):
     """An endless stream of batches, from step `first` on.
 
-    A chunk's documents depend on the seed and the step it begins at, so a resumed run sees the
-    batches it would have seen; at most one chunk is made again to find the place.
+    A chunk's documents depend on the seed and on the chunk's first step, so a resumed run sees the
+    same batches as an uninterrupted one. Resuming generates at most one chunk again.
     """
 
     def __init__(

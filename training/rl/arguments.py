@@ -1,4 +1,4 @@
-"""From a run's settings to TRL's arguments: where this project's choices are made."""
+"""Turns a run's settings into TRL's arguments, including this project's fixed choices."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ CHECKPOINTS = "checkpoints"
 def trl_arguments(
     settings: RunSettings, out: Path, ranks: int, sequence: int, uses_vllm: bool = True
 ) -> dict[str, Any]:
-    """What `GRPOConfig` is made of.
+    """The arguments of `GRPOConfig`.
 
     The policy loss is GRPO's (RLCM §2.1): the mean over a rollout's tokens, then over rollouts; no
-    KL. The engine's probabilities are corrected for token by token.
+    KL. Importance sampling corrects for the engine's probabilities, token by token.
 
     Args:
         settings: of the run.
-        out: its folder.
-        ranks: processes that train.
-        sequence: tokens of the longest sequence the engine may meet.
-        uses_vllm: else transformers samples, which only tests want.
+        out: the run's folder.
+        ranks: number of training processes.
+        sequence: length limit of the engine's sequences, in tokens.
+        uses_vllm: whether vLLM samples; otherwise transformers does (in tests only).
 
     Raises:
-        TrainingRefused: a step's rollouts cannot be shared out evenly, or `[trainer]` sets what has
-            a place of its own.
+        TrainingRefused: a step's rollouts cannot be divided evenly, or `[trainer]` sets a field
+            that has its own setting.
     """
     rollouts, policy, engine = settings.rollouts, settings.policy, settings.engine
     has_gpu = torch.cuda.is_available()
@@ -83,7 +83,7 @@ def trl_arguments(
 
 
 def _parts(settings: RunSettings, ranks: int) -> int:
-    """In how many passes each rank goes through its share of a step's rollouts."""
+    """The number of passes in which each rank processes its share of a step's rollouts."""
     whole = settings.rollouts.prompts * settings.rollouts.per_prompt
     at_once = settings.policy.micro_batch * ranks
     if whole % at_once:

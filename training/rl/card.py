@@ -1,4 +1,4 @@
-"""The card of a trained policy: what it is, how it was made, how training went."""
+"""The model card of a trained policy: what it is, how it was trained, and its curves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WINDOW = 10
 
 
 def model_card(facts: Mapping[str, Any]) -> str:
-    """Markdown, from what `TrainingRecord.facts` says."""
+    """The card in Markdown, from the result of `TrainingRecord.facts`."""
     settings, curves = facts["settings"], facts["curves"]
     method = METHODS[settings["method"]]
     steps = [entry for entry in curves if "reward" in entry]

@@ -33,11 +33,11 @@ class TrainingRecord:
 
     Attributes:
         settings: of the run.
-        problems: it was trained on.
-        base: the model it began as.
-        curves: TRL's log, an entry a step.
+        problems: the training problems.
+        base: the model that training started from.
+        curves: TRL's log, one entry per step.
         has_probe: whether a probe was trained beside it.
-        commit: of the code that trained it last.
+        commit: of the code that ran the last session.
     """
 
     settings: RunSettings
@@ -49,7 +49,7 @@ class TrainingRecord:
 
     @property
     def seconds(self) -> float:
-        """Training time of all steps, over all sessions."""
+        """Training time of all steps and sessions, in seconds."""
         return sum(float(entry.get("step_time") or 0.0) for entry in self.curves)
 
     def facts(self) -> dict[str, Any]:
@@ -72,9 +72,9 @@ class TrainingRecord:
 
 
 def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
-    """Writes the folder; every rank has to call it.
+    """Writes the folder. Every rank must call this function.
 
-    The tokenizer's files are the base model's own, so that both are read the same way.
+    The tokenizer's files are copied from the base model, so that both tokenize the same way.
     """
     weights = out / "checkpoints" / "final"
     trainer.save_model(str(weights))
@@ -95,7 +95,7 @@ def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
     (out / FACTS).write_text(json.dumps(facts, indent=1, default=list) + "\n")
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):
-        path.chmod(0o644)  # a service runs as another user than its training
+        path.chmod(0o644)  # the service may run as a different user
     shutil.rmtree(weights)
 
 
@@ -117,7 +117,7 @@ def _merge(base: Path, adapter: Path) -> None:
 
 
 def _as_stored(folder: Path, base: ModelFiles) -> None:
-    """Weights are trained as float32, and without a cache; both are as in the base model again."""
+    """Restores the base model's data type and cache setting; training uses float32, no cache."""
     name = str(base.config.get("dtype") or base.config.get("torch_dtype") or "float32")
     dtype = getattr(torch, name)
     if dtype is not torch.float32:

@@ -1,4 +1,4 @@
-"""Training problems from a file, a benchmark, a hub, or generated."""
+"""Training problems: from a file, a benchmark or the Hugging Face hub, or generated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TrainingProblems:
     Attributes:
         problems: at least one.
         digest: of problems, references and ids.
-        source: of the problems, for the model card.
+        source: origin of the problems, for the model card.
     """
 
     problems: tuple[LabelledProblem, ...]
@@ -57,7 +57,7 @@ def load_problems(settings: DataSettings, grader: Grader, seed: int) -> Training
     """Loads the problems that `settings` names and checks their references.
 
     Raises:
-        TrainingRefused: they cannot be loaded or have no answers; the message says what to do.
+        TrainingRefused: they cannot be loaded or have no answers; the message names the fix.
     """
     try:
         problems = _found(settings, seed)

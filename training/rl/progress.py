@@ -1,4 +1,4 @@
-"""What a training run shows: a bar, and a line a step with its curves and where its time went."""
+"""A training run's output: a progress bar, and one line per step with curves and times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PARTS = "time/"
 
 
 class ShowProgress(TrainerCallback):
-    """Prints one line a step, on the main process only."""
+    """Prints one line per step, on the main process only."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -42,7 +42,7 @@ class ShowProgress(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any
     ) -> None:
-        """Prints the step that is over."""
+        """Prints the completed step."""
         if self._bar is not None and logs and "reward" in logs:
             self._bar.update(self._task, completed=state.global_step)
             self._bar.console.print(
@@ -56,7 +56,7 @@ class ShowProgress(TrainerCallback):
 
 
 def step_line(step: int, logs: Mapping[str, Any]) -> str:
-    """A step in one line: curves, seconds by part, and the factor that RLCM adds."""
+    """A step in one line: curves, seconds by part, and the overhead factor of RLCM."""
     curves = [
         f"{name} {logs[key]:.3f}" for key, name in _CURVES.items() if logs.get(key) is not None
     ]

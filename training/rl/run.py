@@ -43,7 +43,7 @@ class Prepared:
         files, tokenizer: of the model.
         recipe: of the trainer.
         problems: to train on.
-        sequence: tokens of the longest sequence the engine may meet.
+        sequence: length limit of the engine's sequences, in tokens.
         arguments: of `GRPOConfig`.
     """
 
@@ -60,10 +60,10 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
     """Trains, or continues an earlier run, and writes the result to `out`.
 
     Raises:
-        TrainingRefused: the settings or the data do not allow it. Nothing has been trained then.
+        TrainingRefused: the settings or the data are invalid. Nothing has been trained then.
         ModelRefused: the service could not serve the model.
     """
-    code_commit = commit()  # files may change while it runs
+    code_commit = commit()  # read now, as files may change during the run
     rank = int(os.environ.get("RANK", "0"))
     console.quiet = rank > 0
     with grader_named("math") as grader:
@@ -106,7 +106,7 @@ def _longest_sequence(
     thinking: Thinking,
     problems: TrainingProblems,
 ) -> int:
-    """Tokens of the longest prompt, of a rollout, and of a forced answer at its end."""
+    """Tokens of the longest prompt, plus a rollout, plus a forced answer at its end."""
     rows = problems.rows(settings.data, settings.chosen.asks_confidence)
     prompt = max(
         len(tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"])
@@ -133,7 +133,7 @@ def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
     from training.rl.progress import ShowProgress
     from training.rl.trainer.trainer import RLCMTrainer
 
-    logging.disable_progress_bar()  # one for every checkpoint, across our own
+    logging.disable_progress_bar()  # a bar per checkpoint would disturb ours
     settings = prepared.settings
     rows = prepared.problems.rows(settings.data, settings.chosen.asks_confidence)
     starts_engine = prepared.arguments.get("vllm_mode") == "colocate"
@@ -159,7 +159,7 @@ def _own_engine(prepared: Prepared) -> AbstractContextManager[None]:
 def finish(
     trainer: RLCMTrainer, prepared: Prepared, out: Path, code_commit: str | None = None
 ) -> None:
-    """Writes the folder that is served; every rank has to call it.
+    """Writes the folder for the service. Every rank must call this function.
 
     Args:
         code_commit: commit of the code that trained it.
@@ -189,7 +189,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """TRL writes its own state last."""
+    """Whether TRL's own state, which it writes last, is there."""
     try:
         json.loads((checkpoint / "trainer_state.json").read_text())
     except (OSError, ValueError):

@@ -24,13 +24,13 @@ class DataSettings:
     """Where problems come from.
 
     Attributes:
-        source: `embedded` (made, of split TRAIN), a benchmark's name such as `grpo-lead`, a path of
-            JSONL, JSON, CSV or Parquet, or the id of a data set on the Hugging Face hub.
-        columns: the column of a field (`problem`, `answer`, `id`) that has another name.
+        source: `embedded` (generated, split TRAIN), a benchmark's name such as `grpo-lead`, the
+            path of a JSONL, JSON, CSV or Parquet file, or a data set's id on the Hugging Face hub.
+        columns: names of the columns for `problem`, `answer` and `id`, if they differ.
         split, config: of a data set on the hub.
-        prompt: what the model is asked; `{problem}` stands for the problem's text.
-        confidence_request: follows the problem where the method has the model state its confidence.
-        limit: only so many problems; of `embedded`, how many are made.
+        prompt: template of the user's message; `{problem}` stands for the problem's text.
+        confidence_request: added to the problem if the method makes the model state its confidence.
+        limit: maximum number of problems; for `embedded`, the number generated.
     """
 
     source: str = "embedded"
@@ -44,7 +44,7 @@ class DataSettings:
 
 @dataclass(frozen=True, slots=True)
 class RolloutSettings:
-    """What is sampled in a step: `prompts` groups of `per_prompt` rollouts each."""
+    """The rollouts of a step: `prompts` groups of `per_prompt` rollouts each."""
 
     prompts: int = 32
     per_prompt: int = 6
@@ -55,13 +55,13 @@ class RolloutSettings:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:
-    """Where rollouts are cut, and what is forced there (RLCM §3.2).
+    """The budgets at which rollouts are cut, and the forced answers there (RLCM §3.2).
 
     Attributes:
         interval: N, tokens from one budget to the next.
-        samples: K, forced answers at each.
-        answer_tokens: the most a forced answer may take.
-        thinks: whether the model thinks in `<think>`; None: as its own files say.
+        samples: K, forced answers at each budget.
+        answer_tokens: maximum length of a forced answer, in tokens.
+        thinks: whether the model thinks in `<think>`; None: as its files say.
     """
 
     interval: int = 500
@@ -72,18 +72,18 @@ class BudgetSettings:
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """Settings of the policy's AdamW, and of the split of a step.
+    """Settings of the policy's AdamW, and of the passes of a step.
 
     Attributes:
         learning_rate: peak learning rate.
         schedule: of the learning rate, as transformers names it.
         warmup_steps: steps until the peak.
-        max_grad_norm: gradients are clipped to it.
+        max_grad_norm: gradients are clipped to this norm.
         clip: ε of the probability ratio (RLCM §2.1).
         micro_batch: rollouts in one forward and backward pass of one device.
-        gradient_checkpointing: less memory for more time.
-        bf16: compute in bfloat16 where there is a GPU. Weights stay float32 while they are trained:
-            a step of 1e-6 is lost in the spacing of bfloat16's numbers.
+        gradient_checkpointing: saves memory and costs time.
+        bf16: compute in bfloat16 on a GPU. Weights stay float32 during training: bfloat16 is too
+            coarse for an update of 1e-6.
     """
 
     learning_rate: float = 1e-6
@@ -102,11 +102,11 @@ class VllmSettings:
 
     Attributes:
         mode: `colocate` (in the trainer's processes), or `server` (`trl vllm-serve`).
-        server: address of the latter.
-        memory: share of a GPU's memory; on a CPU `VLLM_CPU_KVCACHE_SPACE` says how much.
+        server: address of the server, for mode `server`.
+        memory: share of a GPU's memory; on a CPU, `VLLM_CPU_KVCACHE_SPACE` sets the amount.
         tensor_parallel: GPUs of one colocated engine.
-        sleeps: give a colocated engine's memory back while the policy is updated.
-        arguments: further ones of `vllm.LLM`, for a colocated engine.
+        sleeps: free a colocated engine's memory while the policy is updated.
+        arguments: further arguments of `vllm.LLM`, for a colocated engine.
     """
 
     mode: str = "colocate"
@@ -119,7 +119,7 @@ class VllmSettings:
 
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
-    """Low-rank adapters in place of all weights; they are merged at the end."""
+    """Trains low-rank adapters instead of all weights; they are merged at the end."""
 
     rank: int = 16
     alpha: int = 32
@@ -133,13 +133,13 @@ class RunSettings:
 
     Attributes:
         model: `embedded`, a folder, or a hub id.
-        method: its name, one of `METHODS`.
-        strength: λ; None is the method's own.
-        steps: of the policy.
+        method: name of the method, one of `METHODS`.
+        strength: λ; None selects the method's default.
+        steps: optimizer steps of the policy.
         seed: of prompts, rollouts and the probe.
-        save_steps: from one checkpoint to the next; what a kill loses at most.
-        report_to: where curves go beside the terminal: `tensorboard`, `wandb`.
-        data, rollouts, budgets, probe, policy, engine, lora: of their parts.
+        save_steps: steps between checkpoints; a killed run loses at most these.
+        report_to: where curves are logged beside the terminal: `tensorboard`, `wandb`.
+        data, rollouts, budgets, probe, policy, engine, lora: settings of these parts.
         trainer: further fields of TRL's `GRPOConfig`.
     """
 
@@ -161,10 +161,10 @@ class RunSettings:
 
     @classmethod
     def load(cls, path: Path, **changes: Any) -> Self:
-        """Reads a file; `changes` that are not None win over what it says.
+        """Reads a file; `changes` that are not None override it.
 
         Raises:
-            TrainingRefused: the file is missing or malformed, or names something that there is not.
+            TrainingRefused: the file is missing or malformed, or a name in it does not exist.
         """
         try:
             table = tomllib.loads(path.read_text())
@@ -188,7 +188,7 @@ class RunSettings:
 
     @property
     def forces(self) -> bool:
-        """Whether answers are forced: not where nothing would read them."""
+        """Whether answers are forced, which only the training of a probe needs."""
         return self.probe.always or self.chosen.needs_probe(self.weight)
 
     def checked(self) -> Self:
@@ -240,7 +240,7 @@ _COUNTS = (
 
 
 def read_table(cls: type[Table], table: Mapping[str, Any], where: str) -> Table:
-    """A dataclass from a TOML table; what is not given keeps its default.
+    """A dataclass from a TOML table; missing fields keep their defaults.
 
     Raises:
         TrainingRefused: a name is unknown, or a value has the wrong type.

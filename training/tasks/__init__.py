@@ -1,1 +1,1 @@
-"""The embedded reasoner's task families: problems, and reasoning text to learn from."""
+"""The embedded reasoner's task families: problems, and reasoning text to train on."""

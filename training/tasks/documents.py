@@ -1,4 +1,4 @@
-"""What the embedded reasoner reads in its warm start: whole traces, cut traces, drills."""
+"""The training documents of the warm start: whole traces, cut traces and drills."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcm_serve.engine.prompts import FORCED_SUFFIX
 from training.tasks.problems import FAMILIES, LETTERS, Problem
 from training.tasks.reasoning import Reasoning, write_reasoning
 
-# RLCR's format (arXiv 2507.16806), asked for in the question.
+# Requests RLCR's format (arXiv 2507.16806) in the question.
 CONFIDENCE_REQUEST = "Say how confident you are."
 END = "<|im_end|>"
 CUT_SHARE = 0.35
@@ -18,12 +18,12 @@ VERBALISED_SHARE = 0.12
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some text of a document.
+    """A part of a document.
 
     Attributes:
         text: the text.
-        learned: whether it is predicted, or only read.
-        right: within reasoning, whether the answer held so far is right; None elsewhere.
+        learned: whether the model learns to predict the text; otherwise it only reads it.
+        right: in reasoning, whether the current candidate answer is right; None elsewhere.
     """
 
     text: str
@@ -39,13 +39,13 @@ class Document:
 
 
 def prompt_text(question: str, verbalise: bool = False) -> str:
-    """The chat template's text for one user turn, up to and with `<think>`."""
+    """The chat template's text for one user turn, up to and including `<think>`."""
     asked = f"{question} {CONFIDENCE_REQUEST}" if verbalise else question
     return f"<|im_start|>user\n{asked}{END}\n<|im_start|>assistant\n<think>\n"
 
 
 def answered_text(answer: str, confidence: float | None = None) -> str:
-    """What follows the reasoning: the answer, and a verbalised confidence if there is one."""
+    """The text after the reasoning: the answer, and a verbalised confidence if there is one."""
     if confidence is None:
         return f"</think>\nThe answer is \\boxed{{{answer}}}.{END}"
     said = f"<confidence>{confidence:.1f}</confidence>"
@@ -53,15 +53,15 @@ def answered_text(answer: str, confidence: float | None = None) -> str:
 
 
 def forced_text(answer: str) -> str:
-    """What follows the forced suffix."""
+    """The text after the forced suffix."""
     return f"{answer}}}.{END}"
 
 
 def document(problem: Problem, rng: random.Random) -> Document:
-    """A whole trace, or one cut at a random place and followed by a forced answer.
+    """A whole trace, or a trace cut at a random place and followed by a forced answer.
 
-    The forced answer is the candidate held at the cut, or the right answer before there is one:
-    with nothing held, the best guess is what the forced prefix should bring out.
+    The forced answer is the candidate at the cut. Before the first candidate it is the right
+    answer: there, a forced answer should be the model's best guess.
     """
     reasoning = write_reasoning(problem, rng)
     if rng.random() < CUT_SHARE:
@@ -87,7 +87,7 @@ def document(problem: Problem, rng: random.Random) -> Document:
 
 
 def _reasoning_pieces(problem: Problem, reasoning: Reasoning, cut: int) -> list[Piece]:
-    """The first `cut` characters, by passages: what is held changes at the end of one."""
+    """The first `cut` characters, by passages: the candidate changes at the end of a passage."""
     pieces, held = [], None
     for passage in reasoning.passages:
         pieces.append(Piece(passage.text[:cut], learned=True, right=held == problem.answer))
@@ -97,13 +97,13 @@ def _reasoning_pieces(problem: Problem, reasoning: Reasoning, cut: int) -> list[
 
 
 def _said_confidence(problem: Problem, reasoning: Reasoning, rng: random.Random) -> float:
-    """A noisy report: high for most right answers, spread out for wrong ones."""
+    """A noisy confidence: high for most right answers, spread out for wrong ones."""
     right = reasoning.final == problem.answer
     return rng.betavariate(6.0, 1.5) if right else rng.betavariate(1.5, 2.5)
 
 
 def drill(rng: random.Random) -> Document:
-    """Single steps without slips, of one family: the arithmetic that traces are made of."""
+    """Single steps of one family without slips: the arithmetic that traces consist of."""
     family = rng.choice(list(FAMILIES.values()))
     scene = rng.choice(family.scenes)
     lines = []

@@ -1,6 +1,6 @@
-"""The questions that the page offers: some of every family and level, the same every time.
+"""The page's example questions: a fixed selection from every family and level.
 
-`python -m training.tasks.examples > rlcm_serve/page/static/examples.json` writes them.
+`python -m training.tasks.examples > rlcm_serve/page/static/examples.json` writes the file.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ SEED = 7
 PER_LEVEL = 4
 TITLES = {"dial": "A dial", "total": "A running total", "tale": "A short story"}
 NOTES = {"dial": "The dial goes from 0 to 9 and round: up 1 from 9 is 0."}
-"""What a question does not say itself."""
+"""Rules that a question does not state, by family."""
 
 
 def page_examples() -> dict[str, Any]:
-    """Test questions by family and level, `PER_LEVEL` different ones of each."""
+    """Questions of the test split by family and level, `PER_LEVEL` different ones for each."""
     return {
         "families": [
             {
@@ -38,7 +38,7 @@ def page_examples() -> dict[str, Any]:
 
 
 def to_text(examples: dict[str, Any]) -> str:
-    """The JSON as the file holds it."""
+    """The JSON text of the file."""
     return json.dumps(examples, indent=1) + "\n"
 
 

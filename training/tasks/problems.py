@@ -1,8 +1,8 @@
-"""The embedded reasoner's questions: three families, six levels, problems kept apart by split.
+"""The embedded reasoner's problems: three families, six levels, disjoint splits.
 
-Every family tells the same walk in its own words: a value, then lettered steps that move it. The
-letter is what makes a model of one or two million parameters able to learn it: the reasoning
-repeats each letter, so every step finds its instruction by an exact match (see docs/decisions.md).
+Every family tells the same kind of walk in its own words: a value, then lettered steps that change
+it. The letters let a model of 1 to 2 million parameters learn the task: the reasoning repeats each
+letter, so a step finds its instruction by an exact match (see docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Split(StrEnum):
-    """What a problem may be used for. A problem's own text decides, so no split can leak."""
+    """The use of a problem. A hash of its question decides, so no problem is in two splits."""
 
-    TRAIN = "train"  # warm start, RL, and the rollouts the probe learns from
-    VALIDATION = "validation"  # looked at while choosing a recipe
-    ORDER = "order"  # orders the policies that LTT will test
-    CALIBRATION = "calibration"  # tests them: the certificate's labels
-    TEST = "test"  # used for nothing but the figures that are reported
+    TRAIN = "train"  # warm start, RL, and rollouts for training the probe
+    VALIDATION = "validation"  # for choosing a recipe
+    ORDER = "order"  # orders the policies before LTT tests them
+    CALIBRATION = "calibration"  # tests the policies: the certificate's labels
+    TEST = "test"  # used only for reported figures
 
 
 _SHARES = (
@@ -39,7 +39,7 @@ _SHARES = (
 
 
 def split_of(question: str) -> Split:
-    """The split of a question, for ever: a hash of its text, in shares of 60/10/10/10/10."""
+    """The fixed split of a question, from a hash of its text, in shares of 60/10/10/10/10."""
     bucket = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "big") % 100
     for split, share in _SHARES:
         if bucket < share:
@@ -50,7 +50,7 @@ def split_of(question: str) -> Split:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One lettered instruction: its words in the question, and what it does to the value."""
+    """One lettered instruction: its text in the question, and its effect on the value."""
 
     letter: str
     words: str
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A question with its only right answer, and the walk it was made from."""
+    """A question, its only right answer, and the walk that it describes."""
 
     family: str
     level: int
@@ -94,7 +94,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A way of telling the walk. `modulus` wraps the value (a dial); else it stays in `values`."""
+    """A kind of story. `modulus` wraps the value (a dial); without it, values stay in `values`."""
 
     name: str
     scenes: tuple[Scene, ...]
@@ -111,7 +111,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How many steps, and how often the training text slips in one of them (per step)."""
+    """The number of steps, and the probability of a slip in the training text, per step."""
 
     steps: int
     slip: float
@@ -172,7 +172,7 @@ FAMILIES = {
 
 
 def make_problem(family: str, level: int, rng: random.Random) -> Problem:
-    """A random problem of one family and level, of any split."""
+    """A random problem of one family and level, from any split."""
     kind, spec = FAMILIES[family], LEVELS[level]
     scene = rng.choice(kind.scenes)
     start = value = rng.choice(kind.starts)
@@ -180,7 +180,7 @@ def make_problem(family: str, level: int, rng: random.Random) -> Problem:
     for letter in LETTERS[: spec.steps]:
         size = rng.randint(1, 9)
         gain = rng.random() < 0.5
-        if kind.modulus is None:  # turn back rather than leave the family's range of values
+        if kind.modulus is None:  # turns back at the limits of the family's values
             gain = (gain or value - size not in kind.values) and value + size in kind.values
         amount = size if gain else -size
         steps.append(Step(letter, (scene.gain if gain else scene.loss).format(size), amount))
@@ -202,7 +202,7 @@ def problem_stream(
     families: Sequence[str] = tuple(FAMILIES),
     levels: Sequence[int] = tuple(LEVELS),
 ) -> Iterator[Problem]:
-    """Problems of one split without end, every family and level in turn; repeats are possible."""
+    """An endless stream of problems of one split, by family and level in turn; may repeat."""
     for family, level in cycle([(f, lv) for lv in levels for f in families]):
         while (problem := make_problem(family, level, rng)).split is not split:
             pass
@@ -216,10 +216,10 @@ def sample_problems(
     families: Sequence[str] = tuple(FAMILIES),
     levels: Sequence[int] = tuple(LEVELS),
 ) -> list[Problem]:
-    """`count` different problems of one split: independent draws, every family and level as likely.
+    """`count` different problems of one split: independent draws, uniform over family and level.
 
     Raises:
-        TrainingRefused: the split does not hold that many different problems of these levels.
+        TrainingRefused: the split has fewer different problems of these levels.
     """
     rng = random.Random(f"{split}-{seed}")
     found: dict[str, Problem] = {}

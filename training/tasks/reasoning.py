@@ -1,8 +1,8 @@
 """Reasoning text for one problem: work, find an answer, check it, correct it, sometimes give up.
 
-The writer slips at the rate of the problem's level and carries the slip on, as a person would. That
-is what gives the trained model something to be unsure of: it learns to make the slips at about that
-rate, and to notice some of them.
+The writer slips at the rate of the problem's level and continues from the wrong value, as a person
+would. The trained model learns to slip at about that rate and to notice some slips, so it has
+something to be uncertain about.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from training.tasks.problems import FAMILIES, LEVELS, Problem
 
-# How the writer behaves. Chosen so that later checks add little to the first two passes: then
-# stopping early pays (docs/decisions.md).
-REPEAT_SLIP = 0.35  # a slip made once is made again at the same place with this probability
-NOTICE_SLIP = 0.15  # a slip is noticed and mended on the spot
-HEDGE_WRONG, HEDGE_RIGHT = 0.6, 0.08  # "I think" after a pass with and without a slip
+# The writer's behaviour. With these values, checks after the first two passes add little, so that
+# stopping early saves tokens (docs/decisions.md).
+REPEAT_SLIP = 0.35  # probability that a slip is repeated at the same place
+NOTICE_SLIP = 0.15  # probability that a slip is noticed and corrected at once
+HEDGE_WRONG, HEDGE_RIGHT = 0.6, 0.08  # probability of "I think" after a pass with, without a slip
 MAX_PASSES = 5
 EXTRA_CHECKS = {1: (3, 5), 2: (2, 4), 3: (2, 3), 4: (1, 3), 5: (1, 2), 6: (0, 2)}
 
@@ -28,7 +28,7 @@ ONCE_MORE = ("Let me go over it one more time.", "One more check.")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of reasoning text and the answer the writer holds once it is written."""
+    """A piece of reasoning text, and the writer's candidate answer at its end."""
 
     text: str
     candidate: str | None
@@ -36,7 +36,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A whole trace, in passages, and the answer given after it."""
+    """A whole trace in passages, and the answer after it."""
 
     passages: tuple[Passage, ...]
     final: str
@@ -46,7 +46,7 @@ class Reasoning:
         return "".join(passage.text for passage in self.passages)
 
     def candidate_at(self, characters: int) -> str | None:
-        """The answer held after the first `characters` characters; None before the first one."""
+        """The candidate answer after `characters` characters; None before the first candidate."""
         held, end = None, 0
         for passage in self.passages:
             end += len(passage.text)
@@ -57,7 +57,7 @@ class Reasoning:
 
 
 class _Writer:
-    """Writes one trace; remembers where it slipped, so that it may slip there again."""
+    """Writes one trace; remembers its slips, so that it can repeat them."""
 
     def __init__(self, problem: Problem, rng: random.Random) -> None:
         self.problem, self.rng = problem, rng
@@ -68,12 +68,12 @@ class _Writer:
         self.candidate: str | None = None
 
     def say(self, text: str, candidate: str | None = None) -> None:
-        """Writes a line; it ends with the writer holding `candidate`, or the one held before."""
+        """Writes a line; `candidate` is the answer from then on, None keeps the previous one."""
         self.candidate = candidate or self.candidate
         self.passages.append(Passage(text + "\n", self.candidate))
 
     def work(self) -> tuple[str, bool]:
-        """Goes through the steps once; returns the value reached and whether a slip was kept."""
+        """Works through all steps once; returns the final value and whether a slip remained."""
         value, slipped, lines = self.problem.start, False, []
         for index, step in enumerate(self.problem.steps):
             word = self.family.plus if step.amount > 0 else self.family.minus
@@ -99,7 +99,7 @@ class _Writer:
         return self.slips[place]
 
     def _wrong(self, value: int, amount: int, right: int) -> int:
-        """A likely mistake: the wrong direction, off by one, or off by ten."""
+        """A typical mistake: the wrong direction, off by one, or off by ten."""
         near = [right + 1, right - 1, *([] if self.family.modulus else [right + 10, right - 10])]
         guesses = [self.family.move(value, -amount)] + [self.family.move(v, 0) for v in near]
         wrong = [v for v in guesses if v != right and v in self.family.values]
@@ -142,5 +142,5 @@ class _Writer:
 
 
 def write_reasoning(problem: Problem, rng: random.Random) -> Reasoning:
-    """A random trace for one problem, slips and all."""
+    """A random trace for one problem, including slips."""
     return _Writer(problem, rng).write()

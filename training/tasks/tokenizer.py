@@ -22,7 +22,7 @@ CHAT_TEMPLATE = (
 )
 # A word, a digit or a sign, each with the space before it: " 1", "4", "3" for " 143".
 _PIECES = Regex(r" ?[A-Za-z]+| ?\d| ?[^\sA-Za-z\d]|\s+")
-_VOCABULARY = 508  # leaves ids unused in a model of 512: the exit control needs two
+_VOCABULARY = 508  # a model of 512 then has unused ids; the exit control needs two
 _DOCUMENTS = 4000
 
 
