@@ -1,1 +1,1 @@
-"""What the paper compares: every method from one warm start, measured alike."""
+"""The paper's comparisons: every method starts from one model and is measured the same way."""

@@ -1,4 +1,4 @@
-"""What is kept of a run: one JSON file, from which every table and figure is drawn."""
+"""The result of a run: one JSON file, the source of every table and figure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ CURVES = (
     "step_time",
     "time/overhead",
 )
-"""Of a step of training; the others stay in `training.json`."""
+"""The stored training curves; the others stay in `training.json`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What was done, by which code, and how long it took, over all the sessions it took."""
+    """A stage's command, the commit of its code, and its seconds over all sessions."""
 
     command: str
     commit: str | None
@@ -45,14 +45,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """All rollouts of the evaluation at their end, a list per problem.
+    """The final answers of all rollouts of the evaluation, a list per problem.
 
     Attributes:
         problems: ids.
-        parts: family and level of each, as `FAMILY, level N`.
-        confidence: by the run's own source, rounded to 5 digits.
+        parts: family and level of each problem, as `FAMILY, level N`.
+        confidence: from the run's own source, rounded to 5 digits.
         right: 1 or 0.
-        answer_class: equal answers of a problem have the same number, -1 is none.
+        answer_class: equal answers to a problem share a number; -1 means no answer.
     """
 
     problems: tuple[str, ...]
@@ -63,7 +63,7 @@ class Rollouts:
 
     @classmethod
     def of(cls, scored: ScoredRollouts, problems: Sequence[str], parts: Mapping[str, str]) -> Self:
-        """From a finished evaluation."""
+        """The rollouts of a finished evaluation."""
         rows = [np.flatnonzero(scored.problem_R == at) for at in range(len(problems))]
         confidence_R = np.round(scored.confidence_R, 5)
         return cls(
@@ -75,7 +75,7 @@ class Rollouts:
         )
 
     def scored(self, only: str = "") -> ScoredRollouts:
-        """As metrics take them: all, or those of the problems whose part begins with `only`."""
+        """Scored rollouts of all problems, or of problems whose part begins with `only`."""
         kept = [at for at, part in enumerate(self.parts) if part.startswith(only)]
         counts = [len(self.right[at]) for at in kept]
         return ScoredRollouts(
@@ -91,15 +91,15 @@ class Result:
     """One run.
 
     Attributes:
-        name, method, title, strength, seed: as of `PaperRun`.
-        source: of its confidence.
-        training: None for the base model.
-        probe: of the post-hoc probe's fit; None where the probe was trained jointly, or none is.
-        evaluation: of `rlcm eval`.
+        name, method, title, strength, seed: as in `PaperRun`.
+        source: the run's own source of confidence.
+        training: the stage; None for the base model.
+        probe: the post-hoc probe's fit; None if the probe was trained jointly or there is none.
+        evaluation: the stage `rlcm eval`.
         settings: of training; empty for the base model.
         curves: by name, an entry per step.
-        measures: of the evaluation, only the run's own source.
-        rollouts: behind them.
+        measures: of the evaluation, only for the run's own source.
+        rollouts: the rollouts that were measured.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Result:
     rollouts: Rollouts
 
     def write(self, folder: Path) -> Path:
-        """Writes `NAME.json`, whole or not at all."""
+        """Writes `NAME.json` atomically."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
         write_text(path, msgspec.json.encode(self).decode() + "\n")
@@ -128,7 +128,7 @@ def read_results(folder: Path) -> dict[str, Result]:
     """The results in a folder, by name.
 
     Raises:
-        RequestRefused: there are none, or a file is none.
+        RequestRefused: the folder has no results, or a file is not a result.
     """
     found = {}
     for path in sorted(folder.glob("*.json")):

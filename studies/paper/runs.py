@@ -1,4 +1,4 @@
-"""Which runs the paper's tables and figures take (RLCM §3.1, §4, App. C)."""
+"""The runs that the paper's tables and figures need (RLCM §3.1, §4, App. C)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from training.rl.rewards.methods import METHODS, Method
 BASE = "base"
 SEEDS = (0, 1, 2)
 STRENGTHS = (0.05, 0.1, 0.3, 0.5)
-"""λ of RLCM, App. C."""
+"""Values of λ for RLCM (App. C)."""
 BRIER_WEIGHTS = (0.0, 0.3, 1.0, 3.0)
-"""λ of RLCR's Brier term, §3.1; the paper's figure does not print its own."""
+"""Weights of RLCR's Brier term (§3.1); the paper's figure does not state its values."""
 
 REGULARISERS = (0.01, 0.1)
-"""Weights of C²GSPG's, which its source does not give."""
+"""Weights of C²GSPG's regulariser, which its source does not state."""
 
 COMPARED = ("grpo", "rlcr", "c2gspg", "rlcm")
-"""Beside the base model, Table 1."""
+"""Methods compared with the base model (Table 1)."""
 ABLATED = ("final-brier", "final-margin", "process-brier")
-"""Beside RLCM, §4.5."""
+"""Methods compared with RLCM (§4.5)."""
 REPEATED = (BASE, "grpo", "rlcm")
-"""Those with three seeds."""
+"""Methods with three seeds."""
 VOTING_ROLLOUTS, ROLLOUTS = 16, 4
-"""Per problem, at evaluation: of what is compared in votes (seed 0), and of the rest."""
+"""Rollouts per problem at evaluation: for the comparison of votes (seed 0), and otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class PaperRun:
     """One policy and its evaluation.
 
     Attributes:
-        method: its name; `base` is the warm start itself.
-        seed: of its training, or of the problems that the base model's probe is fitted on.
-        strength: λ; 0 where the method has none.
+        method: name of the method; `base` is the warm start itself.
+        seed: of the training, or of the problems for the base model's probe.
+        strength: λ; 0 if the method has none.
     """
 
     method: str
@@ -44,28 +44,28 @@ class PaperRun:
 
     @property
     def name(self) -> str:
-        """Of its folder and its result."""
+        """The name of the run's folder and result."""
         parts = [self.method, f"{self.strength:g}" if self.has_strength else "", str(self.seed)]
         return "-".join(part for part in parts if part)
 
     @property
     def has_strength(self) -> bool:
-        """Whether λ is a part of it."""
+        """Whether the method has λ."""
         return self.method not in (BASE, "grpo")
 
     @property
     def trains(self) -> Method | None:
-        """What it is trained with; None for the base model."""
+        """The training method; None for the base model."""
         return None if self.method == BASE else METHODS[self.method]
 
     @property
     def title(self) -> str:
-        """As the paper calls it."""
+        """The method's name in the paper."""
         return "Base" if self.trains is None else self.trains.title
 
     @property
     def rollouts(self) -> int:
-        """Per problem, at evaluation."""
+        """Rollouts per problem at evaluation."""
         own = 0.0 if self.trains is None else self.trains.strength
         is_compared = self.method in (BASE, *COMPARED) and self.strength == own
         votes = is_compared and self.seed == SEEDS[0]
@@ -73,7 +73,7 @@ class PaperRun:
 
 
 def paper_runs() -> tuple[PaperRun, ...]:
-    """All of them, each once, those that most depends on first."""
+    """All runs, each once; the runs that most comparisons need come first."""
     return tuple(dict.fromkeys(_all()))
 
 
@@ -81,7 +81,7 @@ def run_named(name: str) -> PaperRun:
     """The run of that name.
 
     Raises:
-        TrainingRefused: there is none; the message lists those there are.
+        TrainingRefused: no run has this name; the message lists the existing names.
     """
     runs = {run.name: run for run in paper_runs()}
     if name not in runs:

@@ -1,7 +1,7 @@
-"""One run of the paper: trained, given a probe if it has none, evaluated, and written down.
+"""One run of the paper: trains, fits a probe if one is missing, evaluates, stores the result.
 
-Each stage is a command of `rlcm` as anybody would type it, which goes on where it was interrupted;
-a stage that is done is not done again.
+Each stage is an ordinary `rlcm` command, which continues after an interruption. Completed stages
+are skipped.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from training.rl.problems import load_problems
 from training.rl.settings import RunSettings
 
 PROBE_PROBLEMS, PROBE_ROLLOUTS = 80, 8
-"""Of a post-hoc probe (RLCM App. B)."""
+"""Problems, and rollouts of each, for a post-hoc probe (RLCM App. B)."""
 TEMPERATURE = 0.6
-"""At evaluation (RLCM App. B)."""
+"""Sampling temperature of the evaluation (RLCM App. B)."""
 ANSWERS = 1
-"""Forced at every reading at evaluation."""
+"""Forced answers at every reading of the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What all runs have in common.
+    """The settings that all runs share.
 
     Attributes:
-        config: TOML of training.
-        benchmark: to evaluate on.
+        config: TOML file of the training settings.
+        benchmark: benchmark of the evaluation.
         out: folder of the runs.
-        results: folder of what is kept.
+        results: folder of the results.
         threads: CPU threads of each process.
     """
 
@@ -66,22 +66,22 @@ class Study:
     threads: int
 
     def settings(self, run: PaperRun) -> RunSettings:
-        """Of a run's training."""
+        """The training settings of a run."""
         method = None if run.method == BASE else run.method
         return RunSettings.load(self.config, method=method, strength=run.strength, seed=run.seed)
 
     def is_done(self, run: PaperRun) -> bool:
-        """Whether its result is there."""
+        """Whether the run's result exists."""
         return (self.results / f"{run.name}.json").exists()
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One run on its way.
+    """One run in progress.
 
     Attributes:
-        study: it is a part of.
-        run: which.
+        study: the settings that all runs share.
+        run: the run.
     """
 
     study: Study
@@ -89,7 +89,7 @@ class Running:
 
     @property
     def folder(self) -> Path:
-        """Of the model."""
+        """Folder of the model."""
         return self.study.out / self.run.name
 
     @property
@@ -98,10 +98,10 @@ class Running:
         return self.folder / "eval"
 
     def finish(self) -> Path:
-        """Does what is missing; returns the path of the result.
+        """Completes the missing stages; returns the path of the result.
 
         Raises:
-            TrainingRefused: a stage fails; its log says why.
+            TrainingRefused: a stage fails; its log has the reason.
         """
         settings = self.study.settings(self.run)
         with self._alone():
@@ -112,7 +112,7 @@ class Running:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds a lock, and lets every stage hold it too: one may outlive this process."""
+        """Holds a lock that stages inherit, as a stage may outlive this process."""
         self.study.out.mkdir(parents=True, exist_ok=True)
         held = f"{self.run.name} is under way in another process: wait until it ends, or stop it"
         with self._lock.open("w") as file:
@@ -126,7 +126,7 @@ class Running:
         return self.study.out / f"{self.run.name}.lock"
 
     def _train(self, settings: RunSettings) -> Stage | None:
-        """The policy; the base model's folder is a copy, for a probe of its own."""
+        """Trains the policy; the base model is only copied, so that it gets its own probe."""
         if self.run.trains is None:
             if not self.folder.exists():
                 self._copy_base(settings)
@@ -152,7 +152,7 @@ class Running:
         unfinished.replace(self.folder)
 
     def _fit_probe(self, settings: RunSettings) -> Stage | None:
-        """For a policy that is judged by a probe and was trained without one (RLCM App. B)."""
+        """Fits a probe if the evaluation needs one and training made none (RLCM App. B)."""
         trains = self.run.trains
         if trains and (settings.forces or trains.confidence is not Source.PROBE):
             return None
@@ -168,7 +168,7 @@ class Running:
         return self._stage("probe", arguments)
 
     def _probe_problems(self, settings: RunSettings) -> Path:
-        """Some of the training problems, sampled anew for every seed."""
+        """A file with some of the training problems; the sample depends on the seed."""
         path = self.folder / "probe-problems.jsonl"
         with grader_named("math") as grader:
             problems = load_problems(settings.data, grader, settings.seed)
@@ -229,10 +229,10 @@ class Running:
         )
 
     def _stage(self, name: str, arguments: Sequence[object]) -> Stage:
-        """Does it unless it is done; says what was done and how long it took.
+        """Runs a stage unless it is complete; returns its command, commit and seconds.
 
         Raises:
-            TrainingRefused: it was done, or begun, with another command.
+            TrainingRefused: the stage was completed or started with another command.
         """
         path, typed = self.folder / f"{name}.stage.json", _typed(arguments)
         note: dict[str, Any] = {"command": typed}
@@ -265,7 +265,7 @@ class Running:
 
 
 def of_one_source(measures: RunMeasures) -> RunMeasures:
-    """Without what other sources of confidence say, and single phrases."""
+    """The measures without other sources of confidence and without single phrases."""
     kept = []
     for benchmark in measures.benchmarks:
         own = measures.source
@@ -282,7 +282,7 @@ def of_one_source(measures: RunMeasures) -> RunMeasures:
 
 
 def _curves(steps: Sequence[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
-    """Those of `CURVES` that every step has, as a finite number."""
+    """The curves of `CURVES` that are finite numbers at every step."""
     return {
         name: tuple(float(f"{step[name]:.5g}") for step in steps)
         for name in CURVES
@@ -300,9 +300,9 @@ def _typed(arguments: Sequence[object]) -> str:
 
 @contextmanager
 def _noted(path: Path, note: dict[str, Any]) -> Iterator[None]:
-    """Keeps which code began it, the seconds of all sessions, and at the end that it is done.
+    """Stores a stage's commit, its seconds over all sessions, and at the end its completion.
 
-    The seconds of a session that is killed are lost.
+    The seconds of a killed session are lost.
     """
     before = note.get("seconds", 0.0)
     note |= {"commit": commit(), "seconds": before, "done": False}

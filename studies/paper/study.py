@@ -1,4 +1,4 @@
-"""All runs of the paper, or some, a few at a time."""
+"""Carries out all or some of the paper's runs, a few at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ bf16 = false
 
 
 def smoke_study(folder: Path) -> Study:
-    """One step of training and four problems to evaluate on, in a temporary folder."""
+    """A study with one training step and four evaluation problems, in a temporary folder."""
     config, data = folder / "smoke.toml", folder / "smoke.jsonl"
     config.write_text(SMOKE_CONFIG)
     rows = [
@@ -49,10 +49,10 @@ def smoke_study(folder: Path) -> Study:
 
 
 def carry_out(study: Study, runs: Sequence[PaperRun], jobs: int, console: Console) -> None:
-    """Does what is missing. What fails is told at the end, and hinders no other.
+    """Completes the missing runs. A failed run does not stop the others.
 
     Raises:
-        TrainingRefused: one or more failed; the message says which and why.
+        TrainingRefused: one or more runs failed; the message at the end says which and why.
     """
     missing = [run for run in runs if not study.is_done(run)]
     console.print(f"{len(runs) - len(missing)} of {len(runs)} runs are done")

@@ -1,4 +1,4 @@
-"""What the margin is compared with, and how much its weight matters (RLCM §3.1, §4.5, App. C)."""
+"""Ablations of the margin, and the effect of weights (RLCM §3.1, §4.5, App. C)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Metrics = Mapping[str, Estimate]
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Runs side by side, on as many rollouts of each problem.
+    """Runs side by side, compared on the same number of rollouts per problem.
 
     Attributes:
         runs: by name; None if a run is missing.
-        metrics: of the runs that are there.
-        n_rollouts: of each problem.
+        metrics: of the existing runs.
+        n_rollouts: rollouts per problem.
     """
 
     runs: Mapping[str, Result | None]
@@ -58,7 +58,7 @@ class _Side:
         return cls(runs, metrics, n_rollouts)
 
     def said(self, to: str) -> str:
-        """How to read the table."""
+        """The text that explains the table."""
         compared = f", on the first {self.n_rollouts} rollouts of each problem in every run"
         return (
             f"One seed each (0){compared if self.metrics else ''}, with 95% intervals by "
@@ -67,7 +67,7 @@ class _Side:
         )
 
     def rows(self, to: str) -> Iterator[list[str]]:
-        """Every run's figures, and their differences to one of them."""
+        """Every run's figures, and the differences from the run `to`."""
         ranks = {
             name: dict(
                 zip(
@@ -98,14 +98,14 @@ def ablation(index: ResultsIndex) -> Block:
 
 
 def margin_weight(index: ResultsIndex) -> Block:
-    """λ of RLCM."""
+    """The block on λ of RLCM."""
     side = _Side.of({f"{strength:g}": index.first("rlcm", strength) for strength in STRENGTHS})
     intro = f"{side.said('λ = 0.1')} The counterpart in the paper is the table of App. C.2."
     return Block("lambda", (intro, table(["λ", *_HEAD], side.rows("0.1"))))
 
 
 def brier_weight(index: ResultsIndex) -> Block:
-    """The Brier weight of RLCR, and what it trades."""
+    """The block on RLCR's Brier weight, which trades accuracy against ECE."""
     runs = {f"{weight:g}": index.first("rlcr", weight) for weight in BRIER_WEIGHTS}
     side = _Side.of(runs | {title: index.first(method) for title, method in _BESIDE.items()})
     intro = (
@@ -122,7 +122,7 @@ def brier_weight(index: ResultsIndex) -> Block:
 
 
 def regulariser(index: ResultsIndex) -> Block:
-    """The weight of C²GSPG's regulariser."""
+    """The block on the weight of C²GSPG's regulariser."""
     side = _Side.of({f"{weight:g}": index.first("c2gspg", weight) for weight in REGULARISERS})
     own = f"{METHODS['c2gspg'].strength:g}"
     intro = (

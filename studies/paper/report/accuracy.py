@@ -26,7 +26,7 @@ from studies.paper.runs import BASE, COMPARED
 METHODS = (BASE, *COMPARED)
 TITLES = {"accuracy": "accuracy", "pce": "PCE", "ece": "ECE", "auroc": "AUROC"}
 _PAIRS = ((BASE, "grpo"), (BASE, "rlcm"), ("grpo", "rlcm"))
-"""What is held against what: the second minus the first."""
+"""Compared methods; the difference is the second minus the first."""
 
 Seeds = Mapping[str, Sequence[Result]]
 """Results by method."""
@@ -51,7 +51,7 @@ def main(index: ResultsIndex) -> Block:
 
 
 def gain(index: ResultsIndex) -> Block:
-    """Paired differences, per seed and of the seeds together."""
+    """Paired differences, per seed and averaged over the seeds."""
     intro = (
         "On the same problems, with paired 95% intervals by resampling problems; bold if they "
         "exclude 0. For all seeds together, it is the mean of their differences, and every "
@@ -65,13 +65,13 @@ def gain(index: ResultsIndex) -> Block:
 
 
 def rollouts_said(results: Iterable[Result]) -> str:
-    """How many rollouts each problem has in these evaluations."""
+    """The number of rollouts per problem in these evaluations, as text."""
     found = {len(right) for result in results for right in result.rollouts.right}
     return f"{' or '.join(map(str, sorted(found))) or 'no'} rollouts each"
 
 
 def _overall(every: Seeds, n_rollouts: int) -> Iterator[list[str]]:
-    """All problems: of one seed with its interval, of several with their range."""
+    """Rows over all problems; one seed has its interval, several seeds have their range."""
     measured = {
         result.name: estimate_metrics(scored_alike(result, n_rollouts), METRICS)
         for seeds in every.values()
@@ -94,7 +94,7 @@ def _overall(every: Seeds, n_rollouts: int) -> Iterator[list[str]]:
 
 
 def _by_family(every: Seeds, families: Sequence[str], n_rollouts: int) -> Iterator[list[str]]:
-    """The same in each family of problems."""
+    """Rows for each family of problems."""
     columns = []
     for family in families:
         for name in COLUMNS:
@@ -105,7 +105,7 @@ def _by_family(every: Seeds, families: Sequence[str], n_rollouts: int) -> Iterat
 
 
 def _column(found: Sequence[Estimate], name: str) -> list[str]:
-    """A metric of all methods, ranked."""
+    """One metric of all methods, ranked."""
     ranks = ranked(found, name in HIGHER_IS_BETTER)
     return [in_full(estimate, rank=rank) for estimate, rank in zip(found, ranks, strict=True)]
 
@@ -115,7 +115,7 @@ def _summary(seeds: Sequence[Estimate]) -> Estimate:
 
 
 def _metric_within(part: str, name: str, n_rollouts: int) -> Callable[[Result], float | None]:
-    """On the problems whose part begins so, without an interval."""
+    """A metric without interval, on the problems whose part begins with `part`."""
 
     def of(result: Result) -> float | None:
         scored = scored_alike(result, n_rollouts, part)
@@ -125,7 +125,7 @@ def _metric_within(part: str, name: str, n_rollouts: int) -> Callable[[Result], 
 
 
 def _pair(index: ResultsIndex, one: str, other: str) -> Iterator[list[str]]:
-    """A line per seed that both have, and one of all of them."""
+    """A row for each common seed, and a row for all common seeds."""
     title = f"{title_of(other)} − {title_of(one)}"
     pairs = index.pairs(one, other)
     if not pairs:

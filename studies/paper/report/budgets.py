@@ -20,7 +20,7 @@ from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 
 _SHOWN = 6
-"""Budgets in the table."""
+"""Number of budgets in the table."""
 
 
 def budgets(index: ResultsIndex) -> Block:
@@ -41,13 +41,13 @@ def budgets(index: ResultsIndex) -> Block:
 
 
 def common_budgets(results: Sequence[Result]) -> list[int]:
-    """Tokens of the budgets that all of them were measured at, ascending."""
+    """The budgets, in tokens, at which all results have measurements; ascending."""
     every = [{at.tokens for at in benchmark_of(result).budgets} for result in results]
     return sorted(set.intersection(*every)) if every else []
 
 
 def ece_at(result: Result, tokens: int) -> Estimate:
-    """Of its own source, at a budget that it was measured at."""
+    """ECE of the result's own confidence source, at a measured budget."""
     return _ece(result, _at(result, tokens))
 
 

@@ -22,13 +22,13 @@ from studies.paper.result import Result
 from studies.paper.runs import BASE, STRENGTHS, VOTING_ROLLOUTS
 
 KEPT = 0.02
-"""An accuracy is kept if less than this is lost: 2 points."""
+"""An accuracy counts as kept if the loss is below this: 2 percentage points."""
 INSENSITIVE = {"accuracy": 0.02, "ece": 0.02}
-"""What λ may change: about the width of the paper's own bands, .018 and .016 (App. C)."""
+"""The change that λ may cause: about the width of the paper's bands, .018 and .016 (App. C)."""
 
 
 class Verdict(StrEnum):
-    """The result of the measured numbers for a claim."""
+    """The outcome of comparing a claim with the measurements."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -43,7 +43,7 @@ class Claim:
     Attributes:
         said: the claim, and its place in the paper.
         measured: the numbers that test it.
-        verdict: by the rule of its kind.
+        verdict: from the rule for this kind of claim.
     """
 
     said: str
@@ -52,7 +52,7 @@ class Claim:
 
 
 def claims(index: ResultsIndex) -> Block:
-    """All claims, the rule above them."""
+    """All claims in a table below the rules."""
     rule = (
         "A claim about a difference **holds** if its paired 95% interval lies on the claimed "
         "side of 0, **fails** if it lies on the other side, and is otherwise **undecided at this "
@@ -67,7 +67,7 @@ def claims(index: ResultsIndex) -> Block:
 
 
 def verdict_of(found: Estimate, sign: int, zero: float = 0.0) -> Verdict:
-    """By the side of `zero` that the interval lies on; `sign` is the claimed one."""
+    """The verdict from the interval's side of `zero`; `sign` is the claimed side."""
     if found.low is None or found.high is None:
         return Verdict.UNDECIDED
     low, high = sorted((sign * (found.low - zero), sign * (found.high - zero)))
@@ -100,7 +100,7 @@ def _claims(index: ResultsIndex) -> Iterator[Claim]:
 def _compared(
     index: ResultsIndex, said: str, one: str, other: str, name: str, sign: int, where: str
 ) -> Claim:
-    """One method's metric minus another's, of all seeds that both have."""
+    """A claim on one method's metric minus another's, over all common seeds."""
     claim = f"{said.format(title_of(one), title_of(other), TITLES[name])} ({where})"
     pairs = index.pairs(other, one)
     if not pairs:
@@ -211,7 +211,7 @@ def _said(
     sign: int,
     zero: float = 0.0,
 ) -> str:
-    """A difference, and how many seeds have it on the claimed side of `zero`."""
+    """A difference, and the number of seeds on the claimed side of `zero`, as text."""
     if len(pairs) == 1:
         return f"{TITLES[name]} {_in_line(found)}, one seed"
     each = [mean_difference([pair], [name])[name].value for pair in pairs]
@@ -243,7 +243,7 @@ def _within(found: Estimate, most: float) -> Verdict:
 
 
 def _all_of(verdicts: Sequence[Verdict], complete: bool) -> Verdict:
-    """FAILS if any fails; HOLDS only if all are there and hold."""
+    """FAILS if any claim fails; HOLDS only if all are present and hold."""
     if Verdict.FAILS in verdicts:
         return Verdict.FAILS
     holds = complete and set(verdicts) == {Verdict.HOLDS}

@@ -1,4 +1,4 @@
-"""Where confidences lie (RLCM App. D), and doubt in the reasoning (App. E)."""
+"""Distributions of confidence (RLCM App. D), and doubt in the reasoning (App. E)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COLUMNS: dict[str, Callable[[Result], float | None]] = {
 
 
 def distributions(index: ResultsIndex) -> Block:
-    """Histograms of the right and the wrong, and what they come to."""
+    """Histograms of confidence for right and wrong answers, with summary figures."""
     intro = (
         "Confidence of every rollout at its end, by the method's own source. Mean over seeds; "
         "below it the lowest and the highest seed, if there are several. No intervals: the table "
@@ -72,7 +72,7 @@ def markers(index: ResultsIndex) -> Block:
 
 
 def draw_distributions(index: ResultsIndex, methods: Sequence[str]) -> Figure:
-    """A panel per method, of its first seed."""
+    """A panel per method, with its first seed."""
     figure, axes = panels(len(methods), 3, 1.95)
     for panel, method in zip(axes, methods, strict=True):
         if result := index.first(method):

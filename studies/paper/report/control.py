@@ -27,7 +27,7 @@ _Figure = Callable[[Controlled], float | None]
 
 
 def control(index: ResultsIndex) -> Block:
-    """Tables of both risks, targets as a figure, thresholds without targets as another."""
+    """Tables of both risks, a figure of the targets, and a figure of thresholds without targets."""
     tested = sorted({found.n_problems for found in _fitted(index.any)})
     intro = (
         "Exit policies are fitted on half of the problems (Learn-then-Test, δ = 0.1, each α by "
@@ -50,7 +50,7 @@ def control(index: ResultsIndex) -> Block:
 
 
 def at_target(result: Result, risk: str, alpha: float) -> Controlled | None:
-    """Measures at a target; None if nothing is certified there, or it was not tested."""
+    """Measures at a target; None if it was not tested or no policy is certified for it."""
     found = (f for f in _fitted(result) if (f.risk, f.alpha) == (risk, alpha))
     level = next(found, None)
     return None if level is None or level.reason is not None else level
@@ -77,7 +77,7 @@ def draw_targets(index: ResultsIndex) -> Figure:
 
 
 def draw_frontier(index: ResultsIndex) -> Figure:
-    """Tokens against error along each method's thresholds, of its first seed."""
+    """Tokens against error along the thresholds of each method's first seed."""
     figure, (panel,) = panels(1, 1, 3.3)
     for method in METHODS:
         result = index.first(method)
@@ -124,7 +124,7 @@ def _cell(seeds: Sequence[Result], risk: str, alpha: float) -> str:
 
 
 def _risk(results: Sequence[Result], risk: str, alpha: float) -> Estimate:
-    """Realised; of one seed with its own interval."""
+    """The realised risk; a single seed has its own interval."""
     if len(results) == 1 and (found := at_target(results[0], risk, alpha)) and found.realised:
         return found.realised
     return _mean(results, risk, alpha, _realised)
@@ -154,7 +154,7 @@ def _answered(found: Controlled) -> float | None:
 
 
 def _draw_ideal(panel: Axes) -> None:
-    """The line that a risk should stay below, and come close to."""
+    """Draws the diagonal: a risk should stay below it and close to it."""
     right = 1.05 * ALPHAS[-1]
     draw_target(panel, right, right)
     panel.set_ylim(0, right)
@@ -163,7 +163,7 @@ def _draw_ideal(panel: Axes) -> None:
 def _draw_targets(
     panel: Axes, seeds: Sequence[Result], risk: str, method: str, of: _Figure
 ) -> None:
-    """A line through the targets that are certified for some seed, mean over those seeds."""
+    """Draws a line through the targets that some seed certifies, as a mean over those seeds."""
     points = []
     for alpha in ALPHAS:
         certified = [result for result in seeds if at_target(result, risk, alpha) is not None]
@@ -176,7 +176,7 @@ def _draw_targets(
 
 
 def _leave_out_far_errors(panel: Axes, results: Sequence[Result]) -> None:
-    """Leaves out errors far above the full budget's, where nobody would stop."""
+    """Leaves out errors far above the full budget's, where stopping is never useful."""
     errors = [frontier.error for r in results for frontier in benchmark_of(r).frontiers]
     if errors:
         top = max(error[0] for error in errors) + MOST_ADDED

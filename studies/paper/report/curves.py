@@ -1,4 +1,4 @@
-"""Training curves, and the time of a run."""
+"""Training curves, and the time that a run takes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _CURVES = {
     "budgets/both_sides": "rollouts with B+ and B−",
 }
 _AVERAGED = 5
-"""Steps that a point of a curve is the mean of."""
+"""Number of steps averaged into a point of a curve."""
 _ENDS = 10
-"""Steps at either end that the table averages over."""
+"""Number of steps at either end that the table averages."""
 
 
 def training(index: ResultsIndex) -> Block:
@@ -51,7 +51,7 @@ def training(index: ResultsIndex) -> Block:
 
 
 def draw_curves(index: ResultsIndex) -> Figure:
-    """A panel per curve, a line per method, over its seeds."""
+    """A panel per curve and a line per method, over its seeds."""
     figure, axes = panels(len(_CURVES), 2, 2.1)
     for panel, (name, title) in zip(axes, _CURVES.items(), strict=True):
         for method in METHODS:
@@ -110,7 +110,7 @@ def _rows(index: ResultsIndex) -> Iterator[list[str]]:
 
 
 def _largest_difference(seeds: Sequence[Result]) -> str:
-    """Between the log-probabilities of engine and trainer, over all steps and seeds."""
+    """The largest difference of engine's and trainer's log-probabilities, all steps and seeds."""
     steps = [at for r in seeds for at in r.curves.get("sampling/sampling_logp_difference/max", ())]
     return f"{max(steps):.0e}" if steps else UNDEFINED if seeds else NOT_RUN
 

@@ -20,7 +20,7 @@ class Block:
 
     Attributes:
         name: of the block.
-        content: Markdown, and figures, in order.
+        content: Markdown and figures, in order.
     """
 
     name: str
@@ -32,20 +32,20 @@ class Block:
         return tuple(part for part in self.content if isinstance(part, Plate))
 
     def markdown(self, figures: str) -> str:
-        """All of it; `figures` is the folder of the figures, from the page."""
+        """The block as Markdown; `figures` is the folder of the figures, relative to the page."""
         parts = (part if isinstance(part, str) else _shown(part, figures) for part in self.content)
         return "\n\n".join(parts)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
-    """A table; its first `names` columns are text, the others numbers."""
+    """A table; the first `names` columns are text, the others are numbers."""
     ruled = ["---" if column < names else "---:" for column in range(len(head))]
     lines = [head, ruled, *rows]
     return "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
 
 
 def in_full(estimate: Estimate, digits: int = 3, rank: Rank = "") -> str:
-    """A number, and its interval below in small, if there is one."""
+    """A number, with its interval below in small type, if there is one."""
     return _over(ranked_text(number(estimate, digits), rank), number_interval(estimate, digits))
 
 
@@ -57,7 +57,7 @@ def difference(estimate: Estimate, digits: int = 3) -> str:
 
 
 def ranked_text(text: str, rank: Rank) -> str:
-    """The best in bold, the second best underlined."""
+    """The text in bold if it is the best, underlined if it is the second best."""
     return {"best": f"**{text}**", "second": f"<u>{text}</u>", "": text}[rank]
 
 

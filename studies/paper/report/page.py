@@ -1,4 +1,4 @@
-"""A page of prose with generated blocks, of which only the blocks are ever replaced."""
+"""A page of prose with generated blocks. Only the blocks are replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARK = re.compile(r"^<!-- (begin|end) ([a-z-]+) -->$", re.MULTILINE)
 
 
 def skeleton(titles: Mapping[str, str]) -> str:
-    """A page of nothing but headings and blocks, both by the blocks' names."""
+    """A page with only headings and empty blocks; `titles` are the headings by block name."""
     parts = ["# The paper at toy scale"]
     for name, title in titles.items():
         parts.append(f"## {title}\n\n<!-- begin {name} -->\n<!-- end {name} -->")
@@ -19,14 +19,14 @@ def skeleton(titles: Mapping[str, str]) -> str:
 
 
 def replace_blocks(page: str, texts: Mapping[str, str]) -> str:
-    """The page with new texts in its blocks, and not a letter else changed.
+    """The page with new texts in its blocks; everything else stays the same.
 
     Args:
-        page: Markdown, with `<!-- begin NAME -->` and `<!-- end NAME -->` in lines of their own.
+        page: Markdown, with `<!-- begin NAME -->` and `<!-- end NAME -->` on separate lines.
         texts: of every block, by name.
 
     Raises:
-        RequestRefused: a block is unknown, missing, there twice, or does not end.
+        RequestRefused: a block is unknown, missing, repeated, or does not end.
     """
     marks = list(_MARK.finditer(page))
     _check([(mark[1], mark[2]) for mark in marks], texts)

@@ -1,4 +1,4 @@
-"""How the runs were made: settings beside the paper's, and every run."""
+"""The settings of the runs beside the paper's, and a list of all runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from studies.paper.runs import paper_runs
 from studies.paper.stages import PROBE_PROBLEMS
 
 _Value = Callable[[Result], object]
-"""A setting of a run; None where it has none."""
+"""Reads a setting of a run; None if the run lacks it."""
 
 
 def setting(index: ResultsIndex) -> Block:
-    """Every setting that the paper gives, here and there."""
+    """Every setting that the paper states, with the paper's and our value."""
     intro = (
         "Read from the results; if runs differ, all values are listed. The paper's settings come "
         "from its App. B."
@@ -27,7 +27,7 @@ def setting(index: ResultsIndex) -> Block:
 
 
 def runs(index: ResultsIndex) -> Block:
-    """A line per run, done or not, and the commands."""
+    """A row for each run, complete or not, and the commands."""
     missing = index.missing
     state = (
         f"Not run yet: {', '.join(missing)}."
@@ -46,14 +46,14 @@ def runs(index: ResultsIndex) -> Block:
 
 
 def _values(index: ResultsIndex, of: _Value) -> str:
-    """The distinct values of all runs that have one, in order."""
+    """The distinct values of a setting over all runs that have it, in order."""
     found = (of(result) for result in index.results.values())
     said = dict.fromkeys(str(value) for value in found if value is not None)
     return " or ".join(sorted(said, key=lambda value: (len(value), value))) or UNDEFINED
 
 
 def _trained(*path: str) -> _Value:
-    """A setting of training, by its tables and its name."""
+    """Reads a training setting, given its tables and its name."""
 
     def of(result: Result) -> object:
         value: object = result.settings
@@ -65,7 +65,7 @@ def _trained(*path: str) -> _Value:
 
 
 def _option(stage: str, option: str) -> _Value:
-    """What a stage's command was given."""
+    """Reads an option from a stage's command."""
 
     def of(result: Result) -> object:
         made: Stage | None = getattr(result, stage)
@@ -141,7 +141,7 @@ def _commands(index: ResultsIndex) -> Iterator[list[str]]:
 
 
 def _short(stage: Stage) -> str:
-    """The first letters of a commit, `+` kept, which says that files differed from it."""
+    """A shortened commit. It keeps `+`, which marks uncommitted changes."""
     if stage.commit is None:
         return "no checkout"
     return stage.commit[:7] + ("+" if stage.commit.endswith("+") else "")

@@ -1,4 +1,4 @@
-"""Results by method, and what all of them have in common."""
+"""Results by method, all on the same problems and with the same grader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from training.rl.rewards.methods import METHODS
 
 @dataclass(frozen=True, slots=True)
 class ResultsIndex:
-    """Results by name, at least one, all of the same problems and the same grader."""
+    """Results by name: at least one, all on the same problems and with the same grader."""
 
     results: Mapping[str, Result]
 
@@ -31,8 +31,8 @@ class ResultsIndex:
         """Reads a folder that `python -m studies.paper run` wrote.
 
         Raises:
-            RequestRefused: there is none, one is no run of the paper, or they are not of the same
-                problems under the same grader.
+            RequestRefused: the folder has no results, a result is not a run of the paper, or
+                results differ in problems or grader.
         """
         results = read_results(folder)
         known = {run.name for run in paper_runs()}
@@ -59,7 +59,7 @@ class ResultsIndex:
 
     @property
     def any(self) -> Result:
-        """One of them, for what they have in common."""
+        """Any one result, for properties that all results share."""
         return next(iter(self.results.values()))
 
     @property
@@ -74,22 +74,22 @@ class ResultsIndex:
         return tuple(sorted({part.partition(",")[0] for part in parts if part}))
 
     def of(self, method: str, strength: float | None = None) -> tuple[Result, ...]:
-        """All seeds there are of a method, at its own λ unless one is given."""
+        """All existing seeds of a method, at its default λ unless `strength` is given."""
         found = (self.results.get(name_of(method, seed, strength)) for seed in SEEDS)
         return tuple(result for result in found if result is not None)
 
     def first(self, method: str, strength: float | None = None) -> Result | None:
-        """The first seed of a method, if it is there."""
+        """The first seed of a method; None if it is missing."""
         return self.results.get(name_of(method, SEEDS[0], strength))
 
     def pairs(self, one: str, other: str) -> tuple[tuple[Result, Result], ...]:
-        """Both methods' results, of every seed that both have."""
+        """Both methods' results for every common seed."""
         theirs = {result.seed: result for result in self.of(other)}
         return tuple((r, theirs[r.seed]) for r in self.of(one) if r.seed in theirs)
 
 
 def name_of(method: str, seed: int, strength: float | None = None) -> str:
-    """Name of a run."""
+    """The name of a run."""
     if strength is None:
         strength = 0.0 if method == BASE else METHODS[method].strength
     return PaperRun(method, seed, strength).name
@@ -101,15 +101,15 @@ def title_of(method: str) -> str:
 
 
 def benchmark_of(result: Result) -> BenchmarkMeasures:
-    """The measures of its evaluation."""
+    """The measures of a result's evaluation."""
     return result.measures.benchmarks[0]
 
 
 def source_of(result: Result) -> SourceMeasures:
-    """The measures of its own source of confidence.
+    """The measures of a result's own source of confidence.
 
     Raises:
-        RequestRefused: it was not measured.
+        RequestRefused: this source was not measured.
     """
     found = own_source(result.measures, benchmark_of(result))
     if found is None:
@@ -118,18 +118,18 @@ def source_of(result: Result) -> SourceMeasures:
 
 
 def fewest_rollouts(results: Iterable[Result]) -> int:
-    """Of any problem in any of them; 0 of no results."""
+    """The smallest number of rollouts of any problem in the results; 0 without results."""
     return min((len(own) for r in results for own in r.rollouts.right), default=0)
 
 
 def scored_alike(result: Result, n_rollouts: int, only: str = "") -> ScoredRollouts:
-    """The first rollouts of each problem, so many.
+    """The first `n_rollouts` rollouts of each problem.
 
-    A calibration error of fewer rollouts comes out higher, so runs compare on as many.
+    A calibration error is higher on fewer rollouts, so runs are compared on equally many.
 
     Args:
-        n_rollouts: each problem has at least that many.
-        only: as of `Rollouts.scored`.
+        n_rollouts: every problem must have at least this many.
+        only: as in `Rollouts.scored`.
     """
     scored = result.rollouts.scored(only)
     first_P = np.cumsum(scored.rollouts_P) - scored.rollouts_P
@@ -144,14 +144,14 @@ def scored_alike(result: Result, n_rollouts: int, only: str = "") -> ScoredRollo
 
 
 def over_seeds(results: Sequence[Result], value: Callable[[Result], float | None]) -> Estimate:
-    """As `mean_of`, of a value of each."""
+    """The result of `mean_of` for a value of each result."""
     return mean_of([Estimate(value(result)) for result in results])
 
 
 def mean_of(seeds: Sequence[Estimate]) -> Estimate:
-    """Mean over seeds; in place of an interval the lowest and the highest, of several.
+    """Mean over seeds. With several seeds, the range of their values replaces the interval.
 
-    It is undefined where it is for any seed.
+    The mean is undefined if any seed's value is undefined.
     """
     values = [seed.value for seed in seeds if seed.value is not None]
     if not values or len(values) < len(seeds):

@@ -1,9 +1,8 @@
 """Differences of metrics on the same problems, averaged over seeds.
 
-A resample draws problems, the same ones for all seeds and for both methods, and averages over the
-seeds what each of them comes to. So an interval covers what other problems would have changed. It
-does not cover what other seeds would have: of one seed nothing is known about that, and of three
-only the three differences say something.
+A resample draws problems, the same for all seeds and both methods, and averages the metric over the
+seeds. So an interval covers the variation due to problems. It does not cover the variation due to
+seeds: one seed says nothing about it, and three seeds give only three differences.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from studies.paper.report.results_index import fewest_rollouts, scored_alike
 from studies.paper.result import Result
 
 COMPARED = ("accuracy", "pce", "ece", "auroc")
-"""Metrics of the differences."""
+"""The metrics that are compared."""
 
 
 def mean_difference(
@@ -31,13 +30,13 @@ def mean_difference(
 ) -> dict[str, Estimate]:
     """Metrics of the second runs minus those of the first, averaged over the pairs.
 
-    The two of a pair are compared on as many rollouts of each problem. With one pair it is
-    `calibration.metrics.bootstrap.estimate_difference`. A metric that is undefined for a run has
-    the value None.
+    Both runs of a pair are compared on the same number of rollouts per problem. With one pair, the
+    result equals `calibration.metrics.bootstrap.estimate_difference`. A metric that is undefined
+    for a run has the value None.
 
     Args:
-        pairs: of each seed, all on the same problems; at least one.
-        names: of `calibration.metrics.weighted_metrics.METRICS`.
+        pairs: one for each seed, all on the same problems; at least one.
+        names: names in `calibration.metrics.weighted_metrics.METRICS`.
     """
     n_units = pairs[0][0].rollouts.scored().n_units
     figures = [[_figures(run, fewest_rollouts(pair), names) for run in pair] for pair in pairs]
@@ -55,8 +54,8 @@ class _Mean:
     """A metric averaged over seeds.
 
     Attributes:
-        noise: of a calibration error, what chance adds to it; None of other metrics.
-        value_T: of other metrics, of all problems and then of each resample; empty of an error.
+        noise: for a calibration error, the part due to chance; None for other metrics.
+        value_T: for other metrics, on all problems, then on each resample; empty for an error.
     """
 
     noise: Noise | None
@@ -64,7 +63,7 @@ class _Mean:
 
     @classmethod
     def of(cls, name: str, figures: Sequence[NDArray[np.float64]]) -> Self:
-        """From what `WeightedMetrics` gives for each seed."""
+        """The mean of the results of `WeightedMetrics` for each seed."""
         if name not in ERRORS:
             return cls(None, np.mean(figures, axis=0))
         noises = [Noise.of(name, figure[0], figure[1:]) for figure in figures]
@@ -76,7 +75,7 @@ class _Mean:
         return cls(mean, np.empty(0))
 
     def minus(self, other: Self, n_units: int) -> Estimate:
-        """Both of the same resamples of so many units."""
+        """The difference; both means must come from the same resamples of `n_units` units."""
         if self.noise is not None and other.noise is not None:
             return self.noise.minus(other.noise, TAILS)
         return percentile_estimate(self.value_T - other.value_T, n_units)

@@ -1,4 +1,4 @@
-"""How each method is drawn, the same in every figure."""
+"""The style of each method, the same in every figure."""
 
 from __future__ import annotations
 

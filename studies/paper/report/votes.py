@@ -35,7 +35,7 @@ _FIELDS = {
 
 
 def votes(index: ResultsIndex) -> Block:
-    """With all rollouts as a table, against their number as a figure."""
+    """A table for votes with all rollouts, and a figure against the number of rollouts."""
     intro = (
         f"{len(index.any.rollouts.problems)} problems, n = {VOTING_ROLLOUTS} rollouts each, "
         "from the seeds that have that many. Below the value: with one seed (0) the 95% interval "
@@ -51,7 +51,7 @@ def votes(index: ResultsIndex) -> Block:
 
 
 def weights_gain(results: Sequence[Result]) -> NDArray[np.float64]:
-    """The gain of confidence weights over a majority of all rollouts, by problem, over seeds.
+    """The gain of confidence weights over a plain majority of all rollouts, by problem, over seeds.
 
     A tie counts as the share of the tied answers that are right.
     """
@@ -59,12 +59,12 @@ def weights_gain(results: Sequence[Result]) -> NDArray[np.float64]:
 
 
 def votes_enough(result: Result) -> bool:
-    """Whether it has the rollouts that votes are compared with."""
+    """Whether the result has enough rollouts for the comparison of votes."""
     return VOTING_ROLLOUTS in source_of(result).votes.n
 
 
 def draw_votes(index: ResultsIndex) -> Figure:
-    """Weighted votes, and what the weights add, against the number of rollouts."""
+    """Accuracy of weighted votes, and the weights' gain, against the number of rollouts."""
     figure, (weighted, gain) = panels(2, 2, 2.7)
     gain.axhline(0, color=INK, linewidth=1)
     for method in METHODS:
@@ -87,7 +87,7 @@ def draw_votes(index: ResultsIndex) -> Figure:
 
 
 def common_numbers(results: Sequence[Result]) -> list[int]:
-    """Numbers of rollouts that all of them were voted with."""
+    """The numbers of rollouts at which all results have votes."""
     return sorted(set.intersection(*(set(source_of(r).votes.n) for r in results)))
 
 
@@ -124,7 +124,7 @@ def _at(result: Result, field: str, n: int) -> Estimate:
 
 
 def _gain_at(result: Result, n: int) -> float | None:
-    """In percentage points."""
+    """The gain of weights at `n` rollouts, in percentage points."""
     weighted, plain = (_at(result, field, n).value for field in ("confidence", "majority"))
     return None if weighted is None or plain is None else 100 * (weighted - plain)
 

@@ -1,4 +1,4 @@
-"""From results to a page and its figures."""
+"""Writes the page and its figures from the results."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ SECTIONS: dict[str, tuple[str, Callable[[ResultsIndex], Block]]] = {
     "claims": ("What the paper claims", claims.claims),
     "runs": ("Every run", provenance.runs),
 }
-"""Blocks of the page, their titles in a new page, and what makes them."""
+"""Blocks of the page: the title in a new page, and the function that makes the block."""
 
 
 def write_report(results: Path, page: Path) -> Path:
-    """Replaces the blocks of a page, and the figures in the folder of its name beside it.
+    """Replaces the blocks of a page, and the figures in the folder of the same name beside it.
 
-    A page that does not exist is made. What is written depends on the results alone, and is
-    written once all of it is made.
+    A missing page is created. The output depends only on the results, and writing starts once
+    all blocks are complete.
 
     Returns:
         Path of the page.
 
     Raises:
-        RequestRefused: no results, results that do not belong together, or a block of the page is
+        RequestRefused: results are missing or do not belong together, or a block of the page is
             unknown or missing.
     """
     index = ResultsIndex.read(results)
