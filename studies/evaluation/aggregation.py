@@ -1,12 +1,12 @@
-r"""How fast rollouts are voted on, on one core: in memory, and from JSON lines to JSON lines.
+r"""Speed of votes on rollouts, on one core: in memory, and from JSON lines to JSON lines.
 
     OMP_NUM_THREADS=1 python -m studies.evaluation.aggregation [--smoke]
 
-A million rollouts of 15,625 problems, 64 each, with answers from 0 to 999 and a reference on every
-row, so that they are graded too. In memory they are Arrow columns, and what is timed ends with
-results as Arrow columns. `string keys` adds confidences up in a dictionary of dictionaries, row by
-row: no equality but that of texts, no exact sums, no ties drawn, no grading. In `decimals` half of
-the answers are written `7.0` rather than `7`. In `LaTeX`, of 20,000 rollouts, one in a hundred is
+The data are a million rollouts of 15,625 problems, 64 each, with answers from 0 to 999 and a
+reference on every row, so that they are also graded. In memory, input and results are Arrow
+columns. The baseline `string keys` sums confidences in a dictionary of dictionaries, row by row: it
+compares answers as text, without exact sums, random ties or grading. In `decimals`, half of the
+answers are written `7.0` instead of `7`. In `LaTeX`, with 20,000 rollouts, one in a hundred is
 written `\frac{14}{2}`, which math-verify has to compare with all others of its problem.
 
 Prints Markdown: the median of RUNS runs, with the slowest and the fastest.
@@ -98,7 +98,7 @@ def measure_files(folder: Path, together: pa.RecordBatch, mixed: pa.RecordBatch,
 
 
 def report(name: str, run: Callable[[], object], batch: object, runs: int) -> None:
-    """A line of the table."""
+    """Prints a line of the table."""
     rollouts = len(batch[0]) if isinstance(batch, list) else len(batch)
     speeds = []
     for _ in range(runs):
@@ -112,7 +112,7 @@ def report(name: str, run: Callable[[], object], batch: object, runs: int) -> No
 def make(
     problems: int = PROBLEMS, *, scattered: bool = False, decimals: bool = False, latex: float = 0.0
 ) -> pa.RecordBatch:
-    """Rollouts that are right as often as they say."""
+    """Calibrated rollouts: each is right with its stated confidence."""
     rng = np.random.default_rng(0)
     size = problems * ROLLOUTS
     order = rng.permutation(size) if scattered else np.arange(size)

@@ -1,15 +1,15 @@
-"""How long it takes to score recorded rollouts, with every metric and every interval.
+"""Time and memory of scoring recorded rollouts, with all metrics and intervals.
 
     python -m studies.evaluation.evaluation_speed [--smoke]
 
-Synthetic rollouts, 32 of each problem, that are right as often as they say, with up to 8 answers to
-a problem; making them is not timed. All metrics and the votes of n = 1 .. 32 rollouts have
-intervals of 1,000 resamples. With 100 distinct confidences rollouts are tied, otherwise none are.
+The rollouts are synthetic and calibrated, 32 for each problem, with up to 8 different answers to a
+problem; making them is not timed. All metrics and the votes of n = 1 .. 32 rollouts have intervals
+of 1,000 resamples. Confidences are tied only in settings with 100 distinct values.
 
-Every setting runs in a process of its own, so that its peak memory is its own. Prints Markdown:
-seconds by the clock for metrics, for votes and for both, processor seconds of all threads, and the
-process's peak resident memory, the rollouts and the interpreter included. Timings are the median of
-RUNS runs, with the slowest of `both` behind it.
+Every setting runs in its own process, so that peak memory is measured per setting. Prints Markdown:
+wall seconds for metrics, for votes and for both, CPU seconds of all threads, and the process's peak
+resident memory, including rollouts and interpreter. Timings are medians of RUNS runs; for `both`,
+the slowest run is also given.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROLLOUTS = 32
 ANSWERS = 8
 RUNS = 3
 SETTINGS = (
-    # problems, distinct confidences (0: all of them), groups of problems (0: none)
+    # problems, distinct confidences (0: all differ), groups of problems (0: no groups)
     (31_250, 0, 0),
     (31_250, 100, 0),
     (31_250, 0, 1_000),
@@ -88,7 +88,7 @@ def measure(n_problems: int, n_confidences: int, n_groups: int) -> str:
 def synthetic_columns(
     n_problems: int, n_confidences: int, n_groups: int, seed: int = 0
 ) -> tuple[np.ndarray | None, ...]:
-    """The fields of `ScoredRollouts`, the rows in no order."""
+    """The fields of `ScoredRollouts`, with rows in random order."""
     rng = np.random.default_rng(seed)
     problem_R = rng.permutation(np.repeat(np.arange(n_problems), ROLLOUTS))
     logit_R = rng.normal(0, 1.5, n_problems)[problem_R] + rng.normal(0, 0.7, problem_R.size)

@@ -1,7 +1,7 @@
 """Other ways to write a reference answer, and answers that only look like it.
 
-Each function takes what a reference says, without the dollar signs around it, and returns texts:
-`REWRITES` mean the same, `NEAR_MISSES` do not. A function that does not apply returns nothing.
+Each function takes a reference without its dollar signs and returns texts: `REWRITES` mean the
+same, `NEAR_MISSES` do not. A function that does not apply returns an empty list.
 """
 
 import re
@@ -30,20 +30,20 @@ def core(reference: str) -> str:
 
 
 def right_hand_side(said: str) -> str:
-    """The right-hand side of an equation, of which the left is but a name; all else as it is."""
+    """The right-hand side of an equation whose left side is a name; other texts are unchanged."""
     found = EQUATION.fullmatch(said)
     return found[2] if found else said
 
 
 def integer(said: str) -> int | None:
-    """The integer that is said, perhaps in groups of three digits."""
+    """The integer that the text states, with or without groups of three digits."""
     if GROUPED.fullmatch(said):
         said = re.sub(r"[^-\d]", "", said)
     return int(said) if INTEGER.fullmatch(said) else None
 
 
 def fraction(said: str) -> Fraction | None:
-    r"""The fraction that is said as `\frac{a}{b}`."""
+    r"""The fraction that the text states as `\frac{a}{b}`."""
     found = FRACTION.fullmatch(said)
     if found is None:
         return None
@@ -52,7 +52,7 @@ def fraction(said: str) -> Fraction | None:
 
 
 def decimal(value: Fraction) -> str | None:
-    """The value in at most six places; None if it takes more."""
+    """The value with at most six decimal places; None if it needs more."""
     scaled = value * 10**6
     return f"{float(value):.6f}".rstrip("0").rstrip(".") if scaled.denominator == 1 else None
 
@@ -63,7 +63,7 @@ def is_interval(said: str) -> bool:
 
 
 def parts(said: str) -> list[str]:
-    """The members of a list that stands without brackets."""
+    """The members of a list without brackets."""
     if integer(said) is not None or not LIST.fullmatch(said) or re.search(r"\\[{!t]", said):
         return []
     return [part.strip() for part in said.split(",")]

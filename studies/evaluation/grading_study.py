@@ -1,9 +1,9 @@
-"""What the graders get wrong: on every reference answer, and on 500 outputs of a real model.
+"""Errors of the graders: on every reference answer, and on 500 outputs of a real model.
 
     python -m studies.evaluation.grading_study [--smoke]
 
-Writes `results/grading.json`. A test holds this file and docs/studies/grading.md to the
-same figures. Takes half a minute.
+Writes `results/grading.json`. A test checks that docs/studies/grading.md has the same figures.
+Takes half a minute.
 """
 
 import gzip
@@ -36,7 +36,7 @@ def references(most: int | None) -> dict[str, list[str]]:
 def pairs_by_class(
     answers: Sequence[str], classes: dict[str, Callable[[str], list[str]]]
 ) -> dict[str, list[Pair]]:
-    """The different pairs of a rewritten answer and its reference, by class."""
+    """Distinct pairs of a rewritten answer and its reference, by class."""
     different = dict.fromkeys(answers)
     return {
         name: list(
@@ -47,7 +47,7 @@ def pairs_by_class(
 
 
 def next_answers(by_benchmark: dict[str, list[str]]) -> list[Pair]:
-    """Each reference, answered with that of the next problem that has another."""
+    """Each reference, paired with the next different reference as its answer."""
     pairs = []
     for answers in by_benchmark.values():
         following = [*answers[1:], answers[0]]
@@ -62,7 +62,7 @@ def next_answers(by_benchmark: dict[str, list[str]]) -> list[Pair]:
 def disagreements(
     grader: Grader, by_class: dict[str, list[Pair]], expected: bool
 ) -> dict[str, dict[str, Any]]:
-    """How many pairs each class has, and those on which the grader does not say `expected`."""
+    """The number of pairs in each class, and the pairs whose verdict is not `expected`."""
     found = {}
     for name, pairs in by_class.items():
         verdicts = grader.grade(pairs)
@@ -72,7 +72,7 @@ def disagreements(
 
 
 def kind_of_difference(answer: str, reference: str, ours: bool) -> str:
-    """Why the recorded verdict is another than the grader's."""
+    """The reason why the recorded verdict differs from the grader's."""
     if not ours:
         return "recorded as right, and wrong"
     if BASE.search(reference):
@@ -94,7 +94,7 @@ def kind_of_difference(answer: str, reference: str, ours: bool) -> str:
 
 
 def recorded(grader: Grader, most: int | None) -> dict[str, Any]:
-    """The model's first `most` outputs: what is read from them, and where the verdicts differ."""
+    """The answers found in the model's first `most` outputs, and the differing verdicts."""
     with gzip.open(DATA / "rlcr-math500.jsonl.gz", "rt") as file:
         rows = [json.loads(line) for line in islice(file, most)]
     answered = [(grader.find(row["output"]), row) for row in rows]
@@ -118,7 +118,7 @@ def recorded(grader: Grader, most: int | None) -> dict[str, Any]:
 
 
 def study(most: int | None = None) -> dict[str, Any]:
-    """All results, as they are written; from the first `most` rows of each file, if given."""
+    """All results, in the form of the file; from the first `most` rows of each input, if given."""
     by_benchmark = references(most)
     answers = [answer for answers in by_benchmark.values() for answer in answers]
     near = pairs_by_class(answers, NEAR_MISSES) | {"next problem": next_answers(by_benchmark)}

@@ -3,8 +3,8 @@
     make embedded                       # records them, fits, and runs this
     python -m studies.serving.first_light [--smoke]
 
-Everything is measured on the test split, which no other step has used; a replayed exit is what the
-engine would have done (the rule is one definition), on the recorded rollouts.
+Everything is measured on the test split, which no other step has used. Exits are replayed on the
+recorded rollouts with the engine's own rule, so they are the exits that the engine would make.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def kinds(traces: Traces) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def accuracy_table(traces: Traces) -> str:
-    """Pass@1, Maj@n and oracle@n of the final answers, and how long they took."""
+    """Pass@1, Maj@n and oracle@n of the final answers, and the length of the reasoning."""
     rows_R = np.arange(traces.n_rollouts)
     right_R = traces.correct_RC[rows_R, traces.final_R]
     class_R = traces.answer_class_RC[rows_R, traces.final_R]
@@ -131,7 +131,7 @@ def probe_table(traces: Traces) -> str:
 
 
 def held_out(metrics: dict[str, float]) -> str:
-    """What `rlcm train probe` said of the held-out fifth of its own problems."""
+    """The metrics of `rlcm train probe` on its held-out problems (20%)."""
     return (
         f"{metrics['points']:,} cuts of {metrics['problems']} problems: BCE {metrics['bce']:.3f} "
         f"(a constant: {metrics['bce_constant']:.3f}; knowing every target: "
@@ -140,7 +140,7 @@ def held_out(metrics: dict[str, float]) -> str:
 
 
 def risk_table(certificates: Sequence[Certificate], traces: Traces) -> str:
-    """Each certified policy on problems used nowhere before."""
+    """Each certified policy on the test problems, which nothing else has used."""
     rows = []
     for certificate in certificates:
         for level in replay_certificate(certificate, traces):
@@ -161,7 +161,7 @@ def risk_table(certificates: Sequence[Certificate], traces: Traces) -> str:
 
 
 def live_table(rows: Sequence[Asked]) -> str:
-    """What studies/serving/live_risk.py found."""
+    """The results of studies/serving/live_risk.py."""
     return table(
         ["n", "α", "asked", "answered", "wrong", "realised risk", "mean tokens"],
         [
@@ -179,13 +179,13 @@ def live_table(rows: Sequence[Asked]) -> str:
 
 
 def evaluated(model: str) -> BenchmarkMeasures:
-    """What `rlcm eval --data embedded` found."""
+    """The measures of `rlcm eval --data embedded`."""
     text = (ROOT / f"studies/results/evaluation-{model}.json").read_bytes()
     return msgspec.json.decode(text, type=RunMeasures).benchmarks[0]
 
 
 def compared(before: BenchmarkMeasures, after: BenchmarkMeasures) -> str:
-    """The warm start and what RLCM made of it, by `rlcm eval` on the same problems."""
+    """The model before and after RLCM, measured by `rlcm eval` on the same problems."""
     rows = [
         ["answers right", *(number_in_full(one.accuracy) for one in (before, after))],
         ["tokens of thinking", *(number_in_full(one.tokens, 0) for one in (before, after))],
@@ -202,7 +202,7 @@ def compared(before: BenchmarkMeasures, after: BenchmarkMeasures) -> str:
 
 
 def certified_levels(measures: BenchmarkMeasures) -> dict[float, Controlled]:
-    """What selective certificates of one sample made of it, by α."""
+    """The measures under selective certificates of one sample, by α."""
     return {
         level.alpha: level
         for level in measures.controlled
@@ -214,7 +214,7 @@ def certified_levels(measures: BenchmarkMeasures) -> dict[float, Controlled]:
 
 
 def main() -> None:
-    """Replaces the blocks; with `--smoke`, only makes them."""
+    """Replaces the blocks of the page; with `--smoke`, computes them without writing."""
     smoke = study_parser(__doc__).parse_args().smoke
     traces = read_traces(TRACES / "embedded-test.parquet")
     calibration = read_traces(TRACES / "embedded-calibration-8.parquet")

@@ -1,12 +1,12 @@
-"""Realised risk through the running service: the whole path, not a replay.
+"""Realised risk of the running service, measured over HTTP and not by replay.
 
     rlcm examples --split test --count 240 --jsonl > runs/embedded/test-240-0.jsonl
     python -m studies.serving.live_risk [--smoke]
 
-One process holds everything `rlcm serve` does, with the embedded model. `/solve` is asked every
-test problem at each α and number of samples, and what comes back is compared with the labels.
-Leaves a row of each in studies/results/live-risk.json; studies/serving/first_light.py makes a table
-of them.
+One process runs everything that `rlcm serve` runs, with the embedded model. The script sends every
+test problem to `/solve` at each α and number of samples, and compares the answers with the labels.
+It writes one row for each to studies/results/live-risk.json; studies/serving/first_light.py makes
+the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from training.tasks.problems import Split, sample_problems
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2)
 REPEATS = {1: 4, 4: 1, 8: 1}
-"""How often each problem is asked, by the number of samples."""
+"""How often each problem is sent, by the number of samples."""
 AT_A_TIME = 32
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "studies/results/live-risk.json"
@@ -37,15 +37,15 @@ RESULT = ROOT / "studies/results/live-risk.json"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """All test problems at one α, with one number of samples.
+    """The results for all test problems at one α and one number of samples.
 
     Attributes:
         samples: n of every request.
-        alpha: asked for.
-        asked: requests.
-        answered: of them; none, where alpha is infeasible.
-        wrong: of those answered.
-        tokens: of all samples of a request, thinking and answer; the mean.
+        alpha: the requested α.
+        asked: number of requests.
+        answered: number of answered requests; 0 if alpha is infeasible.
+        wrong: number of wrong answers.
+        tokens: mean per request, over thinking and answer of all samples.
     """
 
     samples: int
@@ -57,7 +57,7 @@ class Asked:
 
 
 async def main() -> None:
-    """Asks everything."""
+    """Sends all requests and writes the rows."""
     parser = study_parser(__doc__)
     parser.add_argument("--data", type=Path, default=Path("runs/embedded/test-240-0.jsonl"))
     parser.add_argument("--out", type=Path, default=RESULT)
@@ -87,14 +87,14 @@ async def main() -> None:
 async def ask_all(
     client: httpx.AsyncClient, problems: list[dict[str, str]], samples: int, alpha: float
 ) -> Asked:
-    """One row."""
+    """Measures one row."""
     turns = asyncio.Semaphore(AT_A_TIME)
 
     async def ask(problem: dict[str, str]) -> tuple[dict[str, Any], str]:
         body = {"problem": problem["problem"], "alpha": alpha, "n": samples}
         async with turns:
             response = await client.post("/solve", json=body)
-        if response.status_code != httpx.codes.CONFLICT:  # an infeasible alpha
+        if response.status_code != httpx.codes.CONFLICT:  # 409: an infeasible alpha
             response.raise_for_status()
         return response.json(), problem["answer"]
 

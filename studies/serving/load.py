@@ -1,13 +1,13 @@
-"""What many clients at a time leave behind: nothing lost, nothing kept.
+"""Load test: many clients at a time lose no request and leave no resources in use.
 
     make serve &
     python -m studies.serving.load --clients 64 --seconds 60
     python -m studies.serving.load --smoke              # starts a service of its own
 
 Every client asks one question after another: plain and streamed, one sample and four, `/solve` and
-the chat interface; some hang up before the end. Each request must come to exactly one end, whole
-and its own. Before and after, once all is quiet, the service and its engine are looked at: memory,
-open files, threads, requests still under way.
+the chat interface; some clients disconnect early. Each request must end exactly once, complete and
+with its own answer. Before and after, while the service is idle, the script measures service and
+engine: memory, open files, threads, requests still running.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from training.tasks.problems import Split, sample_problems
 
 PROBLEMS = [one.question for one in sample_problems(Split.VALIDATION, 200, seed=21)]
 HANG_UPS = 0.15
-"""Share of requests whose client leaves early."""
+"""Share of requests whose client disconnects early."""
 QUIET = ("rlcm_http_requests_in_flight", "rlcm_queue_running", "rlcm_engine_requests")
 
 
 class Lost(AssertionError):
-    """A request that did not come to the one end it should have."""
+    """A request that did not end exactly once and as expected."""
 
 
 @dataclass
 class Tally:
-    """What became of the requests, by kind, and how long those took that were answered."""
+    """Outcomes of the requests, by kind, and the seconds of answered requests."""
 
     answered: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
@@ -62,7 +62,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a service holds while it answers nobody: memory in MiB, and things that are open."""
+    """Resources of an idle service: memory in MiB, open files, threads, running requests."""
 
     service_mib: float
     engine_mib: float
@@ -72,7 +72,7 @@ class Footprint:
 
     @classmethod
     def of(cls, process: psutil.Process, url: str) -> Footprint:
-        """Of the service and all its children; waits until nothing is under way."""
+        """Measures the service and its child processes, after waiting until it is idle."""
         deadline = time.monotonic() + 30
         while (requests := under_way(url)) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -87,13 +87,13 @@ class Footprint:
 
 
 def under_way(url: str) -> int:
-    """Requests, questions and samples that the service still works on, besides this one."""
+    """Requests, questions and samples that are still running, except this request."""
     page = metrics(url)
     return int(sum(page[name] for name in QUIET)) - 1
 
 
 def metrics(url: str) -> dict[str, float]:
-    """Every metric, its series added up."""
+    """The value of every metric, summed over its series."""
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
         for sample in family.samples:
@@ -102,7 +102,7 @@ def metrics(url: str) -> dict[str, float]:
 
 
 async def load(url: str, clients: int, seconds: float, seed: int = 0) -> Tally:
-    """So many clients, each with one request at a time, for so long; then until the last ends."""
+    """Runs the clients for `seconds`, one request at a time each, then waits for the last one."""
     tally, until = Tally(), time.monotonic() + seconds
     await asyncio.gather(
         *(Client(url, tally, random.Random(f"{seed}/{n}")).ask_until(until) for n in range(clients))
@@ -111,7 +111,7 @@ async def load(url: str, clients: int, seconds: float, seed: int = 0) -> Tally:
 
 
 class Client:
-    """One connection, and one request on it after another."""
+    """One connection that sends one request after another."""
 
     def __init__(self, url: str, tally: Tally, rng: random.Random) -> None:
         self._url = url
@@ -119,7 +119,7 @@ class Client:
         self._rng = rng
 
     async def ask_until(self, until: float) -> None:
-        """Asks until it is so late."""
+        """Sends requests until the time `until`."""
         async with httpx.AsyncClient(base_url=self._url, timeout=120) as client:
             while time.monotonic() < until:
                 question = Ask.draw(self._rng)
@@ -136,7 +136,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Ask:
-    """One request. `alpha` is its own, by which its answer is known; None of `leaves` stays."""
+    """One request. Its unique `alpha` identifies its answer; `leaves` None: it does not leave."""
 
     kind: str
     path: str
@@ -147,7 +147,7 @@ class Ask:
 
     @classmethod
     def draw(cls, rng: random.Random) -> Ask:
-        """Any of the kinds."""
+        """A random request of any kind."""
         is_chat, stream = rng.random() < 0.3, rng.random() < 0.5
         samples = rng.choice((1, 4))
         alpha = 0.1 + 0.1 * rng.random()  # served at the certified level below it
@@ -166,10 +166,10 @@ class Ask:
         return cls(kind, path, body, alpha, samples, leaves)
 
     async def put_to(self, client: httpx.AsyncClient) -> bool:
-        """Whether it was answered; False if its client left before.
+        """Returns whether the request was answered; False if its client left before.
 
         Raises:
-            Lost: it was answered otherwise than it should have been.
+            Lost: the request did not end as expected.
         """
         try:
             async with asyncio.timeout(self.leaves):
@@ -196,7 +196,7 @@ class Ask:
         self._check(solution)
 
     def _solution_of(self, events: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """What a whole stream ends with."""
+        """The solution at the end of a complete stream."""
         names = [name for name, _ in events]
         if self.path == "/solve":
             if names[0] != "start" or names[-1] != "done" or names.count("done") != 1:
@@ -232,7 +232,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[tuple[str, str]]:
 
 
 def listener_at(url: str) -> psutil.Process:
-    """The process that listens there."""
+    """The process that listens at this address."""
     for process in psutil.process_iter():
         try:
             connections = process.net_connections("tcp")
@@ -245,7 +245,7 @@ def listener_at(url: str) -> psutil.Process:
 
 
 def main() -> None:
-    """Prints what was sent, what became of it, and what the service holds before and after."""
+    """Prints the requests, their outcomes, and the service's resources before and after."""
     parser = study_parser(__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--clients", type=int, default=64)
@@ -288,7 +288,7 @@ def ready(service: subprocess.Popen[bytes], url: str) -> str:
 
 
 def measure(url: str, clients: int, seconds: float, warm_up: float) -> None:
-    """Puts the service under load, and prints what it finds."""
+    """Puts the service under load and prints the results."""
     process = listener_at(url)
     asyncio.run(load(url, clients, warm_up, seed=1))
     before, counted = Footprint.of(process, url), metrics(url)

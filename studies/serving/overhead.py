@@ -1,4 +1,4 @@
-"""What the probe costs: tokens per second of plain vLLM against vLLM under exit control.
+"""The cost of the probe: tokens per second of plain vLLM against vLLM under exit control.
 
     python -m studies.serving.overhead [--pairs 21] [--smoke]
 
@@ -6,8 +6,8 @@ Two engines of the same embedded model run in turn, so that other work on the ma
 The order changes from pair to pair, and the median of the pairs' ratios is reported. Both engines
 use the same executor, scheduler and limits, and generate the same number of tokens for the same
 prompts (the end of the text is ignored). The controlled engine reads the probe every 32 tokens
-under a rule that never fires, and hands each reading back. A model this small is the worst case:
-its forward pass takes hardly longer than the control.
+under a rule that never fires, and returns each reading. A model this small is the worst case: its
+forward pass takes hardly longer than the control.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def plain_engine(controlled: AsyncLLM) -> AsyncLLM:
 async def one_pair(
     sides: tuple[Side, Side], prompts: list[TokenIds], plain_first: bool
 ) -> tuple[float, float]:
-    """Speeds without and with the probe; whoever comes first changes from pair to pair."""
+    """Speeds without and with the probe, in tokens per second; `plain_first` sets the order."""
     order = sides if plain_first else sides[::-1]
     speeds = [await side.speed(prompts) for side in order]
     without, with_probe = speeds if plain_first else speeds[::-1]
@@ -118,7 +118,7 @@ async def one_pair(
 
 
 class Side:
-    """One of the two engines, and what its requests carry."""
+    """One of the two engines, with the arguments of its requests."""
 
     def __init__(self, llm: AsyncLLM, controlled: VllmEngine | None, tokens: int) -> None:
         self.llm, self.controlled, self.tokens = llm, controlled, tokens

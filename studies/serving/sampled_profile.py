@@ -1,4 +1,4 @@
-"""Where a thread's CPU time goes, from looking at its stack some hundred times a second."""
+"""A sampling profiler: reads a thread's stack some hundred times a second."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GROUPS = (
 
 
 class SampledProfile:
-    """Samples the thread that enters it, while that one uses its CPU."""
+    """Samples the thread that enters this context, while the thread uses CPU time."""
 
     def __init__(self) -> None:
         self.busy = 0.0
@@ -78,7 +78,7 @@ class SampledProfile:
 
 
 def _place(frame: FrameType) -> tuple[str, str]:
-    """The innermost part that is known, and the innermost function."""
+    """The innermost known part of the program, and the innermost function."""
     code = frame.f_code
     line = f"{'/'.join(Path(code.co_filename).parts[-2:])} {code.co_name}"
     above: FrameType | None = frame

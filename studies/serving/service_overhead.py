@@ -1,12 +1,12 @@
-"""What HTTP costs: the same questions through `/solve` and through the solver, in one process.
+"""The cost of HTTP: the same questions through `/solve` and directly through the solver.
 
     python -m studies.serving.service_overhead [--smoke]
 
-One process holds everything `rlcm serve` does, with the embedded model. So many questions at a time
-are put to its solver, then to its port by another process, in turn, so that whatever else the
-machine does falls on both; the median of the pairs' ratios is reported. Sampling is greedy, so that
-the exits are the same whichever way a question came; tokens are counted to see that they were. The
-CPU time is that of the service's process alone: without the engine's, without the client's.
+One process runs everything that `rlcm serve` runs, with the embedded model. A fixed number of
+questions runs at a time, in turn through the solver and through the port (from another process), so
+that other load on the machine affects both; the report has the median of the pairs' ratios.
+Sampling is greedy, so that the exits are equal both ways; token counts verify this. CPU time is
+that of the service's process only, without engine and client.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ WAYS: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One pass over all questions: how long, how much CPU of the service, how many tokens."""
+    """One pass over all questions: seconds, CPU seconds of the service, tokens."""
 
     seconds: float
     cpu: float
@@ -61,7 +61,7 @@ class Run:
 
 
 async def main() -> None:
-    """Prints a row for each way of asking, and where its time goes."""
+    """Prints a row for each way of asking, and a profile of its CPU time."""
     parser = study_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--questions", type=int, default=256, help="of each run")
@@ -81,7 +81,7 @@ async def main() -> None:
 
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[tuple[Context, int]]:
-    """All that `rlcm serve` puts together, on a port, ready; its log is written, to nowhere."""
+    """Everything that `rlcm serve` runs, ready on a port; its log goes to /dev/null."""
     database = Database(settings.database_url)
     with open("/dev/null", "w") as nowhere:  # noqa: ASYNC230, PTH123
         logs.configure(settings.log_level, "json", nowhere)
@@ -105,7 +105,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[Context, int]]:
 async def compare(
     context: Context, asker: Asker, problems: list[str], options: argparse.Namespace
 ) -> None:
-    """The table, and under it the profiles."""
+    """Prints the table, then the profiles."""
 
     async def in_process() -> int:
         return await solve_all(context, problems)
@@ -121,7 +121,7 @@ async def compare(
         pairs = [
             await pair(in_process, over_http, solver_first=turn % 2 == 0)
             for turn in range(options.pairs + 1)
-        ][1:]  # the first one warms up
+        ][1:]  # the first pair warms up
         print(row(way, pairs, len(problems)), flush=True)
         if options.profile:
             with SampledProfile() as profiles[way]:
@@ -139,14 +139,14 @@ async def pair(
     over_http: Callable[[], Awaitable[int]],
     solver_first: bool,
 ) -> tuple[Run, Run]:
-    """A run of each, in this or that order: that of the solver, that over HTTP."""
+    """One run of each in the given order; returns the solver's run, then the HTTP run."""
     ways = [in_process, over_http] if solver_first else [over_http, in_process]
     runs = [await measure(way) for way in ways]
     return (runs[0], runs[1]) if solver_first else (runs[1], runs[0])
 
 
 async def measure(way: Callable[[], Awaitable[int]]) -> Run:
-    """One pass."""
+    """Measures one pass."""
     began, cpu = time.perf_counter(), time.process_time()
     tokens = await way()
     return Run(time.perf_counter() - began, time.process_time() - cpu, tokens)
@@ -174,7 +174,7 @@ def row(way: str, pairs: list[tuple[Run, Run]], questions: int) -> str:
 
 
 async def solve_all(context: Context, problems: list[str]) -> int:
-    """Every problem through the solver, so many at a time; the tokens generated."""
+    """Solves every problem through the solver, some at a time; returns the generated tokens."""
     left, tokens = iter(problems), 0
 
     async def work() -> None:
@@ -188,7 +188,7 @@ async def solve_all(context: Context, problems: list[str]) -> int:
 
 
 class Asker:
-    """A process of its own that puts the problems to the port."""
+    """A separate process that sends the problems to the port."""
 
     def __init__(self, port: int, problems: list[str]) -> None:
         self._pipe, other = multiprocessing.Pipe()
@@ -204,20 +204,20 @@ class Asker:
         self._process.join()
 
     async def ask_all(self, changes: dict[str, object]) -> int:
-        """All problems, so many at a time; the tokens generated for them."""
+        """Sends all problems, some at a time; returns the generated tokens."""
         self._pipe.send(changes)
         tokens: int = await asyncio.to_thread(self._pipe.recv)
         return tokens
 
 
 def ask_when_told(pipe: Connection, port: int, problems: list[str]) -> None:
-    """The other process."""
+    """The main loop of the separate process."""
     while (changes := pipe.recv()) is not None:
         pipe.send(uvloop.run(post_all(port, problems, QUESTION | changes)))
 
 
 async def post_all(port: int, problems: list[str], body: dict[str, Any]) -> int:
-    """Every problem, each of the connections with one request after another."""
+    """Sends every problem over several connections, each with one request after another."""
     left, usage = iter(problems), Counter[str]()
 
     async def work() -> None:
@@ -235,7 +235,7 @@ async def post_all(port: int, problems: list[str], body: dict[str, Any]) -> int:
 
 
 async def body_of(reader: asyncio.StreamReader) -> bytes:
-    """The next response's body; a client that does as little as it can."""
+    """The next response's body, read with as little work as possible."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if b" 200 " not in head.split(b"\r\n")[0]:
         raise RuntimeError(head.decode())
@@ -251,7 +251,7 @@ async def body_of(reader: asyncio.StreamReader) -> bytes:
 
 
 def usage_in(body: bytes) -> dict[str, int]:
-    """That of the solution, which is all of the body or the last event in it."""
+    """The usage of the solution, which is the whole body or its last event."""
     last = body.rpartition(b"data: ")[2]
     usage: dict[str, int] = json.loads(last)["usage"]
     return usage

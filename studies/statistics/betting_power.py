@@ -1,21 +1,21 @@
-"""Which bets find out most often that a risk is below alpha, on averaged losses.
+"""Power of betting tests: how often each detects a risk below alpha, on averaged losses.
 
     python -m studies.statistics.betting_power [--smoke]
 
-Losses are the errors of 8 rollouts per problem, averaged, of which a share is answered (1 for the
-risks `error` and `regret`, 0.6 for `selective`); rho is how much rollouts of one problem have in
-common. In each cell the risk lies so far below alpha that the ideal test, whose critical value is
-that of the same losses at risk alpha (no real test knows it), has a power of about 3/4.
+A loss averages the errors of 8 rollouts of a problem, a share of which is answered (1 for the risks
+`error` and `regret`, 0.6 for `selective`); rho is the correlation of rollouts of one problem. In
+each cell, the risk is so far below alpha that the ideal test has a power of about 3/4. The ideal
+test takes its critical value from the same losses at risk alpha, which no real test knows.
 
 - best: the ideal test. clt: the normal approximation, which is not valid.
-- replay: what `calibration.testing.betting` does. star: STaR-Bets, the bet
-  sqrt(2 log(1 / (level W)) / (v left)). plug-in: that of Waudby-Smith and Ramdas, eq. 26, with the
-  maximum over time. mixture: of eight constant bets, with the maximum over time. hb:
+- replay: the test of `calibration.testing.betting`. star: STaR-Bets, with the bet
+  sqrt(2 log(1 / (level W)) / (v left)). plug-in: the bet of Waudby-Smith and Ramdas, eq. 26, with
+  the maximum over time. mixture: eight constant bets, with the maximum over time. hb:
   Hoeffding-Bentkus.
-- one rollout: the exact binomial test of the first rollout alone.
+- one rollout: the exact binomial test on the first rollout only.
 
-All but `best` and `clt` are valid at every n; `at alpha` is how often replay rejects at risk alpha,
-where delta is allowed.
+All tests except `best` and `clt` are valid at every n. `at alpha` is how often replay rejects at
+risk alpha, which may be up to delta.
 """
 
 import itertools
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Cell:
-    """One situation: risk level, correlation of rollouts, problems, level of the test."""
+    """One setting: risk level, correlation of rollouts, number of problems, level of the test."""
 
     alpha: float
     rho: float
@@ -53,20 +53,20 @@ class Cell:
 
     @property
     def risk(self) -> float:
-        """So far below alpha that an ideal normal test would have a power of about 3/4."""
+        """The risk below alpha at which an ideal normal test has a power of about 3/4."""
         answered = self.share_answered
         variance = self.alpha * (1 - self.alpha) * (self.rho + (1 - self.rho) / ROLLOUTS / answered)
         needed = 0.7 - special.ndtri(self.delta)
         return max(self.alpha - needed * np.sqrt(variance / self.n), 0.2 * self.alpha)
 
     def draw(self, rng: np.random.Generator, risk: float) -> tuple[Losses, Losses]:
-        """Losses of all rollouts and of the first alone; runs are columns."""
+        """Losses averaged over all rollouts, and of the first rollout; columns are runs."""
         size = (1 - self.rho) / self.rho
         shape = (self.n, RUNS)
         wrong_UT = rng.beta(risk * size, (1 - risk) * size, shape)
         answered_UT = rng.binomial(ROLLOUTS, self.share_answered, shape)
         loss_UT = rng.binomial(answered_UT, wrong_UT)
-        # Rollouts of a problem are alike: the first is any of them.
+        # Rollouts of a problem are exchangeable, so the first stands for any of them.
         first_UT = (rng.random(shape) < answered_UT / ROLLOUTS).astype(float)
         first_wrong_UT = first_UT * (rng.random(shape) < loss_UT / np.maximum(answered_UT, 1))
         if self.share_answered == 1:

@@ -1,12 +1,11 @@
-"""How long a calibration takes, and how much memory: from recorded traces to p-values.
+"""Time and memory of a calibration, from recorded traces to p-values.
 
     python -m studies.statistics.calibration_speed [--smoke]
 
-Every setting runs in a process of its own, so that its peak memory is its own. The traces are
-synthetic and made in memory; making them is not timed. Prints Markdown: seconds by the clock for
-the replay, for the p-values at one level and for both, processor seconds of all threads, which say
-what to expect where nothing else runs, and the process's peak resident memory (the traces and the
-interpreter included).
+Every setting runs in its own process, so that peak memory is measured per setting. The traces are
+synthetic and made in memory; making them is not timed. Prints Markdown: wall seconds for the
+replay, for the p-values at one level and for both; CPU seconds of all threads, which estimate the
+time on an idle machine; and the process's peak resident memory, including traces and interpreter.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def measure(n_problems: int, n_policies: int, risk: str) -> str:
 
 
 def synthetic_traces(n_problems: int, seed: int = 0) -> Traces:
-    """Confidence wanders as a random walk in the logit; an answer is right as often as it says."""
+    """Confidence is a random walk in the logit, and calibrated: it is the chance to be right."""
     rng = np.random.default_rng(seed)
     shape = (n_problems * ROLLOUTS, CHECKPOINTS + 1)
     steps_RC = rng.normal(0, 0.3, shape)
@@ -104,7 +103,7 @@ def synthetic_traces(n_problems: int, seed: int = 0) -> Traces:
 
 
 def grid(n_policies: int, abstains: bool) -> list[ExitPolicy]:
-    """The first of 4,096 policies over λ1, patience, λ2, and λa (or the form of λ1)."""
+    """The first `n_policies` of 4,096 over λ1, patience, λ2, and λa (or the form of λ1)."""
     answers = np.linspace(0, 0.7, 8)
     policies = []
     for low, patience, high, k in itertools.product(

@@ -1,12 +1,12 @@
-"""Side by side with MAPIE 1.6: the same p-values and certified sets, and how long they take.
+"""Comparison with MAPIE 1.6: equal p-values and certified sets, and the time they take.
 
     python -m studies.statistics.mapie_comparison [--smoke]
 
-Given the losses of 1,000 problems under policies on a one-dimensional grid of rising risk:
-Hoeffding-Bentkus p-values (of averaged losses) and exact binomial ones (of losses of 0 or 1)
-against `compute_hoeffding_bentkus_p_value`, each correction against `control_fwer`, and all of it
-for three alphas against `ltt_procedure`. Runs alternate, so that whatever else the machine does
-falls on both; the median of the pairs' ratios is reported. It stops if a result differs.
+The data are losses of 1,000 problems under policies on a one-dimensional grid of rising risk.
+Hoeffding-Bentkus p-values (averaged losses) and exact binomial ones (losses of 0 or 1) are compared
+with `compute_hoeffding_bentkus_p_value`, each correction with `control_fwer`, and the whole for
+three alphas with `ltt_procedure`. Runs alternate, so that other load on the machine affects both;
+the report has the median of the pairs' ratios. The script stops if a result differs.
 """
 
 import math
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def grid_losses(n_policies: int, n_problems: int, binary: bool) -> Losses:
-    """A threshold that is lowered along the grid stops more rollouts too early."""
+    """Losses along the grid: a falling threshold stops more and more rollouts too early."""
     rng = np.random.default_rng(n_policies)
     rollouts = 1 if binary else ROLLOUTS
     fails_at_UR = rng.beta(2, 1, n_problems)[:, None] + rng.normal(0, 0.2, (n_problems, rollouts))
@@ -101,7 +101,7 @@ def compare_all(losses: Losses, name: str) -> str:
 def race(
     ours: Callable[[], Result], theirs: Callable[[], Result]
 ) -> tuple[Result, Result, NDArray[np.float64]]:
-    """What both return, and the seconds of alternating runs: runs x (ours, theirs)."""
+    """Both results, and the seconds of alternating runs, shape (runs, 2): ours, theirs."""
     results = ours(), theirs()
     seconds: list[tuple[float, float]] = []
     while len(seconds) < 5 or (sum(map(sum, seconds)) < 1 and len(seconds) < 200):
@@ -120,7 +120,7 @@ def row(step: str, n_policies: int, times: NDArray[np.float64]) -> str:
 
 
 def whole_sums() -> str:
-    """Where n * (k / n) is a little more than k in floating point, MAPIE counts k + 1 losses."""
+    """Cases where n * (k / n) exceeds k in floating point, so that MAPIE counts k + 1 losses."""
     off = {
         n: [k for k in range(n + 1) if math.ceil(n * (k / n)) != k] for n in (100, 300, 1000, 3000)
     }

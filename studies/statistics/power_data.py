@@ -1,4 +1,4 @@
-"""What the power study draws problems from: recorded and synthetic reasoning, and its truth."""
+"""Data of the power study: recorded and synthetic reasoning, with its true risks."""
 
 import importlib.util
 import sys
@@ -36,24 +36,24 @@ VOTES = Grid(
     lambda_vote=LAMBDA_VOTE,
     source="a coarse grid of votes",
 )
-"""For several samples that may abstain: the default grid would have some 10,000 policies."""
+"""Grid for several samples that may abstain; the default grid would have about 10,000 policies."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """Exchangeable units to draw from, and what is measured on them.
+    """Exchangeable units to draw from, and the settings of the measurements.
 
-    Units are drawn independently, with replacement, so that the risk of a policy is known: it is
-    that on all units. Where `held_out` is set they are drawn without, and the others stand for the
-    truth, with their own noise.
+    Units are drawn independently, with replacement, so that the true risk of a policy is known: its
+    risk on all units. With `held_out`, units are drawn without replacement, and the risk on the
+    remaining units estimates the true risk, with noise.
 
     Attributes:
-        name: in tables.
+        name: name in tables.
         traces: the units; each has the same number of problems and of rollouts.
-        sizes: numbers of units that are drawn.
+        sizes: the numbers of units to draw.
         procedure: samples per question.
-        grid: of the methods that search one, for risks that may abstain; None is the default.
-        held_out: units that are left out of every draw, to measure on.
+        grid: for methods that search a grid and risks that may abstain; None is the default grid.
+        held_out: whether to measure on units left out of the draw, instead of on all units.
         risks: names of the risks studied.
         repeats: draws per size.
     """
@@ -77,20 +77,20 @@ class Population:
 
     @property
     def n_units(self) -> int:
-        """How many there are to draw from."""
+        """Number of units to draw from."""
         return len(self.rows_UR)
 
     @property
     def averaged(self) -> bool:
-        """A unit's loss averages several draws of the procedure."""
+        """Whether a unit's loss averages several draws of the procedure."""
         return int(self.rows_UR.shape[1]) > self.procedure.samples
 
     def grid_for(self, risk: Risk) -> Grid | None:
-        """The grid of the methods that search one."""
+        """The grid for methods that search a grid; None is the default grid."""
         return None if risk.answers_always else self.grid
 
     def alphas(self, risk: Risk) -> tuple[float, ...]:
-        """Levels to certify; for `error` such as the full budget itself would keep."""
+        """Levels to certify; for `error` they lie above the error rate of the full budget."""
         if risk.name != "error":
             return ALPHAS_HELD_OUT if self.held_out else ALPHAS
         full = replay(self.traces, [full_budget(risk)], risk, self.procedure)
@@ -99,7 +99,7 @@ class Population:
     def draw(
         self, rng: np.random.Generator, n: int
     ) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
-        """`n` units, as indices, and those to measure on; None if these are all."""
+        """Indices of `n` drawn units, and of the units to measure on (None: all units)."""
         if not self.held_out:
             return rng.integers(self.n_units, size=n), None
         order_U = rng.permutation(self.n_units)
@@ -108,7 +108,7 @@ class Population:
     def pool(
         self, policies: Sequence[ExitPolicy], risk: Risk, unit_U: NDArray[np.intp] | None = None
     ) -> Pool:
-        """Policies replayed on some units, in rising order, or on all."""
+        """Replays policies on some units, given in ascending order, or on all units."""
         traces, unit_P = self.traces, self.unit_P
         if unit_U is not None:
             keep_P = np.isin(unit_P, unit_U)
@@ -117,7 +117,7 @@ class Population:
         return Pool.of(traces, unit_P, policies, risk, self.procedure)
 
     def take(self, unit_U: NDArray[np.intp]) -> Traces:
-        """The traces of drawn units, named by their place in the draw: one drawn twice is two."""
+        """The traces of drawn units, named by draw position: a unit drawn twice becomes two."""
         traces = self.traces
         rows_R = self.rows_UR[unit_U].ravel()
         problem_UR = traces.problem_R[self.rows_UR]
@@ -142,7 +142,7 @@ class Population:
 
 
 def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
-    """All data sets of the study, one after the other; the real trace only if it is given."""
+    """All data sets of the study; the real trace only if its file is given."""
     if gpqa:
         real = read_traces(gpqa)
         yield Population("gpqa", real, sizes=(132,), held_out=True, repeats=REPEATS_HELD_OUT)
@@ -161,14 +161,14 @@ def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
 
 
 def smallest() -> Population:
-    """A first part of the embedded model's problems, for a run of seconds."""
+    """The first of the embedded model's problems, for a run of a few seconds."""
     traces = read_traces(EMBEDDED)
     few = traces.select(np.arange(traces.n_problems) < 100)
     return Population("embedded", few, sizes=(50,), repeats=2)
 
 
 def _worlds() -> Iterator[Population]:
-    """Synthetic ones; without those that have no confidence to go by."""
+    """Synthetic populations, except `CONSTANT` and `GUESSING`, without usable confidence."""
     worlds = _module(WORLDS)
     rng = np.random.default_rng(WORLD_SEED)
     alone = (
@@ -189,12 +189,12 @@ def _worlds() -> Iterator[Population]:
 
 
 def _distorted(traces: Traces, slope: float, offset: float) -> Traces:
-    """The same reasoning, read by a probe that is sure of itself, or unsure, without reason."""
+    """The same reasoning with a miscalibrated probe: over- or underconfident."""
     return replace(traces, confidence_RC=expit(slope * logit(traces.confidence_RC) + offset))
 
 
 def _apart(traces: Traces) -> Traces:
-    """Every rollout as a problem of its own: drawing one is drawing one rollout of a problem."""
+    """Makes every rollout its own problem, so that a draw is one rollout of a problem."""
     names = zip(traces.problem_R, traces.rollout_R, strict=True)
     return replace(
         traces,

@@ -1,4 +1,4 @@
-"""Units of the power study, replayed once under many policies, and sums over any of them."""
+"""Replays the power study's units once under many policies, and sums over any of the units."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from calibration import ExitPolicy, Losses, Procedure, Replay, Risk, Traces, outcomes
 
 BLOCK = 200
-"""Policies replayed at a time."""
+"""Number of policies replayed at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """What units (U) do under policies (T), summed over each unit's draws.
+    """Outcomes of units (U) under policies (T), summed over each unit's draws.
 
     Attributes:
-        n_draws: of each unit.
-        column: of each policy.
-        weight_UT: None where every weight is 1.
+        n_draws: draws of each unit.
+        column: column of each policy.
+        weight_UT: None if every weight is 1.
         full_right_U, full_tokens_U: at the full budget.
     """
 
@@ -43,7 +43,7 @@ class Pool:
         risk: Risk,
         procedure: Procedure,
     ) -> Self:
-        """Each policy once; all units must have as many draws."""
+        """Replays each policy once; all units must have the same number of draws."""
         policies = tuple(dict.fromkeys(policies))
         starts = range(0, len(policies), BLOCK)
         parts = [
@@ -94,7 +94,7 @@ class Pool:
         )
 
     def replay(self, unit_U: NDArray[np.intp], policies: Sequence[ExitPolicy]) -> Replay:
-        """What `replay` returns for some units, any of them more than once."""
+        """The result of `replay` for some units, which may repeat."""
         columns_T = np.array([self.column[policy] for policy in policies])
         chosen = np.ix_(unit_U, columns_T)
         loss_UT = self.loss_UT[chosen] / self.n_draws
@@ -117,7 +117,7 @@ class Pool:
 
 
 def _sum(values_D: NDArray[Any], draw_UK: NDArray[np.intp]) -> NDArray[Any]:
-    """In bytes where they hold it: there are many units and policies."""
+    """The sum over each unit's draws, stored as bytes if possible to save memory."""
     dtype = np.int32 if values_D.dtype.kind == "i" else np.uint8
     total_U: NDArray[Any] = values_D[draw_UK[:, 0]].astype(dtype)
     for draw_U in draw_UK.T[1:]:

@@ -1,19 +1,19 @@
-"""What each way of certifying buys: tokens, answers and broken promises, where the truth is known.
+"""Power of each way of certifying: tokens saved, answers, and errors, where true risks are known.
 
     python -m studies.statistics.power_study [--gpqa FILE] [--only NAME ...] [--out FOLDER]
     python -m studies.statistics.power_study --smoke
     python -m studies.statistics.power_study --check
     python -m studies.statistics.power_tables [FOLDER]
 
-A cell is a data set, a risk and a number of labelled problems. In each draw of problems all methods
-certify the same levels, under both promises, and what they certify is measured on the whole
-population. A cell is kept as a line of JSON and not computed again, so an interrupted run goes on;
-after a change delete the folder. The real trace is not part of this repository: without `--gpqa`
-its cells are left out.
+A cell is a data set, a risk and a number of labelled problems. In each draw of problems, all
+methods certify the same levels under both promises, and the certified policies are measured on the
+whole population. Each cell is stored as a line of JSON and not computed again, so an interrupted
+run continues; delete the folder after a change. The real trace is not part of this repository:
+without `--gpqa` its cells are left out.
 
-Policies are replayed once per data set, those whose thresholds depend on the draw once per draw.
-Families, tests and choices are the product's own; `--check` compares them with the certificates of
-`certify`, on some draws, and stops if one differs.
+Policies are replayed once per data set; policies with thresholds fitted to the draw, once per draw.
+Families, tests and choices come from the product. `--check` compares them with the certificates of
+`certify` on some draws, and stops if one differs.
 """
 
 import json
@@ -58,15 +58,15 @@ DELTA = 0.1
 METHODS = tuple(method for method in Method if method is not Method.AUTO)
 LEARNING = (Method.RESCALED_CHAINS, Method.SPLIT)
 AVERAGED = tuple(method for method in METHODS if method is not Method.BONFERRONI)
-"""Where losses are averages a grid takes long, and Holm certifies all that Bonferroni does."""
+"""Methods for averaged losses. Grids are slow there; Holm certifies all that Bonferroni does."""
 KINDS = (PValue.BETTING, PValue.HOEFFDING_BENTKUS, PValue.CLT)
-"""Compared under the default method, where losses are averages."""
+"""P-values compared under the default method, for averaged losses."""
 FIGURES = ("certified", "risk", "saved", "right", "answered")
-"""Of a level; where nothing is certified, nothing is saved or answered, and there is no risk."""
+"""Figures of a level. Without a certified policy, risk is undefined and the others are 0."""
 CHECKED = ("embedded", "overconfident", "8 rollouts", "vote of 8", "world: grouped")
 
 Served: TypeAlias = list[ExitPolicy | None]
-"""The policy chosen at each level; None where nothing is certified."""
+"""The policy chosen at each level; None if none is certified."""
 
 
 def main() -> None:
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def run(chosen: Sequence[Population], folder: Path) -> None:
-    """Compute the cells that are missing, and say how far it is."""
+    """Computes the missing cells and prints progress to stderr."""
     folder.mkdir(parents=True, exist_ok=True)
     cells = [
         (folder / f"{_slug(population.name)}-{risk}-{n}.json", population, risk, n)
@@ -120,11 +120,11 @@ def run(chosen: Sequence[Population], folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """Units drawn to calibrate with, those to measure on (None: all), and what was replayed.
+    """Units drawn for calibration, units to measure on (None: all), and replays made so far.
 
     Attributes:
         seed: of the betting test.
-        replays: of policies that all units test, by the id of their tuple.
+        replays: replays of policies on all drawn units, by the id of the policies' tuple.
     """
 
     unit_U: NDArray[np.intp]
@@ -134,19 +134,19 @@ class Draw:
 
     @property
     def default(self) -> Method:
-        """What `Method.AUTO` stands for."""
+        """The method that `Method.AUTO` selects."""
         return Method.RESCALED_CHAINS if len(self.unit_U) >= RESCALE_FROM else Method.CHAINS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """A population under a risk: its policies replayed, and the best of them known.
+    """A population under a risk, with all policies replayed on it.
 
     Attributes:
-        alphas: levels, rising.
-        families: of the methods that learn nothing.
-        pool: their policies, those of the grid, and for the comparison those of chains rescaled by
-            the whole population, on all units.
+        alphas: levels, ascending.
+        families: families of the methods that do not learn from the draw.
+        pool: their policies on all units, with those of the grid and, for comparison, those of
+            chains rescaled by the whole population.
         truth: the same policies, in the order of the pool.
     """
 
@@ -174,7 +174,7 @@ class Study:
         families: dict[Method, Family] = {
             method: family(method) for method in METHODS if method not in LEARNING
         }
-        # The same policies, so that they are replayed once.
+        # Equal policies, so that they are replayed only once.
         holm = families[Method.HOLM]
         families[Method.BONFERRONI] = replace(holm, correction=Correction.BONFERRONI)
         scaled = family(Method.RESCALED_CHAINS, population.traces)
@@ -227,7 +227,7 @@ class Study:
     def measured(
         self, method: Method, draw: Draw
     ) -> dict[tuple[Promise, PValue], NDArray[np.float64]]:
-        """What a method serves after one draw, levels x FIGURES."""
+        """Figures of the policies that a method serves after one draw, (levels, FIGURES)."""
         served = self.served(method, draw)
         policies = list(dict.fromkeys(p for each in served.values() for p in each if p))
         truth = self._replay(policies, draw.rest_U) if policies else self.truth
@@ -261,7 +261,7 @@ class Study:
         return served
 
     def best(self, alpha: float) -> dict[str, float] | None:
-        """The best of all policies that truly keep alpha: no method can know it."""
+        """The best policy with a true risk of at most alpha, which no method can know."""
         truth = self.truth
         kept_T = np.flatnonzero(truth.losses.risk_T <= alpha)
         if not kept_T.size:
@@ -295,7 +295,7 @@ class Study:
         return family, self._replay(family.policies, test_U)
 
     def _learned(self, level_delta: float, order_U: NDArray[np.intp]) -> Family:
-        """As `family_for` does it, but for the replay."""
+        """The family that `family_for` learns, without its replay."""
         policies = self.families[Method.HOLM].policies
         path = learn_path(self.pool.replay(order_U, policies), level_delta, self.slack)
         chain = Chain(tuple(policies[t] for t in path), 1.0)
@@ -304,7 +304,7 @@ class Study:
     def _split(
         self, method: Method, unit_U: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Who is learned from and who tests; it hangs on places in the draw alone."""
+        """The units to learn from and to test on; depends only on positions in the draw."""
         key = method, len(unit_U)
         if key not in self._places:
             order, test = split_traces(method, self.population.take(unit_U))
@@ -313,7 +313,7 @@ class Study:
         return unit_U[order_N], unit_U[test_N]
 
     def _replay(self, policies: Sequence[ExitPolicy], unit_U: NDArray[np.intp] | None) -> Replay:
-        """On some units, any of them more than once, or on all."""
+        """Replays policies on some units, which may repeat, or on all units."""
         population = self.population
         known = all(policy in self.pool.column for policy in policies)
         if unit_U is None:
@@ -345,7 +345,7 @@ class Study:
     def _means(
         self, figures_NLF: NDArray[np.float64], default_NLF: NDArray[np.float64]
     ) -> dict[str, Any]:
-        """Means over draws (N); risks where something is certified; errors of what is gained."""
+        """Means over draws (N), of risks over certified draws; standard errors of the gains."""
         certified_NL, risk_NL = figures_NLF[:, :, 0], figures_NLF[:, :, 1]
         broken_NL = risk_NL > np.array(self.alphas)
         gain_NLF = figures_NLF - default_NLF
@@ -366,7 +366,7 @@ class Study:
 
 
 def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
-    """Compare what is served here with certificates of the same draws."""
+    """Compares the policies served here with the certificates of the same draws."""
     rng = np.random.default_rng(0)
     compared = 0
     for population in chosen:
@@ -406,7 +406,7 @@ def _slug(name: str) -> str:
 
 
 def _places(traces: Traces | None) -> NDArray[np.intp]:
-    """Of each unit of a part of a draw, by the names that `Population.take` gives."""
+    """Positions in the draw, from the names that `Population.take` gives to units."""
     names = () if traces is None else traces.problem_ids
     return np.array(sorted({int(name.split(".")[0]) for name in names}), dtype=np.intp)
 

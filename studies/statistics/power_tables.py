@@ -1,13 +1,13 @@
-"""Tables of the power study, in Markdown, from the cells that `power_study.py` left.
+"""Tables of the power study, in Markdown, from the cells that `power_study.py` stored.
 
     python -m studies.statistics.power_tables [FOLDER]
     python -m studies.statistics.power_tables --smoke
 
 Figures are means over draws of problems. A level that is not certified counts as the full budget:
-nothing saved, and where the service may abstain, no question answered. A way of certifying is
-behind by what the best valid one gains over it, in points: of tokens saved; where the service may
-abstain, of questions answered and right, and then tokens count against those ways only that answer
-as many right, but for 2 points.
+it saves nothing, and if the service may abstain, it answers no question. "Points behind" is the
+difference to the best valid way of certifying, in percentage points of tokens saved. If the service
+may abstain, it is also in points of questions answered and right; tokens are then compared only
+with ways that answer as many questions right, give or take 2 points.
 """
 
 import json
@@ -36,7 +36,7 @@ Row: TypeAlias = Sequence[object]
 
 @dataclass(frozen=True)
 class Fit:
-    """One way of certifying one level."""
+    """The figures of one way of certifying at one level."""
 
     method: str
     p_value: str
@@ -49,7 +49,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Level:
-    """One level of a cell under one promise, and all that was tried on it."""
+    """One level of a cell under one promise, with all ways of certifying it."""
 
     cell: dict[str, Any]
     promise: str
@@ -65,12 +65,12 @@ class Level:
         return ("right", "saved") if self.cell["risk"] == "selective" else ("saved",)
 
     def of(self, method: str) -> Fit | None:
-        """The method, or "default", with the p-value that it has by itself."""
+        """The fit of a method, or of "default", with the method's default p-value."""
         method = self.cell["default"] if method == "default" else method
         return next((fit for fit in self.fits if fit.method == method), None)
 
     def behind(self, fit: Fit, measure: str) -> tuple[float, Fit]:
-        """How far, and behind whom."""
+        """The points that a fit is behind the best valid one, and that best one."""
         rivals = [
             rival
             for rival in self.fits
@@ -83,7 +83,7 @@ class Level:
 
     @property
     def best(self) -> dict[str, float]:
-        """What the best policy with a risk of at most alpha would do."""
+        """The figures of the best policy with a true risk of at most alpha."""
         return self.cell["best"][self.number] or {"saved": 0.0, "right": 0.0, "answered": 0.0}
 
 
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def read_cells(folder: Path) -> list[Cell]:
-    """What `power_study` left in a folder."""
+    """The cells that `power_study` stored in a folder."""
     return levels_of([json.loads(path.read_text()) for path in folder.glob("*.json")])
 
 
@@ -124,7 +124,7 @@ def print_tables(cells: Sequence[Cell]) -> None:
 
 
 def levels_of(found: Iterable[dict[str, Any]]) -> list[Cell]:
-    """By data set, risk, promise and number of problems; single rollouts beside their averages."""
+    """Sorted by data set, risk and number of problems; single rollouts beside their averages."""
     found = sorted(found, key=lambda cell: (cell["data"], RISKS.index(cell["risk"]), cell["n"]))
     by_name = {(cell["data"], cell["risk"], cell["n"]): cell for cell in found}
     return [
@@ -255,7 +255,7 @@ def print_samples(cells: Sequence[Cell]) -> None:
 
 
 def print_ranking(cells: Sequence[Cell]) -> None:
-    """As if each method were the default, everywhere."""
+    """Ranks the methods, each as if it were the default everywhere."""
     rows: list[Row] = []
     for risk in RISKS:
         levels = [level for cell in _chosen(cells, risk=risk) for level in cell]
@@ -288,7 +288,7 @@ def print_ranking(cells: Sequence[Cell]) -> None:
 
 
 def print_behind(cells: Sequence[Cell], count: int | None) -> None:
-    """With the standard error of the difference, over draws."""
+    """Points behind, with the standard error of the difference over draws."""
     rows: list[tuple[float, Row]] = []
     total = 0
     for level in (level for cell in cells for level in cell):
@@ -328,7 +328,7 @@ def print_behind(cells: Sequence[Cell], count: int | None) -> None:
 
 
 def print_broken(cells: Sequence[Cell]) -> None:
-    """How often what was certified has a risk above its alpha; where the truth is known."""
+    """How often a certified policy's true risk is above alpha, if the true risk is known."""
     rows: list[Row] = []
     ways = sorted(
         {(fit.method, fit.p_value) for cell in cells for fit in cell[0].fits},
