@@ -1,4 +1,4 @@
-"""Fixtures for all tests, and what selects them: lanes and samples."""
+"""Fixtures for all tests, and the selection of tests: lanes and samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.served import Served
 
 LANE_OF = pytest.StashKey[dict[str, str]]()
-"""The lane of every collected test, also of those that are not selected."""
+"""The lane of every collected test, selected or not."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,7 +51,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Marks every test with its lane, lets pytest apply `-m`, and samples what is left."""
+    """Marks every test with its lane, lets pytest apply `-m`, and samples the rest."""
     lanes = config.stash.setdefault(LANE_OF, {})
     for item in items:
         try:
@@ -83,7 +83,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service for all tests that leave it as it was, in a folder with traps in it."""
+    """A service for all tests that do not change it, in a folder with traps (`set_traps`)."""
     from tests.served import serving, set_traps  # takes seconds, which few tests need
 
     folder = tmp_path_factory.mktemp("served")

@@ -1,4 +1,4 @@
-"""Lanes: every test is in exactly one, so that each command runs what people expect of it.
+"""Lanes: every test is in exactly one, so that each command runs the tests its name suggests.
 
 A test without a mark is `fast`. One that takes seconds is marked `slow`, or with the name of its
 suite, which makes it slow as well. Without `-m` and without paths, pytest runs the fast tests.

@@ -1,4 +1,4 @@
-"""Pages as a test reads them."""
+"""Parses and checks HTML pages for tests."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import Self
 
 @dataclass
 class Parsed(HTMLParser):
-    """What a test asks of a page."""
+    """The parts of a page that tests check."""
 
     tags: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Parsed(HTMLParser):
 
 
 def check_self_contained(path: Path) -> None:
-    """No script, and nothing from elsewhere."""
+    """Checks that the page has no script and loads nothing from other files or hosts."""
     parsed = Parsed.of(path)
     assert not parsed.all("script")
     assert not parsed.all("link")
@@ -63,7 +63,7 @@ def check_self_contained(path: Path) -> None:
 
 
 def check_references(path: Path) -> None:
-    """Every id is there once, and every reference finds one."""
+    """Checks that every id is unique and every reference has a target."""
     text = path.read_text("utf-8")
     ids = [attributes["id"] for _, attributes in Parsed.of(path).tags if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -71,7 +71,7 @@ def check_references(path: Path) -> None:
 
 
 def check_readable_unseen(path: Path) -> None:
-    """A language, headings in order, figures with words, tables with captions and heads."""
+    """Checks for language, heading order, figure texts, table captions and table heads."""
     parsed = Parsed.of(path)
     assert parsed.all("html") == [{"lang": "en"}]
     headings = [int(tag[1]) for tag, _ in parsed.tags if re.fullmatch("h[1-6]", tag)]

@@ -1,4 +1,4 @@
-"""A service as its users start it: `rlcm serve` with the embedded model, on a port of its own."""
+"""A service as users start it: `rlcm serve` with the embedded model, on a free port."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RLCM = Path(sys.executable).with_name("rlcm")
 
 @dataclass
 class Served:
-    """A running service: where it keeps its state, and what it writes to its standard error."""
+    """A running service, with the folder of its state and its standard error."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -41,14 +41,14 @@ class Served:
         return self.client.post("/solve", json={"problem": QUESTION, "alpha": 0.1} | body)
 
     def stream(self, **body: object) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The events of the same question, with a connection of its own."""
+        """The events of the same question, over a separate connection."""
         asked = {"problem": QUESTION, "alpha": 0.1, "stream": True} | body
         with httpx.stream("POST", f"{self.url}/solve", json=asked, timeout=60) as response:
             assert response.status_code == 200, response.read()
             yield from events(response.iter_lines())
 
     def metric(self, name: str) -> float:
-        """The sum of a metric's series, of which there may be none yet."""
+        """The sum of a metric's series; there may be no series yet."""
         families = [*text_string_to_metric_families(self.client.get("/metrics").text)]
         assert name.startswith(tuple(family.name for family in families)), f"no metric is {name}"
         samples = [sample for family in families for sample in family.samples]
@@ -59,18 +59,18 @@ class Served:
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def engine_core(self) -> psutil.Process:
-        """The one in which vLLM computes."""
+        """The child process in which vLLM computes."""
         (core,) = (one for one in self.family() if "EngineCore" in one.name())
         return core
 
 
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[Served]:
-    """`rlcm serve` once it is ready; whatever becomes of it, it is gone afterwards.
+    """`rlcm serve` once it is ready; it is stopped at the end, even after an error.
 
     Args:
-        folder: to start it in.
-        arguments: further ones of `rlcm serve`.
+        folder: the working directory of the service.
+        arguments: further arguments of `rlcm serve`.
     """
     port = _free_port()
     state, log = folder / "state", folder / "service.log"
@@ -92,7 +92,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[Served]:
 
 
 def set_traps(folder: Path) -> None:
-    """Packages of the project's names, which nothing that runs in `folder` may import."""
+    """Writes packages with the project's names that nothing running in `folder` may import."""
     for name in ("training", "calibration"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
@@ -116,7 +116,7 @@ def _free_port() -> int:
 
 
 def wait_for(client: httpx.Client, path: str, seconds: float, status: int = 200) -> None:
-    """Until the path answers with this status."""
+    """Waits until the path answers with this status."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:

@@ -11,7 +11,7 @@ NOT_RUN = re.compile(r"<!-- not run: (?P<reason>\S.*) -->")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of code: its language, empty if it names none, and why it is not run, if it says."""
+    """A block of code: its language (may be empty), and the stated reason for not running it."""
 
     page: str
     line: int
@@ -29,7 +29,7 @@ def read_page(path: Path) -> list[Block]:
 
 
 def read_blocks(page: str, markdown: str) -> list[Block]:
-    """All blocks of this text, in order; an indented one is of the language `indented`."""
+    """All blocks of this text, in order; an indented block has the language `indented`."""
     blocks: list[Block] = []
     lines = markdown.splitlines()
     said = ""  # the last line outside of blocks that is not blank

@@ -1,4 +1,4 @@
-"""Runs the blocks of a page as a reader would who types them one after the other."""
+"""Runs the blocks of a page in order, as a reader would type them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.docs.markdown import Block
 
 ADDRESS = "localhost:8000"
 SECONDS = 300
-"""The most one block may take."""
+"""Time limit of one block."""
 RUN = ("sh", "python")
 SHOWN = ("json", "text", "toml")
-"""What is shown rather than run: answers, outputs, settings."""
+"""Languages of blocks that are shown and not run: answers, outputs, settings."""
 COMMAND = re.compile(r"(\$ )?(curl|make|pip|python3?|rlcm|docker) ")
 BY_ANSWER = ("tally", "certified_alphas")
-"""Members whose keys, or number, are a matter of the answer."""
+"""Members whose keys or length depend on the answer."""
 
 
 class Reader:
-    """Types what a page shows, into one folder.
+    """Runs the blocks of a page in one folder.
 
     Args:
         folder: where all of it happens.
@@ -44,7 +44,7 @@ class Reader:
         }
 
     def read(self, blocks: Sequence[Block]) -> None:
-        """Runs what is to be run, and holds what is shown after a `curl` against what came back.
+        """Runs the block, or compares a shown block after a `curl` with the actual response.
 
         Raises:
             AssertionError: a block failed, or shows something else; the message says which.
@@ -90,7 +90,7 @@ class Reader:
 
 
 def check_shown(block: Block, printed: str) -> None:
-    """Holds what a page shows against what the block before it printed, if there is one."""
+    """Compares a shown block with the output of the block before it, if there is one."""
     if block.language == "text":
         events, real = _events(block.text), _events(printed)
         assert events <= real or not real, f"{block} shows {events - real}, there are {real}"
@@ -102,7 +102,7 @@ def check_shown(block: Block, printed: str) -> None:
 
 
 def compare_keys(shown: Any, real: Any, at: str = "") -> list[str]:
-    """Where two JSON documents differ in their members, whatever the values of these."""
+    """The places where two JSON documents differ in members; values are not compared."""
     if isinstance(shown, dict) and isinstance(real, dict):
         found = [f"{at}.{name} is not there" for name in shown.keys() - real.keys()]
         found += [f"{at}.{name} is not shown" for name in real.keys() - shown.keys()]
@@ -110,7 +110,7 @@ def compare_keys(shown: Any, real: Any, at: str = "") -> list[str]:
             found += compare_keys(shown[name], real[name], f"{at}.{name}")
         return found
     if isinstance(shown, list) and isinstance(real, list):
-        # Of things of one kind, one.
+        # One item of each kind.
         return compare_keys(shown[0], real[0], f"{at}[0]") if shown and real else []
     return []
 

@@ -1,4 +1,4 @@
-"""What a page is told by hand, in the service's own words: what it would seldom say."""
+"""Handmade responses for the page, in the service's format, for rare situations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHIPPED = Path(rlcm_serve.__file__).parent / "models/embedded/certificates"
 
 
 def refuse(visitor: Visitor, path: str, error: Exception) -> None:
-    """Every request for this path fails so."""
+    """Makes every request for this path fail with this error."""
     response = response_of(f"/{path}", error)
 
     def answer(route: Route) -> None:
@@ -32,12 +32,12 @@ def refuse(visitor: Visitor, path: str, error: Exception) -> None:
 
 
 def tell(visitor: Visitor, path: str, body: Any) -> None:
-    """Every request for this path is answered so."""
+    """Answers every request for this path with this response."""
     visitor.page.route(f"{visitor.url}/{path}", lambda route: route.fulfill(json=body))
 
 
 def alter(visitor: Visitor, path: str, **changes: Any) -> None:
-    """What the service answers there has these fields instead of its own."""
+    """Replaces these fields in the service's responses for this path."""
 
     def answer(route: Route) -> None:
         route.fulfill(json=route.fetch().json() | changes)
@@ -46,7 +46,7 @@ def alter(visitor: Visitor, path: str, **changes: Any) -> None:
 
 
 def tell_shipped(visitor: Visitor, *names: str) -> list[str]:
-    """There are these certificates of the embedded model, with reports; returns their ids."""
+    """Lists these certificates of the embedded model, with reports; returns their ids."""
     bodies = []
     for name in names:
         file = SHIPPED / f"{name}.json"

@@ -1,6 +1,6 @@
-"""A real Chromium; for most tests a real service and its engine; pictures of every state.
+"""A real Chromium, for most tests a real service and engine, and pictures of every state.
 
-The pictures go to the folder that PAGE_PICTURES names, else below pytest's temporary one.
+The pictures go to the folder that PAGE_PICTURES names, or else into pytest's temporary folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def visit(chromium: Browser, pictures: Path) -> Iterator[Visits]:
-    """Opens tabs; none of them may complain."""
+    """Opens tabs; no tab may report an error."""
     visits = Visits(chromium, pictures)
     yield visits
     assert visits.close() == []
@@ -43,13 +43,13 @@ def visit(chromium: Browser, pictures: Path) -> Iterator[Visits]:
 
 @pytest.fixture
 def visitor(visit: Visits, served: Served) -> Visitor:
-    """Of the real service."""
+    """A visitor of the real service."""
     return visit(served.url)
 
 
 @pytest.fixture(scope="session")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedProcess]:
-    """A service that asks for keys, in a process of its own, around an engine with a script."""
+    """A service that requires keys, in a separate process, with a scripted engine."""
     process = ScriptedProcess(tmp_path_factory.mktemp("scripted"))
     process.start()
     yield process

@@ -1,4 +1,4 @@
-"""What the page is asked here."""
+"""The questions that the page's tests ask."""
 
 SHORT = "A dial shows 3. A up 5. B down 3. C up 9. D up 4. What does it show now?"
 LONG = (

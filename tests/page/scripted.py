@@ -1,4 +1,4 @@
-"""The whole app around a scripted engine in a process of its own, which can be killed.
+"""The whole app around a scripted engine, in a separate process that can be killed.
 
 `python -m tests.page.scripted FOLDER PORT` serves. The engine is slow enough to be watched, and
 what it writes is what a page must not believe: markup.
@@ -36,7 +36,7 @@ ANSWER = '<a href="#/operate">7</a>'
 
 
 class SlowEngine(ScriptedEngine):
-    """Writes `MARKUP` at every checkpoint, and takes its time."""
+    """Writes `MARKUP` at every checkpoint, slowly."""
 
     async def think(
         self,
@@ -54,7 +54,7 @@ class SlowEngine(ScriptedEngine):
 
 
 class ScriptedProcess:
-    """Where it listens, and the key it accepts; both stay the same when it is started again."""
+    """A service in a separate process; a restart keeps its address and its key."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,7 +68,7 @@ class ScriptedProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Until it is ready."""
+        """Starts the service and waits until it is ready."""
         command = [sys.executable, "-m", "tests.page.scripted", str(self._folder), str(self._port)]
         with (self._folder / "service.log").open("ab") as log:
             self._process = subprocess.Popen(command, stderr=log)
@@ -76,7 +76,7 @@ class ScriptedProcess:
             wait_for(client, "/readyz", 120)
 
     def kill(self) -> None:
-        """Without a chance to say anything."""
+        """Kills the service without a graceful shutdown."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -107,7 +107,7 @@ def main(folder: Path, port: int) -> None:
 
 
 async def _at_once() -> None:
-    """Nothing has to be waited for at the end."""
+    """Ends at once: there are no requests to wait for."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A visitor of the page: a tab of Chromium, what was asked of it, and what it shows."""
+"""A visitor of the page: a Chromium tab, its requests, and the content it shows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tests.served import events
 AXE = Path(__file__).parents[2] / "page/node_modules/axe-core/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PATIENCE_MS = 180_000
-"""For what the engine has to do, on a machine that has other things to do."""
+"""Time limit for the engine's work on a busy machine, in milliseconds."""
 WIDTHS = {360: 740, 1280: 800, 2560: 1300}
-"""Windows in which every state is looked at, CSS pixels."""
+"""Window sizes in which every state is checked, in CSS pixels: width to height."""
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 INKED = """(drawn, name) => {
   const { width, height } = drawn;
@@ -64,13 +64,13 @@ TAP = """() => {
     return response;
   };
 }"""
-"""Keeps a copy of what streams in; Chromium itself keeps none that could be asked for."""
+"""Keeps a copy of streamed responses, as Chromium does not make them available."""
 
 expect.set_options(timeout=30_000)
 
 
 def launch(playwright: Playwright) -> Browser:
-    """The system's Chromium, or the one that CHROMIUM names."""
+    """The path of the system's Chromium, or of the Chromium that CHROMIUM names."""
     program = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if program is None:
         raise RuntimeError("no chromium: install Debian's package, or name one in CHROMIUM")
@@ -79,28 +79,28 @@ def launch(playwright: Playwright) -> Browser:
 
 @dataclass
 class Visitor:
-    """One tab, with a storage of its own."""
+    """One tab with its own storage."""
 
     page: Page
     url: str
     pictures: Path
     complaints: list[str] = field(default_factory=list)
-    """What the page wrote to the console, and its uncaught errors."""
+    """The page's console messages and its uncaught errors."""
     addresses: list[str] = field(default_factory=list)
-    """Everything it asked for, and where it said it came from."""
+    """All requested addresses, each with the referrer that the page sent."""
 
     @property
     def context(self) -> BrowserContext:
         return self.page.context
 
     def go(self, fragment: str = "#/ask") -> None:
-        """Loads the page anew."""
+        """Reloads the page."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.url}/{fragment}")
         self.page.wait_for_selector("main > section:not([hidden])", timeout=PATIENCE_MS)
 
     def write(self, problem: str, **settings: object) -> None:
-        """Fills in the form by the address."""
+        """Fills in the form through the page's address."""
         self.go("#/ask?" + urlencode({"problem": problem} | settings))
         expect(self.page.get_by_label("Your question")).to_have_value(problem)
         expect(self.page.locator("#engine")).to_have_attribute("data-state", "ready")
@@ -109,7 +109,7 @@ class Visitor:
         self.page.get_by_label("Your question").press("Enter")
 
     def ask(self, problem: str, **settings: object) -> None:
-        """Until the answer."""
+        """Waits for the answer."""
         self.write(problem, **settings)
         self.send()
         self.answered()
@@ -119,14 +119,14 @@ class Visitor:
         expect(self.page.locator(".notices")).to_have_text("")
 
     def notice(self) -> Locator:
-        """What went wrong; the focus is on its heading."""
+        """Waits for the page's error; returns its heading, which should have the focus."""
         heading = self.page.locator(".notices h2")
         heading.wait_for(timeout=PATIENCE_MS)
         return heading
 
     @contextmanager
     def told(self) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-        """The events of the stream that is begun within, once it is left."""
+        """Collects the events of the stream that starts inside the block."""
         read: list[tuple[str, dict[str, Any]]] = []
         self.page.evaluate(TAP)
         yield read
@@ -136,12 +136,12 @@ class Visitor:
         self.page.screenshot(path=self.pictures / f"{name}.png", full_page=whole, timeout=60_000)
 
     def note(self, figure: str) -> None:
-        """Keeps a figure beside the pictures."""
+        """Stores a measured figure beside the pictures."""
         with (self.pictures / "figures.txt").open("a") as file:
             file.write(f"{figure}\n")
 
     def inspect(self, name: str) -> None:
-        """Looks at a state that stays: every width, light and dark, and what axe has to say.
+        """Checks a stable state at every width, in light and dark, and with axe.
 
         Raises:
             AssertionError: something is wider than the window, or axe finds a violation.
@@ -165,25 +165,25 @@ class Visitor:
             raise AssertionError(f"{name}:\n" + "\n".join(faults))
 
     def settle(self) -> None:
-        """Lets what follows a change of the window be drawn."""
+        """Waits until the page is redrawn after a change of the window."""
         self.page.evaluate(
             "() => new Promise((done) => setTimeout(() => requestAnimationFrame(() =>"
             " requestAnimationFrame(done)), 150))"
         )
 
     def wider(self) -> int:
-        """CSS pixels by which the page could be scrolled sideways."""
+        """CSS pixels by which the page can be scrolled sideways."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
     def violations(self) -> list[str]:
-        """What axe finds.
+        """The violations that axe finds.
 
         Raises:
             FileNotFoundError: axe is not there.
         """
         if not AXE.exists():
             raise FileNotFoundError(f"no axe at {AXE}: run `npm ci` in page/, or `make test-page`")
-        # The page's policy forbids scripts of others; the debugger may still bring one.
+        # The page's policy forbids other scripts, but the debugger may inject one.
         session = self.context.new_cdp_session(self.page)
         session.send("Runtime.evaluate", {"expression": AXE.read_text()})
         options = json.dumps({"runOnly": RULES, "resultTypes": ["violations"]})
@@ -196,7 +196,7 @@ class Visitor:
         ]
 
     def focused(self) -> str:
-        """What the keyboard is at: its name, or its text."""
+        """The focused element: its name, or its text."""
         return str(
             self.page.evaluate(
                 "() => { const at = document.activeElement;"
@@ -220,7 +220,7 @@ class Visits:
     opened: list[Visitor] = field(default_factory=list)
 
     def __call__(self, url: str, width: int = 1280, **options: Any) -> Visitor:
-        """A visitor of the service there, who has not come in yet.
+        """A visitor of the service at this address, who has not opened the page yet.
 
         Args:
             url: of the service.
@@ -237,14 +237,14 @@ class Visits:
         return visitor
 
     def close(self) -> list[str]:
-        """All tabs; what they complained about."""
+        """The errors of all tabs."""
         for visitor in self.opened:
             visitor.context.close()
         return [line for visitor in self.opened for line in visitor.complaints]
 
 
 def _note(visitor: Visitor, message: ConsoleMessage) -> None:
-    # The browser itself reports every status from 400 up; those are what some tests are about.
+    # The browser reports every status from 400 up, which some tests cause on purpose.
     if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
         visitor.complaints.append(message.text)
 

@@ -1,4 +1,4 @@
-"""The command line within this process, which is quicker."""
+"""Runs the command line inside the test's process, which is faster."""
 
 import sys
 

@@ -14,7 +14,7 @@ from tests.rlcm_serve.postgres import PostgresServer, find_programs, running_pos
 def rlcm(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[Rlcm]:
-    """`rlcm` in a folder of its own."""
+    """`rlcm` in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # typer sets its own
     on_stop = signal.getsignal(signal.SIGTERM)
@@ -24,7 +24,7 @@ def rlcm(
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server of our own, for all tests that need one."""
+    """One PostgreSQL server for all tests that need it."""
     programs = find_programs()
     if programs is None:
         pytest.skip("PostgreSQL's programs (initdb, pg_ctl) are not on this machine")
@@ -43,7 +43,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """The same, opened."""
+    """The empty database, opened."""
     database = Database(database_url)
     yield database
     database.close()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, for as long as the tests run."""
+"""A separate PostgreSQL server for the duration of the tests."""
 
 import os
 import pwd
@@ -17,7 +17,7 @@ FOLDERS = ("/usr/lib/postgresql/15/bin", "/usr/lib/postgresql/16/bin", "/usr/lib
 
 
 def find_programs() -> Path | None:
-    """Where `initdb` and `pg_ctl` are."""
+    """The folder of `initdb` and `pg_ctl`."""
     for folder in (*FOLDERS, *os.environ.get("PATH", "").split(":")):
         if all((Path(folder) / name).exists() for name in ("initdb", "pg_ctl", "postgres")):
             return Path(folder)
@@ -25,7 +25,7 @@ def find_programs() -> Path | None:
 
 
 class PostgresServer:
-    """Reached by a socket in its folder alone, so that no port is taken."""
+    """A server that listens only on a socket in its folder, so that it takes no port."""
 
     def __init__(self, folder: Path, user: str) -> None:
         self.folder, self.user = folder, user
@@ -41,7 +41,7 @@ class PostgresServer:
         return self.url(name)
 
     def drop(self, name: str) -> None:
-        """Ends a database and all connections to it."""
+        """Drops a database and closes all connections to it."""
         self._execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def _execute(self, command: sql.Composed) -> None:
@@ -51,7 +51,7 @@ class PostgresServer:
 
 @contextmanager
 def running_postgres(programs: Path) -> Iterator[PostgresServer]:
-    """Runs a server, as another user if this one is root, for it refuses root."""
+    """Runs a server; if the current user is root, as another user, as the server refuses root."""
     folder = Path(tempfile.mkdtemp(prefix="rlcm-postgres-"))
     user = pwd.getpwuid(os.getuid()).pw_name
     become = {}

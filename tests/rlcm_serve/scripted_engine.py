@@ -53,14 +53,14 @@ IDENTITY = EngineIdentity(
 
 @dataclass(frozen=True)
 class Script:
-    """How one sample goes if nothing stops it: its readings, its length, its answers.
+    """The course of one sample if nothing stops it: its readings, its length, its answers.
 
-    `confidences` are read at 16, 32, ... tokens; the last one holds for what follows. With
-    `signals` each reading has them all: the confidence as the probe's, and these others. `ends_at`
-    None means that it runs into the budget. `own` follows the thinking, `forced` the open box; of
-    several, each sampled answer is the next one. `continued` follows other texts. Every token of a
-    continuation has this `log_prob`; `entropy` is that of what follows the closed thinking.
-    One that `stays` never gets past 16 tokens.
+    `confidences` are read at 16, 32, ... tokens; the last one also holds later. With `signals`,
+    every reading has all signals: the confidence as the probe's, and these others. `ends_at` None
+    means that the sample reaches its budget. `own` follows the thinking, `forced` the open box; a
+    list gives the sampled answers in turn. `continued` follows other texts. Every token of a
+    continuation has this `log_prob`; `entropy` is the entropy after the closed thinking.
+    A sample that `stays` never gets past 16 tokens.
     """
 
     confidences: Sequence[float] = (0.5,)
@@ -79,7 +79,7 @@ class Script:
         return Reading(tokens, confidence, is_final, signals)
 
     def continuation(self, text: str, number: int, *, logprobs: bool) -> Completion:
-        """The one of that number, from 0, in three tokens of which the last ends it."""
+        """The continuation with this number, from 0; it has three tokens, the last ends it."""
         forced = [self.forced] if isinstance(self.forced, str) else self.forced
         said = self.continued.get(text, forced[number % len(forced)])
         pieces = tuple((piece, self.log_prob) for piece in (said[:1], said[1:], ""))
@@ -87,7 +87,7 @@ class Script:
 
 
 class ScriptedEngine(ReasoningEngine):
-    """Gives its scripts to the samples in turn."""
+    """An engine that gives its scripts to the samples in turn."""
 
     def __init__(self, *scripts: Script) -> None:
         self.name = "scripted"
@@ -107,7 +107,7 @@ class ScriptedEngine(ReasoningEngine):
         self.forced = 0
 
     def hold(self, samples: int) -> None:
-        """From now on no sample gets past 16 tokens; `all_held` tells when so many wait there."""
+        """Holds all samples at 16 tokens from now on; `all_held` is set once `samples` wait."""
         self.held = samples
 
     async def _wait_if_held(self, number: int, checkpoint: Reading) -> None:
@@ -120,7 +120,7 @@ class ScriptedEngine(ReasoningEngine):
             await self.killed.wait()
 
     def kill(self) -> None:
-        """The engine dies; whoever waits for it is told."""
+        """Lets the engine die; all waiting callers get the error."""
         self.dead = True
         self.killed.set()
 
@@ -236,9 +236,9 @@ def certificate(
     promise: Promise = Promise.SIMULTANEOUS,
     risk: str = "selective",
 ) -> Certificate:
-    """A certificate with these policies by alpha, None where nothing was certified.
+    """A certificate with these policies by alpha; None means that no policy is certified.
 
-    Unless another fingerprint is given, or None, it is of the scripted engine.
+    The default fingerprint is the scripted engine's; None leaves it out.
     """
     levels = [
         InfeasibleLevel(

@@ -12,7 +12,7 @@ import httpx
 from tests.served import QUESTION, Served, events
 
 LONG: dict[str, Any] = {
-    # Nothing is certified at this alpha, so that no sample is stopped early.
+    # No policy is certified at this alpha, so no sample stops early.
     "alpha": 1e-6,
     "on_infeasible": "full_budget",
     "n": 8,
@@ -22,7 +22,7 @@ LONG: dict[str, Any] = {
 
 
 class Client:
-    """One client's request: what came of it, and when."""
+    """One client's request: its outcome and its time."""
 
     def __init__(self, service: Served, stream: bool, **body: object) -> None:
         self._service = service
@@ -50,7 +50,7 @@ class Client:
 
 
 def until(is_so: Callable[[], bool], seconds: float = 30) -> float:
-    """Waits until it is; the seconds that took."""
+    """Waits until the condition holds; returns the seconds that this took."""
     began = time.monotonic()
     while not is_so():
         assert time.monotonic() - began < seconds, "it never was"
@@ -61,7 +61,7 @@ def until(is_so: Callable[[], bool], seconds: float = 30) -> float:
 def ask(
     threads: ThreadPoolExecutor, service: Served, plain: int, streamed: int, **body: object
 ) -> tuple[list[Client], list[Future[Client]]]:
-    """So many questions, all of them being answered once this returns."""
+    """Sends questions; returns once all of them are being answered."""
     clients = [Client(service, number >= plain, **body) for number in range(plain + streamed)]
     asking = [threads.submit(client.ask) for client in clients]
     until(lambda: service.metric("rlcm_queue_running") == len(clients))

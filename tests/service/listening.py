@@ -1,4 +1,4 @@
-"""The whole app around a scripted engine, on a port of its own, in a thread."""
+"""The whole app around a scripted engine, on its own port, in a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def listening(
     certificates: Sequence[Path] = (),
     settings: Settings | None = None,
 ) -> Iterator[tuple[str, Running]]:
-    """Where it listens, and what is inside; it is ready, and keeps what it keeps in `state`."""
+    """The address and the parts of a service that is ready and stores its data in `state`."""
     settings = settings or Settings(state=state)
     running = Running(ScriptedEngine(*scripts), state, certificates, settings)
     running.engine.started.set()
@@ -41,4 +41,4 @@ def listening(
 
 
 async def _at_once() -> None:
-    """Nothing is left to be answered when a test ends."""
+    """Ends at once: no request is running when a test ends."""

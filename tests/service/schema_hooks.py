@@ -1,4 +1,4 @@
-"""What schemathesis is told about this service beyond its schema."""
+"""Rules for schemathesis that the schema of this service cannot express."""
 
 import json
 import re
@@ -13,7 +13,7 @@ ROWS = {
 }
 
 NOT_IN_THE_SCHEMA = (
-    "Input should be a valid integer",  # 1.0 is one to JSON Schema, and not to us
+    "Input should be a valid integer",  # 1.0 is an integer in JSON Schema, but not here
     "the problem is blank",  # in a message
     "the last message must be the user's",
     "the prompt has over 100 tokens",
@@ -33,7 +33,7 @@ NOT_IN_THE_SCHEMA = (
 
 @schemathesis.serializer("application/x-ndjson")
 def lines(context: schemathesis.SerializationContext, value: object) -> bytes:
-    """The schema only says that it is a text; most that are meant to be valid become rows."""
+    """Turns most valid texts into rows, as the schema only requires a text."""
     text, meta = str(value), context.case.meta
     is_positive = meta is not None and meta.generation.mode is GenerationMode.POSITIVE
     if not is_positive or text.startswith("{") or len(text) % 4 == 3:
@@ -44,7 +44,7 @@ def lines(context: schemathesis.SerializationContext, value: object) -> bytes:
 
 @schemathesis.check
 def refusal_says_where(context: CheckContext, response: Response, case: Case) -> None:
-    """What is refused as invalid is told by field."""
+    """Refusals of invalid input name the field."""
     if response.status_code == 422:
         problem = response.json()
         fields = [error["field"] for error in problem.get("errors", [])]
@@ -54,7 +54,7 @@ def refusal_says_where(context: CheckContext, response: Response, case: Case) ->
 
 @schemathesis.check
 def errors_are_problems(context: CheckContext, response: Response, case: Case) -> None:
-    """Whatever goes wrong comes as a document that names its type, in either of the two forms."""
+    """Every error is a document that names its type, in one of the two formats."""
     if response.status_code < 400 or case.method == "HEAD":
         return
     problem = response.json()
@@ -68,7 +68,7 @@ def errors_are_problems(context: CheckContext, response: Response, case: Case) -
 
 @schemathesis.check
 def allowed_is_taken(context: CheckContext, response: Response, case: Case) -> None:
-    """What the schema allows is refused for nothing but what no schema can say."""
+    """Input that the schema allows is refused only for reasons that no schema can express."""
     if response.status_code not in (400, 422) or case.meta is None:
         return
     if case.meta.generation.mode is GenerationMode.POSITIVE:

@@ -1,4 +1,4 @@
-"""What the tests of training share."""
+"""Fixtures for the tests of training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.tasks.tokenizer import build_tokenizer
 
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Seconds to build, and no test changes it."""
+    """Shared, as building it takes seconds and no test changes it."""
     return build_tokenizer()
 
 

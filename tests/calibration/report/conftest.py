@@ -1,4 +1,4 @@
-"""One certificate, its traces, and the summary that reports and their data show."""
+"""A certificate, its traces, and the summary that reports and report data show."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ from tests.calibration.report.two_chains import ALPHAS, POLICIES
 
 @pytest.fixture(scope="session")
 def traces(world: Any) -> Traces:
-    """What `certificate` is fitted on."""
+    """The traces that `certificate` is fitted on."""
     drawn: Traces = world.draw(np.random.default_rng(1), 400)
     return drawn
 
 
 @pytest.fixture(scope="session")
 def test_traces(world: Any) -> Traces:
-    """Problems that had no part in that."""
+    """Traces of problems that the fit did not use."""
     drawn: Traces = world.draw(np.random.default_rng(2), 150, prefix="t")
     return drawn
 
 
 @pytest.fixture(scope="session")
 def certificate(traces: Traces) -> Certificate:
-    """Certified at all levels but the first."""
+    """A certificate with policies at all levels except the first."""
     chains = [Chain(POLICIES[:4], 0.6), Chain(POLICIES[4:], 0.4)]
     family = family_of_chains([chains] * len(ALPHAS), "two chains")
     fitted = certify(traces, alphas=ALPHAS, family=family, created="2026-01-02")
@@ -36,5 +36,5 @@ def certificate(traces: Traces) -> Certificate:
 
 @pytest.fixture(scope="session")
 def summary(certificate: Certificate, traces: Traces, test_traces: Traces) -> Summary:
-    """Of all of these."""
+    """The summary of the certificate, its traces and the test traces."""
     return summarize(certificate, traces, test_traces, None)

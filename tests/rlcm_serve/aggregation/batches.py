@@ -1,4 +1,4 @@
-"""Batches of rollouts for tests, and the vote as the paper has it."""
+"""Batches of rollouts for tests, and the vote as the paper defines it."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -61,7 +61,7 @@ def by_problem(results: Iterable[Result]) -> dict[str, Result]:
 def paper_vote(rows: Sequence[Row], rule: Rule) -> tuple[set[str], dict[str, Fraction]]:
     """RLCM §5.2 on one problem: the answers that attain the maximum, and each one's weight.
 
-    Exact but for confidences, which count as the nearest multiple of 2**-40.
+    Exact, except that confidences are rounded to the nearest multiple of 2**-40.
     """
     weights: dict[str, Fraction] = {}
     for row in rows:
@@ -94,7 +94,7 @@ def shuffled(rows: Sequence[Row], seed: int) -> list[Row]:
 
 
 def grouped(rows: Sequence[Row]) -> list[Row]:
-    """The same, with the rows of a problem next to each other, problems by first appearance."""
+    """The same rows, grouped by problem; problems are in order of first appearance."""
     first: dict[str, int] = {}
     for row in rows:
         first.setdefault(row.problem_id, len(first))

@@ -21,7 +21,7 @@ ASKED: dict[str, Any] = {
 
 
 def client_of(app: FastAPI, **options: Any) -> AsyncOpenAI:
-    """A client that asks once; its responses come only when they are whole."""
+    """A client without retries; its responses arrive only when complete."""
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return AsyncOpenAI(
         base_url="http://service/v1",
@@ -32,7 +32,7 @@ def client_of(app: FastAPI, **options: Any) -> AsyncOpenAI:
 
 @asynccontextmanager
 async def on_a_port(app: FastAPI) -> AsyncIterator[str]:
-    """An app that runs already, on a real port: its responses come as they are sent."""
+    """Serves a running app on a real port, so that responses arrive as they are sent."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = asyncio.create_task(server.serve(sockets=[listening]))
@@ -42,13 +42,13 @@ async def on_a_port(app: FastAPI) -> AsyncIterator[str]:
 
 
 async def chunks_of(stream: AsyncStream[ChatCompletionChunk]) -> list[ChatCompletionChunk]:
-    """All of them; raises what ends the stream too early."""
+    """All chunks; raises the error if the stream ends early."""
     async with stream:
         return [chunk async for chunk in stream]
 
 
 def joined(chunks: list[ChatCompletionChunk], name: str) -> str | None:
-    """What the deltas add up to in one field of the message; None if none has it."""
+    """The sum of the deltas in one field of the message; None if no delta has the field."""
     deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
     parts = [getattr(delta, name, None) for delta in deltas]
     told = [part for part in parts if part is not None]

@@ -1,4 +1,4 @@
-"""The whole app around a scripted engine, its client, and what its start failed with."""
+"""The whole app around a scripted engine, its client, and the error of a failed start."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -28,7 +28,7 @@ PROBLEM = "A dial shows 3. A up 5."
 
 
 class Running:
-    """An app with everything in it."""
+    """An app with all its parts."""
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class Running:
             self.settled.set()
 
     async def until_settled(self) -> None:
-        """Lets the engine start, and waits for what comes of it."""
+        """Lets the engine start, and waits until it is ready or has failed."""
         self.engine.started.set()
         async with asyncio.timeout(5):
             await self.settled.wait()
-            await asyncio.sleep(0)  # for the failure to be handed on
+            await asyncio.sleep(0)  # lets the failure propagate
 
     async def until(self, part: str) -> None:
-        """Waits until there has been a stage with these words."""
+        """Waits for a stage of the start that contains these words."""
         async with asyncio.timeout(5):
             while not any(part in stage for stage in self.stages):
                 self._entered.clear()
@@ -102,7 +102,7 @@ async def starting(
     settings: Settings | None = None,
     restart_policy: RestartPolicy | None = None,
 ) -> AsyncIterator[Running]:
-    """The app while its engine starts; `until_settled` lets it."""
+    """The app before its engine starts; `until_settled` lets it start."""
     with TemporaryDirectory() as state:
         settings = settings or Settings(state=Path(state))
         engine = ScriptedEngine(*scripts)
@@ -116,7 +116,7 @@ async def starting(
 async def serving(
     *scripts: Script, certificates: Sequence[Path] = (), settings: Settings | None = None
 ) -> AsyncIterator[Running]:
-    """The app, ready."""
+    """The app once it is ready."""
     async with starting(*scripts, certificates=certificates, settings=settings) as running:
         await running.until_settled()
         yield running

@@ -1,4 +1,4 @@
-"""Asking the real engine, and what one sample of it yields."""
+"""Sends questions to the real engine and collects the output of one sample."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def user(text: str) -> list[Message]:
 def generation(
     engine: VllmEngine, budget: Budget | None = None, **settings: Any
 ) -> GenerationSettings:
-    """The engine's own way to draw, but for these settings."""
+    """The engine's default generation settings with these changes."""
     settings = {"sampling": engine.identity.sampling} | settings
     return GenerationSettings(budget=budget or engine.identity.budget, **settings)
 
 
 @dataclass
 class Told:
-    """All that was yielded for one sample, by kind, each in its order."""
+    """Everything that the engine yields for one sample, by kind, each in order."""
 
     rollout: Rollout
     checkpoints: list[Reading] = field(default_factory=list)
@@ -59,7 +59,7 @@ async def think(
     *,
     text: bool = False,
 ) -> Told:
-    """Thinks to the end."""
+    """Runs one sample to its end."""
     prompt = engine.prompt(user(question)) if isinstance(question, str) else question
     checkpoints, deltas, arrived = [], [], []
     async with aclosing(

@@ -1,4 +1,4 @@
-"""vLLM's two model runners as a logits processor sees them: who is in the batch, and how long."""
+"""Doubles of vLLM's two model runners, as a logits processor sees them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from rlcm_serve.engine.worker.readings import ReadingsTable, Slot
 
 VOCABULARY, HIGH, LOW, THINK_END, WORD = 24, 22, 23, 4, 9
 GARBAGE = 0.99
-"""The confidence in a state that a chunk of a prefill leaves behind: it would fire a high exit."""
+"""The confidence in the state after a chunk of a prefill; reading it would fire a high exit."""
 
 
 FLAT = torch.zeros(1, VOCABULARY)
 
 
 class Echo:
-    """A probe for states of one number: that number is the confidence."""
+    """A probe for states of one number, which is the confidence."""
 
     def confidence(self, hidden_NH: torch.Tensor) -> torch.Tensor:
         return hidden_NH[:, 0]
@@ -39,7 +39,7 @@ class Echo:
 
 @dataclass
 class Request:
-    """One request to the model: what it says, and what its state holds after so many tokens."""
+    """One request to the model: its output tokens, and its state after each number of tokens."""
 
     says: Sequence[int]
     confidence: Sequence[float]  # at 0, 1, 2, ... tokens of output
@@ -64,7 +64,7 @@ class Request:
         return self.logits[min(len(self.output), len(self.logits) - 1)]
 
     def readings(self) -> tuple[dict[int, float], tuple[int, float] | None]:
-        """What the front end has by now: confidence by tokens, and c_end."""
+        """The readings that the front end has so far: confidence by tokens, and c_end."""
         assert self.slot is not None
         early = {c.tokens: round(c.confidence, 4) for c in self.slot.new(len(self.output))}
         final = self.slot.final()
@@ -96,7 +96,7 @@ class Runner(ABC):
 
     @abstractmethod
     def join(self, request: Request) -> None:
-        """A request enters the batch, anew or after a preemption."""
+        """A request enters the batch, for the first time or after a preemption."""
 
     @abstractmethod
     def leave(self, request: Request) -> None:
@@ -104,7 +104,7 @@ class Runner(ABC):
 
     @abstractmethod
     def process(self, logits: torch.Tensor, fed: list[int]) -> torch.Tensor:
-        """Has the processor see this step's logits."""
+        """Passes this step's logits to the processor."""
 
     def preempt(self, request: Request) -> None:
         self.leave(request)
@@ -119,7 +119,7 @@ class Runner(ABC):
             tokens = len(request.output)
             rows.append(request.confidence[tokens] if whole else GARBAGE)
             fed.append(request.output[-1] if whole and tokens else WORD)
-            # What a chunk of a prefill leaves behind is sure of the token that comes.
+            # After a chunk of a prefill, the logits are certain of the next token.
             logits_NV.append(request.logits_V if whole else 9 * torch.eye(VOCABULARY)[WORD])
         LATEST.hidden_NH = torch.tensor(rows)[:, None]
         logits = self.process(torch.stack(logits_NV), fed)
@@ -129,14 +129,14 @@ class Runner(ABC):
             allowed = torch.isfinite(logits_V).nonzero()[:, 0].tolist()
             assert allowed in ([HIGH], [LOW], list(range(VOCABULARY)))
             if request.seen < request.length or request.ended:
-                continue  # what it samples is thrown away
+                continue  # its sampled token is discarded
             forced = allowed[0] if len(allowed) == 1 else None
             token = request.says[len(request.output)] if forced is None else forced
             request.output.append(token)
             request.ended = forced is not None or len(request.output) == len(request.says)
 
     def run(self, chunk: int = 1000) -> None:
-        """Steps until all have ended; who has ended leaves."""
+        """Steps until all requests have ended; ended requests leave the batch."""
         while self.batch:
             self.step(chunk)
             for request in [request for request in self.batch if request.ended]:
@@ -172,7 +172,7 @@ class RunnerV1(Runner):
 
 
 class RunnerV2(Runner):
-    """Requests have slots, the last one freed is taken first; rows change places at every step."""
+    """Requests have slots; the last freed slot is reused first; rows are reordered every step."""
 
     SLOTS = 8
 

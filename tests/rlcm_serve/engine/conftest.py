@@ -1,4 +1,4 @@
-"""Real vLLM, shared: starting it is most of what these tests cost."""
+"""A real vLLM engine, shared because starting it takes most of these tests' time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcm_serve.engine.vllm_engine import VllmEngine
 
 @pytest.fixture(scope="session")
 async def engine() -> AsyncIterator[VllmEngine]:
-    """The embedded model as it is served, at most 1024 tokens of it in flight."""
+    """The embedded model as it is served, with at most 1024 tokens in flight."""
     running = VllmEngine(EngineSettings())
     await running.start()
     yield running

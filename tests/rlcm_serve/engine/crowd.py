@@ -1,4 +1,4 @@
-"""Many requests at a time to an engine with too little room, and what transformers says of them."""
+"""Many concurrent requests to an engine with little memory, compared with transformers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CRAMPED = (
     *("--max-model-len", "640", "--max-num-seqs", "16", "--max-num-batched-tokens", "64"),
     *("--block-size", "32", "--num-gpu-blocks-override", "60", "--no-enable-prefix-caching"),
 )
-"""Prompts are prefilled in chunks; 16 requests share room for four, so they are preempted."""
+"""Prompts are prefilled in chunks; 16 requests share memory for four, so some are preempted."""
 
 
 def cramped_settings(runner: str = "v1", *vllm_arguments: str, **settings: Any) -> EngineSettings:
@@ -44,13 +44,13 @@ def cramped_settings(runner: str = "v1", *vllm_arguments: str, **settings: Any) 
 
 
 def vllm_says(metric: str, model: Path = EMBEDDED_MODEL) -> float:
-    """One of vLLM's own figures."""
+    """The value of one of vLLM's metrics."""
     labels = {"engine": "0", "model_name": str(model)}
     return prometheus_client.REGISTRY.get_sample_value(f"vllm:{metric}", labels) or 0.0
 
 
 def preemptions(model: Path = EMBEDDED_MODEL) -> float:
-    """How many there were since vLLM was started."""
+    """The number of preemptions since vLLM started."""
     return vllm_says("num_preemptions_total", model)
 
 
@@ -59,12 +59,12 @@ async def crowd(
 ) -> list[tuple[TokenIds, Rollout] | None]:
     """36 requests that join and leave a running batch; None for those that were aborted.
 
-    A third of them yields to the others; with `seeds`, each has one.
+    About a third of them has lower priority; with `seeds`, each request has a seed.
     """
     questions = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=2)]
 
     async def one(question: str) -> tuple[TokenIds, Rollout] | None:
-        rng = random.Random(f"18 {question}")  # its own: who wakes first is not the same every time
+        rng = random.Random(f"18 {question}")  # one per question, as the order of waking varies
         await asyncio.sleep(rng.random() * 3)
         prompt = engine.prompt(user(question))
         policy = rng.choice([FULL_BUDGET, FULL_BUDGET, ExitPolicy(lambda_high=0.97)])
@@ -91,7 +91,7 @@ async def crowd(
 def compare_with_transformers(
     finished: Sequence[tuple[TokenIds, Rollout]], tolerance: float
 ) -> int:
-    """Holds every reading to a fresh forward of its final sequence; returns how many there were."""
+    """Compares every reading with a forward pass on its final sequence; returns their number."""
     model = AutoModel.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
     probe = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER)
     for prompt, rollout in finished:
@@ -114,14 +114,14 @@ def compare_with_transformers(
 
 
 class Forward:
-    """What transformers makes of whole sequences, in float32; the stop ids are impossible."""
+    """Forward passes of transformers on whole sequences, in float32, without the stop ids."""
 
     def __init__(self, stop_ids: Sequence[int]) -> None:
         self._model = AutoModelForCausalLM.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32)
         self._stop_ids = list(stop_ids)
 
     def log_probs_TV(self, ids: Sequence[int]) -> torch.Tensor:
-        """Of the token that follows each."""
+        """Log-probabilities of the token that follows each position."""
         with torch.inference_mode():
             logits_TV = self._model.eval()(torch.tensor([list(ids)])).logits[0]
             logits_TV[:, self._stop_ids] = float("-inf")
@@ -151,7 +151,7 @@ class Forward:
 def compare_signals_with_transformers(
     finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward, tolerance: float
 ) -> int:
-    """Holds every reading's signals to a forward of its final sequence; returns how many."""
+    """Compares every reading's signals with a forward pass on its final sequence; their number."""
     for prompt, rollout in finished:
         after = forward.signals(prompt, rollout.tokens)
         for checkpoint in rollout.readings:

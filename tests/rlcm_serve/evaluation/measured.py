@@ -1,4 +1,4 @@
-"""Runs as an evaluation leaves them, drawn from a small seeded world instead of a model."""
+"""Results of evaluations, drawn from a small seeded world instead of a model."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ SHARPNESS = {
     Source.ENTROPY: (1.8, 0.8),
     Source.VERBALIZED: (1.0, 2.2),
 }
-"""How well each source tells right from wrong, and how far it is too sure."""
+"""How well each source separates right from wrong, and its overconfidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One benchmark's rollouts (R) of problems (P) with readings (C), and what each source says."""
+    """One benchmark's rollouts (R) of problems (P) with readings (C) from every source."""
 
     problem_R: NDArray[np.intp]
     right_R: NDArray[np.bool_]
@@ -78,7 +78,7 @@ class World:
         return self.confidence_RC[source][np.arange(len(self.final_R)), self.final_R]
 
     def estimate(self, value: float, spread: float = 0.5) -> Estimate:
-        """An interval of a believable width."""
+        """An estimate with an interval of a plausible width."""
         half = 1.96 * spread / np.sqrt(self.n_problems)
         return Estimate(float(value), max(float(value - half), 0.0), float(value + half))
 
@@ -90,7 +90,7 @@ def draw(
     skill: float = 0.6,
     sources: Sequence[Source] = tuple(Source),
 ) -> World:
-    """Problems differ in difficulty, rollouts in luck; what is understood stays so."""
+    """Draws a world: problems differ in difficulty, rollouts in luck; a settled answer stays."""
     rng = np.random.default_rng(seed)
     problem_R = np.repeat(np.arange(n_problems), n_rollouts)
     chance_P = 1 / (1 + np.exp(-(skill + 1.6 * rng.standard_normal(n_problems))))
@@ -102,7 +102,7 @@ def draw(
     solved_R = np.floor(0.7 * rng.random(len(problem_R)) * (final_R + 1))
     settled_RC = column_C >= solved_R[:, None]
     right_RC = right_R[:, None] & settled_RC
-    mistaken_R = ~right_R & (rng.random(len(problem_R)) < 0.3)  # wrong, and looks as the right do
+    mistaken_R = ~right_R & (rng.random(len(problem_R)) < 0.3)  # wrong, but looks right
     looks_right_RC = right_RC | (mistaken_R[:, None] & settled_RC)
     luck_RC = rng.standard_normal((len(problem_R), CHECKPOINTS)).cumsum(axis=1) / 3
     confidence_RC = {}
@@ -126,7 +126,7 @@ def draw(
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run as a comparison takes it."""
+    """A run in the form that a comparison takes."""
 
     name: str
     source: Source
@@ -152,7 +152,7 @@ def measured_run(
     n_rollouts: int = 8,
     skill: float = 0.6,
 ) -> MeasuredRun:
-    """A whole run; of the same seed, always the same one."""
+    """A complete run; the same seed gives the same run."""
     worlds = {
         benchmark: draw(seed + 7 * i, n_problems, n_rollouts, skill - 0.5 * i, sources)
         for i, benchmark in enumerate(benchmarks)
@@ -176,7 +176,7 @@ def measured_run(
 
 
 def measure(name: str, world: World, seed: int = 0) -> BenchmarkMeasures:
-    """All that is measured of one benchmark."""
+    """All measures of one benchmark."""
     sources = tuple(world.confidence_RC)
     markers = _markers(world, seed)
     return BenchmarkMeasures(
@@ -300,7 +300,7 @@ def _at_budget(world: World, column: int, sources: Sequence[Source]) -> AtBudget
 def _stopped(
     world: World, source: Source, threshold: float
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The column in which each rollout stops, and its tokens with what the readings cost."""
+    """The column in which each rollout stops, and its tokens including the cost of readings."""
     reached_RC = world.confidence_RC[source] >= threshold
     reached_RC[np.arange(len(world.final_R)), world.final_R] = True
     stop_R = reached_RC.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""An engine whose rollouts depend on the problem alone, and labelled problems for it."""
+"""An engine whose rollouts depend only on the problem, and labelled problems for it."""
 
 import os
 from collections.abc import AsyncGenerator, Sequence
@@ -21,10 +21,10 @@ def problems(count: int) -> list[LabelledProblem]:
 
 
 class ProblemEngine(ScriptedEngine):
-    """Problem k follows script k, whichever comes first.
+    """Problem k follows script k, in any order.
 
-    `begun` are the numbers of the problems it was asked; with a `diary` they are in that file too,
-    where they outlive the process. With a `limit`, so many are rollout about, and no more.
+    `begun` lists the numbers of the problems that it received; a `diary` file also stores them, so
+    that they outlive the process. With a `limit`, only that many problems get a rollout.
     """
 
     def __init__(

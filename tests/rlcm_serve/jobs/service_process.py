@@ -1,4 +1,4 @@
-"""A service that works off calibration jobs until there is none left: DATABASE_URL DIARY LIMIT."""
+"""A service that runs calibration jobs until none is left: DATABASE_URL DIARY LIMIT."""
 
 import asyncio
 import sys

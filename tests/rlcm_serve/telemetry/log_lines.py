@@ -1,4 +1,4 @@
-"""What a test's logs say, as the service writes them."""
+"""Captures a test's logs in the service's format."""
 
 import io
 import json
@@ -14,7 +14,7 @@ LOGGERS = ("", "rlcm_serve", "uvicorn", "uvicorn.error", "uvicorn.access", "py.w
 
 @contextmanager
 def loggers_restored() -> Iterator[None]:
-    """Leaves the process's loggers as they were."""
+    """Restores the process's loggers at the end."""
     before = []
     for name in LOGGERS:
         logger = logging.getLogger(name)
@@ -37,5 +37,5 @@ def json_logs(level: str = "info") -> Iterator[io.StringIO]:
 
 
 def objects(stream: io.StringIO) -> list[dict[str, Any]]:
-    """One for each line."""
+    """The JSON objects of the log, one for each line."""
     return [json.loads(line) for line in stream.getvalue().splitlines()]

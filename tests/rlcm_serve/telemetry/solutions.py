@@ -1,4 +1,4 @@
-"""Solutions, made by hand, of a question with several samples."""
+"""Handmade solutions of a question with several samples."""
 
 from calibration import FULL_BUDGET, ExitReason
 from rlcm_serve.core import (
@@ -33,7 +33,7 @@ PROMISED = Guarantee(
 def sample(
     exit_: ExitReason = ExitReason.HIGH, confidence: float = 0.9, *, cached: int = 16
 ) -> Sample:
-    """Thinks for 40 tokens, discards 1, is forced by 4 to answer in 3."""
+    """A sample with 40 thinking tokens, 1 discarded, 4 forcing tokens, 3 answer tokens."""
     readings = (Reading(32, 0.5), Reading(40, confidence, is_final=True))
     rollout = Rollout(
         tokens=(1,) * 40,
@@ -53,7 +53,7 @@ def solution(
     guarantee: Guarantee | None = PROMISED,
     expected: float | None = 400.0,
 ) -> Solution:
-    """An answer of these samples, or of three: high, natural and cancelled after 20 tokens."""
+    """A solution of these samples. Default: three, high, natural and cancelled at 20 tokens."""
     drawn = samples or (
         sample(),
         sample(ExitReason.NATURAL, 0.62, cached=32),

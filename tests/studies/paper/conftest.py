@@ -1,4 +1,4 @@
-"""What the tests of the paper's runs and their report share."""
+"""Fixtures for the tests of the paper's runs and their report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.studies.paper.made_results import made_results
 
 @pytest.fixture(scope="session")
 def every_result() -> list[Result]:
-    """A second to make, and no test changes them."""
+    """Shared, as making them takes a second and no test changes them."""
     return made_results()
 
 

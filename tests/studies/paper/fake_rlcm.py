@@ -1,6 +1,6 @@
-"""A program in the place of `rlcm`, which leaves what its stages leave in a moment.
+"""A replacement for `rlcm` that writes the output files of its stages at once.
 
-It notes every command in `calls.jsonl` beside itself; a stage whose name is in `failing` ends with
+It logs every command in `calls.jsonl` beside itself; a stage whose name is in `failing` ends with
 status 3 and half of its work done.
 """
 

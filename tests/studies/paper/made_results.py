@@ -25,12 +25,12 @@ _SKILL = {BASE: 0.3, "grpo": 1.1, "rlcm": 1.2}
 def made_results(
     runs: Iterable[PaperRun] | None = None, n_problems: int = N_PROBLEMS
 ) -> list[Result]:
-    """Of these runs, or of all; always the same ones."""
+    """Results of these runs, or of all runs; the same on every call."""
     return [made_result(run, n_problems) for run in (paper_runs() if runs is None else runs)]
 
 
 def made_result(run: PaperRun, n_problems: int = N_PROBLEMS) -> Result:
-    """One run, as training, probe and evaluation would leave it."""
+    """One run's result, in the form that training, probe and evaluation produce."""
     source = Source.PROBE if run.trains is None else run.trains.confidence
     seed = [each.name for each in paper_runs()].index(run.name)
     world = draw(seed, n_problems, run.rollouts, _SKILL.get(run.method, 0.9), (source,))
@@ -75,7 +75,7 @@ def _measures(name: str, source: Source, world: World) -> RunMeasures:
 
 
 def silent(result: Result) -> Result:
-    """The same, with texts in which no phrase of doubt occurs."""
+    """The same result, with texts that contain no phrase of doubt."""
     from calibration.metrics.estimates import Estimate
 
     def without(benchmark: BenchmarkMeasures) -> BenchmarkMeasures:

@@ -1,6 +1,6 @@
-"""Small runs of the embedded model, sampled by transformers: seconds, and no engine.
+"""Small runs of the embedded model, sampled by transformers in seconds, without an engine.
 
-Problems are easy ones, so that rollouts come to an end within their tokens, some of them right.
+Problems are easy, so that rollouts end within their token limit and some of them are right.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMALL = RunSettings(
 
 
 def small_run(out: Path, **changes: Any) -> Prepared:
-    """Settings of `SMALL` but for the changes."""
+    """A prepared run with the settings `SMALL` and these changes."""
     path = out / "problems.jsonl"
     out.mkdir(parents=True, exist_ok=True)
     made = problem_stream(Split.TRAIN, random.Random(0), families=("dial",), levels=(1, 2))
@@ -50,5 +50,5 @@ def small_run(out: Path, **changes: Any) -> Prepared:
 
 
 def small_trainer(out: Path, **changes: Any) -> RLCMTrainer:
-    """Of such a run."""
+    """The trainer of a small run."""
     return make_trainer(small_run(out, **changes), Console(quiet=True))

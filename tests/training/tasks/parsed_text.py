@@ -35,7 +35,7 @@ class Worked:
     value: int
     result: int
     right: bool
-    mended: bool  # a slip that was noticed: the sum follows once more
+    mended: bool  # a slip that was noticed: the sum is repeated
 
 
 def worked_sums(line: str, modulus: int | None) -> list[Worked]:

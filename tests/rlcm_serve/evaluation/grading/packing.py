@@ -1,4 +1,4 @@
-"""LiveCodeBench's rows, packed as its files pack them."""
+"""Rows of LiveCodeBench, packed in the format of its files."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ Test = tuple[str, str]
 
 
 def packed(value: Any) -> str:
-    """As `private_test_cases` are: JSON in a pickle, deflated, in base 64."""
+    """The format of `private_test_cases`: JSON in a pickle, deflated, in base 64."""
     return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
 
 
