@@ -245,11 +245,11 @@ def _measure(
         recorded=recorded,
         texts=[texts[key] for key in zip(ids, traces.rollout_R.tolist(), strict=True)],
         parts=benchmark.parts,
-        certificates=testable(certificates, traces, console),
+        certificates=with_other_problems(certificates, traces, console),
     )
 
 
-def testable(
+def with_other_problems(
     certificates: Sequence[Certificate], traces: Traces, console: Console
 ) -> list[Certificate]:
     """The certificates that these traces can test; prints why the first other one cannot be."""

@@ -80,6 +80,7 @@ def main() -> None:
     if options.smoke:
         with tempfile.TemporaryDirectory() as folder:
             run([smallest()], Path(folder))
+            print(f"{len([*Path(folder).glob('*.json')])} cells computed")
         return
     names = CHECKED if options.check else options.only
     chosen = [

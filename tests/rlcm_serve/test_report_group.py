@@ -29,7 +29,7 @@ def test_the_command_of_an_entry_point_runs(app: typer.Typer) -> None:
 def test_help_names_both_reports(app: typer.Typer) -> None:
     done = CliRunner().invoke(app, ["report", "--help"])
     assert done.exit_code == 0
-    assert "rlcm report CERTIFICATE TRACES --out FOLDER" in done.stdout
+    assert "rlcm report certificate.json traces.parquet --out report" in done.stdout
     assert " certificate " in done.stdout
     assert " other " in done.stdout
 

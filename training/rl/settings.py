@@ -14,7 +14,6 @@ from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from training.errors import TrainingRefused
 from training.rl.rewards.methods import Method, method_named
-from training.rl.trainer.joint_probe import ProbeSettings
 
 Table = TypeVar("Table")
 
@@ -125,6 +124,24 @@ class LoraSettings:
     alpha: int = 32
     dropout: float = 0.0
     targets: str = "all-linear"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSettings:
+    """Settings of the probe and of its AdamW optimizer.
+
+    Attributes:
+        width: hidden units.
+        learning_rate, weight_decay: constant over the run.
+        updates: the probe's optimizer steps for each step of the policy, all on its batch.
+        always: train a probe even if no reward reads it.
+    """
+
+    width: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    updates: int = 1
+    always: bool = False
 
 
 @dataclass(frozen=True, slots=True)

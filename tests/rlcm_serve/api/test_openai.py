@@ -343,7 +343,7 @@ async def test_models(client: AsyncOpenAI) -> None:
     (model,) = [model async for model in client.models.list()]
     assert (model.id, model.object, model.owned_by) == ("scripted", "model", "rlcm-serve")
     assert await client.models.retrieve("scripted") == model
-    with pytest.raises(openai.NotFoundError, match="ask for 'scripted'") as caught:
+    with pytest.raises(openai.NotFoundError, match="is not served here: use 'scripted'") as caught:
         await client.models.retrieve("gpt-4o")
     assert caught.value.code == "model_not_found"
     with pytest.raises(openai.NotFoundError, match="'gpt-4o' is not served") as caught:

@@ -209,7 +209,7 @@ async def test_without_the_database_the_rest_is_told(
     monkeypatch.setattr(running.context.jobs, "latest", refuse)
     found = await overview(running)
     assert found["jobs"] == []
-    assert "out of reach" in found["jobs_error"]
+    assert "the database cannot be reached" in found["jobs_error"]
     assert "secret" not in found["jobs_error"]
     assert found["engine"]["state"] == "ready"
 

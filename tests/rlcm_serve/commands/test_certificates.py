@@ -427,7 +427,10 @@ class TestReplay:
         record("hot.parquet", fingerprint=other)
         record("unknown.parquet", fingerprint=None)
         for file, message in [
-            ("hot", "temperature: 0.8 here, 0.1 there. Record them with the calibrated model"),
+            (
+                "hot",
+                "temperature: 0.8 here, 0.1 there. Record the traces with the calibrated model",
+            ),
             ("unknown", "only the certificate has a fingerprint"),
         ]:
             for command in ("replay", "verify"):

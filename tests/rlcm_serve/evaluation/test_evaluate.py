@@ -14,7 +14,13 @@ from calibration.metrics.bootstrap import estimate_metrics
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
-from rlcm_serve.evaluation.evaluate import EvaluationPlan, grade, measure, record, testable
+from rlcm_serve.evaluation.evaluate import (
+    EvaluationPlan,
+    grade,
+    measure,
+    record,
+    with_other_problems,
+)
 from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.measuring.risk_control import fit_sources
@@ -166,7 +172,7 @@ def test_a_certificate_of_these_very_rollouts_is_left_out(tmp_path: Path) -> Non
     fitted = certify(traces, risk="regret", alphas=(0.5,))
     others = certify(traces.split(0.5)[0], risk="regret", alphas=(0.5,))
     console = Console(file=io.StringIO(), width=400)
-    assert list(testable([fitted, others], traces, console)) == [others]
+    assert list(with_other_problems([fitted, others], traces, console)) == [others]
     assert "fitted on these rollouts" in console.file.getvalue()  # type: ignore[attr-defined]
 
 

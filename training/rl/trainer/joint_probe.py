@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,27 +11,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rlcm_serve.engine.worker.probe import Probe
 from training.plain_probe import plain_probe
+from training.rl.settings import ProbeSettings
 
 Sum = Callable[[Tensor], Tensor]
 """The sum of a tensor over all ranks."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeSettings:
-    """Settings of the probe and of its AdamW optimizer.
-
-    Attributes:
-        width: hidden units.
-        learning_rate, weight_decay: constant over the run.
-        updates: the probe's optimizer steps for each step of the policy, all on its batch.
-        always: train a probe even if no reward reads it.
-    """
-
-    width: int = 256
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.05
-    updates: int = 1
-    always: bool = False
 
 
 class JointProbe(nn.Module):

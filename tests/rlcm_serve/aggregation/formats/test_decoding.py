@@ -134,7 +134,11 @@ def test_an_array_is_read_whatever_its_strings_hold(
         (b"null", "rollouts", "rollouts is null: give an array"),
         (b'[{"problem_id": "a", "answer": "7"}, 7]', "rollouts[1]", "7 is not a rollout"),
         (b'[{"problem_id": "a", "answer": 7}]', "rollouts[0].answer", "answer is 7: give a string"),
-        (b'[{"problem_id": "a", "answer": "7"}, ]', "rollouts[0]", "not JSON"),
+        (
+            b'[{"problem_id": "a", "answer": "7"}, ]',
+            "rollouts[0]",
+            "the JSON is invalid here or later",
+        ),
     ],
 )
 def test_a_bad_item_is_named(text: bytes, field: str, message: str) -> None:
@@ -159,7 +163,7 @@ def test_an_array_of_braces_in_strings_takes_no_quadratic_time() -> None:
 @pytest.mark.parametrize(
     ("row", "weighs", "message"),
     [
-        (("", "7", 0.5, None), False, "line 1: problem_id is '': give the problem a name"),
+        (("", "7", 0.5, None), False, "line 1: problem_id is '': give at least one character"),
         (("a", "7", 1.5, None), False, "line 1: confidence is 1.5: give a number from 0 to 1"),
         (("a", "7", -0.1, None), True, "line 1: confidence is -0.1"),
         (("a", "7", float("nan"), None), True, "line 1: confidence is nan"),

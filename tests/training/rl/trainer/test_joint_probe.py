@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.rl.trainer.joint_probe import JointProbe, ProbeSettings
+from training.rl.settings import ProbeSettings
+from training.rl.trainer.joint_probe import JointProbe
 
 HIDDEN = 8
 

@@ -18,9 +18,8 @@ from tests.training.rl.small import SMALL, small_run, small_trainer
 from training.errors import TrainingRefused
 from training.rl.rewards.methods import METHODS
 from training.rl.run import finish
-from training.rl.settings import BudgetSettings
+from training.rl.settings import BudgetSettings, ProbeSettings
 from training.rl.trainer.batch import Batch
-from training.rl.trainer.joint_probe import ProbeSettings
 from training.rl.trainer.trainer import RLCMTrainer
 
 pytestmark = pytest.mark.training
