@@ -230,13 +230,13 @@ def _guarantee(certificate: Certificate, level: CertifiedLevel, alpha: float) ->
 
 _AT_MOST = {
     RiskName.SELECTIVE: (
-        "Among the questions it answers under this policy, the service answers at most {} wrong "
-        "on average"
+        "Of the questions that the service answers under this policy, at most {} get a wrong "
+        "answer on average"
     ),
-    RiskName.ERROR: "Of all questions, the service answers at most {} wrong on average",
+    RiskName.ERROR: "Of all questions, at most {} get a wrong answer on average",
     RiskName.REGRET: (
-        "Of all questions, on average at most {} lose by the early stop a right answer of the full "
-        "budget"
+        "Of all questions, at most {} on average lose a right answer of the full budget to early "
+        "stopping"
     ),
 }
 

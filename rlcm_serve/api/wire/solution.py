@@ -22,9 +22,9 @@ from rlcm_serve.api.wire.terms import (
 from rlcm_serve.core import CancelledSample, Guarantee, Sample, Solution
 
 STATEMENT = (
-    "Among the questions it answers under this policy, the service answers at most 10% wrong on "
-    "average, with 90% confidence over the draw of 1600 calibration problems, whichever alpha is "
-    "asked for."
+    "Of the questions that the service answers under this policy, at most 10% get a wrong answer "
+    "on average, with 90% confidence over the draw of 1600 calibration problems, whichever alpha "
+    "is asked for."
 )
 
 

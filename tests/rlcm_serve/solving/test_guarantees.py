@@ -191,9 +191,15 @@ def test_each_procedure_is_served_by_its_own_certificate() -> None:
 @pytest.mark.parametrize(
     ("risk", "said"),
     [
-        ("selective", "Among the questions it answers under this policy, the service answers at"),
-        ("error", "Of all questions, the service answers at most 10% wrong"),
-        ("regret", "at most 10% lose by the early stop a right answer"),
+        (
+            "selective",
+            "Of the questions that the service answers under this policy, at most 10% get a",
+        ),
+        ("error", "Of all questions, at most 10% get a wrong answer on average"),
+        (
+            "regret",
+            "at most 10% on average lose a right answer of the full budget to early stopping",
+        ),
     ],
 )
 def test_each_risk_is_said_in_its_own_words(risk: str, said: str) -> None:
