@@ -56,7 +56,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
     assert response.status_code == 200
     body = response.json()
     statement = body["guarantee"].pop("statement")
-    assert "at most 10% wrong" in statement
+    assert "at most 10% get a wrong answer on average" in statement
     assert body == {
         "answer": "7",
         "abstained": False,

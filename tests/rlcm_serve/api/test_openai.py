@@ -82,7 +82,7 @@ async def test_the_plain_client_gets_an_answer_with_a_guarantee(client: AsyncOpe
     assert choice.message.refusal is None
     assert choice.message.model_extra == {"reasoning": "hmhmhm", "reasoning_content": "hmhmhm"}
     rlcm = rlcm_of(completion)
-    assert "at most 10% wrong" in rlcm["guarantee"]["statement"]
+    assert "at most 10% get a wrong answer on average" in rlcm["guarantee"]["statement"]
     assert next(iter(rlcm["guarantee"])) == "statement"
     assert rlcm["no_guarantee_reason"] is None
     assert (rlcm["alpha"], rlcm["alpha_is_default"]) == (0.1, True)

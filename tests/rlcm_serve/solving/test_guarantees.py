@@ -45,7 +45,7 @@ def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
     guarantee = Guarantees(IDENTITY, [ONE]).terms_for(QUESTION).guarantee
     assert guarantee is not None
     for part in (
-        "at most 10% wrong",
+        "at most 10% get a wrong answer on average",
         "90% confidence",
         "500",
     ):
