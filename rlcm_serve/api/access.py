@@ -119,15 +119,15 @@ class _CountedBody:
 
     @property
     def refusal(self) -> BodyTooLarge | HTTPException | None:
-        """What was wrong with the body, if nothing has been answered yet."""
+        """The error in the body, if the response has not started."""
         return None if self._has_answered else self._refusal
 
     async def receive(self) -> Message:
-        """The next part.
+        """The next part of the body.
 
         Raises:
-            BodyTooLarge: the parts together are over the limit.
-            HTTPException: 408, none has come for too long.
+            BodyTooLarge: the parts together exceed the limit.
+            HTTPException: 408, no part arrived in time.
         """
         if self._is_whole:  # what comes now is the end of the connection
             return await self._receive()
@@ -147,9 +147,9 @@ class _CountedBody:
         return message
 
     async def send(self, message: Message) -> None:
-        """Passes the response on, unless it says in other words what was wrong with the body.
+        """Sends the response, unless it only restates an error in the body.
 
-        What reads a body may take its end for any fault of the client's.
+        Code that reads the body may mistake its early end for another fault of the client.
         """
         if self.refusal is not None:
             return
@@ -211,13 +211,13 @@ def cap_question(
     """Checks a question against the caller's limits; sets its time limit if it has none.
 
     Args:
-        caller: who asks.
-        settings: in force.
-        question: what.
+        caller: who sent the request.
+        settings: the service's settings.
+        question: the question to check.
         budget: thinking tokens of a sample if the question does not say.
 
     Raises:
-        RequestRefused: it asks for more; names the limit.
+        RequestRefused: the question exceeds a limit; the message names it.
     """
     limits = caller.limits
     _cap("n", question.samples, settings.max_n, limits.max_n)

@@ -259,7 +259,7 @@ def _invalid(errors: list[dict[str, str]]) -> ErrorDocument:
 
 
 def _of_framework(error: HTTPException) -> ErrorDocument:
-    """What the framework refuses by itself: unknown paths, wrong methods, wrong media types."""
+    """Errors that the framework raises: unknown paths, wrong methods, wrong media types."""
     name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
     return ErrorDocument(
         error.status_code, name, str(error.detail), headers=dict(error.headers or {})

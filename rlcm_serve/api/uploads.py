@@ -33,7 +33,7 @@ _FORM = "multipart/form-data"
 
 @asynccontextmanager
 async def uploaded_certificate(request: Request) -> AsyncIterator[tuple[Certificate, Path | None]]:
-    """The certificate in a request, and a file of the traces it came with, if it came with any.
+    """The certificate in a request, and the file of its traces if the request has one.
 
     Raises:
         RequestRefused: a part is missing, unknown or no certificate.
@@ -68,7 +68,7 @@ def parse_certificate(content: bytes | str) -> Certificate:
     """The certificate of this JSON.
 
     Raises:
-        RequestRefused: it is none, of another version, or was edited.
+        RequestRefused: it is not a certificate, has another version, or was edited.
     """
     try:
         return Certificate.from_json(json.loads(content))
@@ -85,7 +85,7 @@ async def uploaded_problems(request: Request) -> list[LabelledProblem]:
 
     Raises:
         RequestRefused: a line is malformed or an id comes twice; the message names the line.
-        HTTPException: 415, the body says that it is something else than lines.
+        HTTPException: 415, the content type is not JSON Lines.
     """
     if _media_type(request) not in LINES:
         raise _unsupported(request, LINES[:1])

@@ -76,7 +76,7 @@ class AggregateOptions(Wire):
         """The options in the service's own terms.
 
         Raises:
-            RequestRefused: they do not go together.
+            RequestRefused: the options contradict each other.
         """
         return VoteOptions(Rule(self.vote), self.seed, self.top_p, self.grouped)
 

@@ -163,7 +163,7 @@ class CalibrationBody(Wire):
     def from_job(
         cls, job: Calibration, seconds_left: float | None, verdicts: Sequence[LevelBody] = ()
     ) -> Self:
-        """The job as it goes over the wire."""
+        """The wire form of a job."""
         asked = job.request
         return cls(
             id=job.id,

@@ -76,7 +76,7 @@ class LevelBody(Wire):
 
     @classmethod
     def from_level(cls, level: Level) -> Self:
-        """The level as it goes over the wire."""
+        """The wire form of a level."""
         if isinstance(level, CertifiedLevel):
             shown = asdict(level) | {"policy": level.policy.to_scalars(), "reason": None}
         else:
@@ -124,7 +124,7 @@ class CertificateBody(Wire):
 
     @classmethod
     def from_kept(cls, kept: KeptCertificate, engine_known: bool) -> Self:
-        """The certificate as it goes over the wire."""
+        """The wire form of a certificate."""
         made = kept.certificate
         return cls(
             id=made.id,

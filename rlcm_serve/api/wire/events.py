@@ -43,7 +43,7 @@ class StartBody(Wire):
 
     @classmethod
     def from_prepared(cls, prepared: Prepared) -> StartBody:
-        """Of a question that is about to be answered."""
+        """The first event of a question that is about to be answered."""
         terms = prepared.terms
         return cls(
             samples=prepared.question.samples,
@@ -119,7 +119,7 @@ EVENTS: dict[str, type[Wire]] = {
 
 
 def body_of(event: Event, return_trace: bool = False) -> tuple[str, Wire]:
-    """An event's name in the stream, and what is sent of it."""
+    """The name of an event in the stream, and its content."""
     match event:
         case TokenEvent():
             return "token", TokenBody.model_validate(event)

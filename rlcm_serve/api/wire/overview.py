@@ -190,7 +190,7 @@ class JobNow(Wire):
 
     @classmethod
     def from_job(cls, job: Calibration, seconds_left: float | None) -> Self:
-        """The job as it goes over the wire."""
+        """The wire form of a job."""
         return cls(
             id=job.id,
             state=job.state.value,

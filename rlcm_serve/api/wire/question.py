@@ -34,7 +34,7 @@ class MessageBody(Wire):
     """Text of the message."""
 
     def to_message(self) -> Message:
-        """In the service's own terms."""
+        """The message as the service's own type."""
         return Message(Role(self.role), self.content)
 
 

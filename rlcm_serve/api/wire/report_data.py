@@ -84,7 +84,7 @@ class FiguresBody(Wire):
 
     @classmethod
     def of(cls, found: LevelFigures) -> Self:
-        """The figures as they go over the wire."""
+        """The wire form of a level's figures."""
         given = {name: getattr(found, name) for name in LevelFigures.__slots__}
         share = float(f"{found.tokens / found.full_budget_tokens:.4g}")
         return cls(**given, tokens_share=share)
@@ -112,7 +112,7 @@ class ReportLevelBody(Wire):
 
     @classmethod
     def of(cls, level: Level, seen: ReportLevel) -> Self:
-        """The level as it goes over the wire."""
+        """The wire form of a level."""
         served = level if isinstance(level, CertifiedLevel) else None
         policy = None if served is None else served.policy
         return cls(
@@ -290,8 +290,8 @@ class ReportBody(Wire):
 
         Args:
             kept: the certificate.
-            found: measured on its traces.
-            engine: what is served; None while it starts.
+            found: its report data, measured on its traces.
+            engine: fingerprint of the running engine; None while it starts.
         """
         made, fitted = kept.certificate, kept.certificate.fingerprint
         return cls(

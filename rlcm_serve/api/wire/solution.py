@@ -79,7 +79,7 @@ class SampleBody(Wire):
 
     @classmethod
     def from_sample(cls, sample: Sample | CancelledSample, return_trace: bool) -> Self:
-        """The sample as it goes over the wire."""
+        """The wire form of a sample."""
         if isinstance(sample, CancelledSample):
             return cls(
                 answer=None,
@@ -135,7 +135,7 @@ class GuaranteeBody(Wire):
 
     @classmethod
     def of(cls, promised: Guarantee | None) -> Self | None:
-        """The guarantee as it goes over the wire; None without one."""
+        """The wire form of a guarantee; None without a guarantee."""
         if promised is None:
             return None
         limits = list(promised.does_not_cover)
@@ -164,7 +164,7 @@ class UsageBody(Wire):
 
     @classmethod
     def from_solution(cls, solution: Solution) -> Self:
-        """The sums over the samples."""
+        """Token counts, summed over the samples."""
         finished = solution.finished
         counts = {
             "prompt_tokens": solution.prompt_tokens,
@@ -192,7 +192,7 @@ class SavingsBody(Wire):
 
     @classmethod
     def from_solution(cls, solution: Solution) -> Self | None:
-        """None without a certificate's expectation."""
+        """The savings; None if no certificate says what the question was expected to cost."""
         if solution.expectation is None:
             return None
         return cls(
@@ -280,7 +280,7 @@ class SolveResponse(Wire):
 
     @classmethod
     def from_solution(cls, solution: Solution, return_trace: bool = False) -> Self:
-        """The solution as it goes over the wire."""
+        """The wire form of a solution."""
         return cls(
             answer=solution.answer,
             abstained=solution.abstained,

@@ -86,7 +86,7 @@ class ChunkWriter:
         self._include_usage = include_usage
 
     def first(self) -> str:
-        """The chunk that says who speaks."""
+        """The first chunk, which carries the role."""
         return self._chunk(ChunkDelta(role="assistant"))
 
     def thinking(self, text: str) -> str:
@@ -94,8 +94,8 @@ class ChunkWriter:
         return self._chunk(ChunkDelta(reasoning=text, reasoning_content=text))
 
     def last(self, body: ChatRequest, question: Question, solution: Solution) -> Iterator[str]:
-        """What follows once the solution is known: what of the message was not sent yet, the end,
-        and the usage if it was asked for.
+        """The last chunks: the rest of the message, the finish reason, and the usage if it was
+        requested.
         """
         message = AnswerMessage.of(question, solution)
         if question.samples > 1 and message.reasoning is not None:
@@ -126,5 +126,5 @@ class ChunkWriter:
 
 
 def _text(fields: Mapping[str, Any]) -> str:
-    """Only what was set: in a delta null would not mean the same as nothing."""
+    """The JSON of the fields that were set: in a delta, null and a missing field differ."""
     return ChatChunk.model_validate(fields).model_dump_json(exclude_unset=True)

@@ -93,10 +93,10 @@ class ChatMessage(Wire):
     ] = None
 
     def to_message(self) -> Message:
-        """In the service's own terms.
+        """The message as the service's own type.
 
         Raises:
-            RequestRefused: nothing is said.
+            RequestRefused: the message has no text.
         """
         content = self.content
         if isinstance(content, list):
@@ -185,7 +185,7 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
         return replace(question, max_tokens=self.max_tokens or self.max_completion_tokens)
 
     def in_its_terms(self, error: RequestRefused) -> RequestRefused:
-        """What was refused, by the name that the field has here."""
+        """The same refusal, with the field's name in OpenAI's request."""
         names = {"n": "n_votes", "problem": "messages"}
         if self.max_completion_tokens is not None:
             names["max_tokens"] = "max_completion_tokens"

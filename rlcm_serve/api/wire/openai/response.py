@@ -73,7 +73,7 @@ class RlcmBody(SolveResponse):
 
     @classmethod
     def of(cls, body: ChatRequest, question: Question, solution: Solution) -> Self:
-        """The solution of a question that was asked this way."""
+        """The service's own part of the response."""
         solved = SolveResponse.from_solution(solution, body.return_trace)
         is_default = body.alpha is None
         return cls(**dict(solved), alpha=question.alpha, alpha_is_default=is_default)
@@ -94,7 +94,7 @@ class AnswerMessage(Wire):
 
     @classmethod
     def of(cls, question: Question, solution: Solution) -> Self:
-        """What is said of a solution."""
+        """The assistant's message for a solution."""
         thinking = shown_thinking(solution)
         return cls(
             content=solution.answer,
@@ -187,7 +187,7 @@ class ChatCompletion(Wire):
         question: Question,
         solution: Solution,
     ) -> Self:
-        """The completion that a solution is."""
+        """The completion for a solution."""
         choice = Choice(
             message=AnswerMessage.of(question, solution),
             finish_reason=finish_reason_of(solution),
@@ -203,7 +203,7 @@ class ChatCompletion(Wire):
 
 
 def shown_thinking(solution: Solution) -> str | None:
-    """The thinking of the one sample, or of the first whose answer it is."""
+    """The thinking of the only sample, or of the first sample that gave the winning answer."""
     samples = solution.finished
     if len(solution.samples) == 1:
         return samples[0].rollout.text
@@ -213,7 +213,7 @@ def shown_thinking(solution: Solution) -> str | None:
 
 
 def refusal_of(question: Question, solution: Solution) -> str | None:
-    """What is said where no answer is given."""
+    """The refusal text of an abstention; None if there is an answer."""
     if not solution.abstained:
         return None
     if not solution.samples:
@@ -225,6 +225,6 @@ def refusal_of(question: Question, solution: Solution) -> str | None:
 
 
 def finish_reason_of(solution: Solution) -> FinishReason:
-    """Why nothing more is said."""
+    """OpenAI's `finish_reason` for a solution."""
     exits = {sample.rollout.exit for sample in solution.finished}
     return "length" if solution.abstained and exits == {ExitReason.BUDGET} else "stop"
