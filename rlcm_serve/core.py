@@ -329,7 +329,7 @@ class Solution:
     """The result of a question: an answer or an abstention, its samples and its guarantee.
 
     `samples` has one entry per sample; it is empty if the service abstained without generating any.
-    `confidence` is that of the one sample, or with several the answer's share of the vote among
+    `confidence` is the single sample's, or with several the answer's share of the vote among
     samples that were not cancelled; None without an answer. `tally` is the weight of each answer,
     as its first sample wrote it. `expectation` is None without a guarantee.
     """

@@ -60,7 +60,7 @@ class AccessMiddleware:
 
     Args:
         app: what is behind it.
-        settings: in force.
+        settings: the service's settings.
         keys: that open the service.
     """
 

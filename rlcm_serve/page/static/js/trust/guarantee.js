@@ -1,4 +1,4 @@
-/** The promise of a certificate at one level: in a sentence, as rules, and what came of it. */
+/** The guarantee of a certificate at one level: a sentence, the rules, and the measured figures. */
 
 import { h, replace, setText, uniqueId } from "../dom.js";
 import { EXITS } from "../exits.js";

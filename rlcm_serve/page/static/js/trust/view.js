@@ -1,4 +1,4 @@
-/** Trust: what is promised, what came of it, and what it rests on. */
+/** Trust: the guarantees, their figures, and the evidence for them. */
 
 import { Problem, wasAborted } from "../api.js";
 import { h, replace } from "../dom.js";

@@ -13,7 +13,7 @@ import { canStopHigh, canStopLow, readingDecimals } from "./rule.js";
  */
 
 /**
- * The story of an answered question: what was accepted, what rule that made, what came of it.
+ * The story of an answered question: the accepted risk, the rule that applied, and the result.
  *
  * @param {Question} question
  * @param {Start} start
