@@ -44,7 +44,8 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
 
 # Lanes: tests/lanes.py. The models of the tests are small: a second thread would only wait for the first.
-# A file stays in one process, because its tests share an engine.
+# A file stays in one process, because its tests share an engine. The page has a process of its own: Playwright keeps an
+# event loop running in it, under which no other test can start one.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/pytest
 PARALLEL := -n $(PROCESSES) --dist loadfile
 SAMPLED  := slow and not docs and not page and not gpu and not load
@@ -54,12 +55,14 @@ test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; A
 
 # The seed of the sample is the commit: another commit runs other tests, the same commit the same ones.
 test-ci: $(INSTALLED) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
-	@$(PYTEST) $(PARALLEL) -m 'fast or docs or page' $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m 'fast or docs' $(ARGS)
+	@$(PYTEST) -m page tests/page $(ARGS)
 	@echo 'A sample of $(SAMPLE) of all other tests, with SEED=$(SEED)'
 	@$(PYTEST) $(PARALLEL) -m '$(SAMPLED)' --sample $(SAMPLE) --seed $(SEED) $(ARGS)
 
 test-all: $(INSTALLED) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
-	@$(PYTEST) $(PARALLEL) -m 'fast or slow' $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page' $(ARGS)
+	@$(PYTEST) -m page tests/page $(ARGS)
 
 test-docs: $(INSTALLED)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)
