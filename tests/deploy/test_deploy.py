@@ -115,14 +115,14 @@ def test_histograms_are_asked_for_what_came_within_a_time(place: str, expression
         assert "by (le)" in expression, place
 
 
-def test_every_family_of_the_service_has_a_panel(exported: dict[str, set[str]]) -> None:
+async def test_every_family_of_the_service_has_a_panel(exported: dict[str, set[str]]) -> None:
     shown = {name for _, expression in expressions() for name in METRIC.findall(expression)}
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
     families_shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
     assert {name for name in families if name.startswith("rlcm_")} <= families_shown
 
 
-def test_the_documentation_lists_every_family(exported: dict[str, set[str]]) -> None:
+async def test_the_documentation_lists_every_family(exported: dict[str, set[str]]) -> None:
     text = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(rlcm_[a-z_]+)`", text))
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}

@@ -44,6 +44,6 @@ async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Pat
     assert found.tokens == found.full_budget_tokens
 
 
-def test_the_shipped_certificates_are_of_this_very_engine(engine: VllmEngine) -> None:
+async def test_the_shipped_certificates_are_of_this_very_engine(engine: VllmEngine) -> None:
     guarantees = Guarantees.load(engine.identity, find_certificates(EMBEDDED_MODEL))
     assert [each.procedure.samples for each in guarantees.certificates] == [1, 4, 8] * 3
