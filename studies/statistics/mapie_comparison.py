@@ -45,7 +45,7 @@ def main() -> None:
         rows += [compare_correction(losses, name) for name in CORRECTIONS]
         rows += [compare_all(losses, name) for name in CORRECTIONS]
     print("\n".join(rows))
-    print("\np-values agree to 1e-12 and all certified sets are the same.", whole_sums())
+    print("\nThe p-values agree to 1e-12. All certified sets are the same.", whole_sums())
 
 
 def grid_losses(n_policies: int, n_problems: int, binary: bool) -> Losses:

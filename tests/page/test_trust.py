@@ -22,7 +22,7 @@ def reports(served: Served) -> dict[tuple[str, int], dict[str, Any]]:
     return {(one["risk"], one["n"]): one for one in found}
 
 
-def test_the_certificate_in_force(
+def test_the_active_certificate(
     visitor: Visitor, reports: dict[tuple[str, int], dict[str, Any]]
 ) -> None:
     mine = reports["selective", 1]

@@ -253,7 +253,7 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ({"otlp_endpoint": "localhost:4317"}, "otlp_endpoint is 'localhost:4317': give a URL such"),
     ],
 )
-def test_what_cannot_be_is_refused(flags: dict[str, Any], said: str) -> None:
+def test_impossible_values_are_refused(flags: dict[str, Any], said: str) -> None:
     assert said in refusal(flags)
 
 

@@ -47,12 +47,12 @@ def test_the_folder_is_uploaded_without_its_checkpoints(folder: Path) -> None:
     assert asked["ignore_patterns"] == list(LEFT_OUT)
 
 
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelRefused, match="not a model folder"):
         publish(tmp_path, "me/mine", hub=Hub())
 
 
-def test_what_is_no_repository_is_refused(folder: Path) -> None:
+def test_an_invalid_repository_name_is_refused(folder: Path) -> None:
     with pytest.raises(TrainingRefused, match="give OWNER/NAME"):
         publish(folder, "mine", hub=Hub())
 

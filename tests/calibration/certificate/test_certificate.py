@@ -213,7 +213,7 @@ def test_layout_does_not_matter(tmp_path: Path, certificate: Certificate) -> Non
         ('{"format": "rlcm-certificate", "version": 2, "delta": NaN}', "malformed"),
     ],
 )
-def test_what_is_no_certificate_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_is_no_certificate_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(CertificateError, match=message):
         Certificate.load(tmp_path / "c.json")

@@ -47,7 +47,7 @@ def test_groups() -> None:
     assert "over new groups of problems (each group counts the same) from the same" in said
 
 
-def test_what_is_not_covered() -> None:
+def test_the_wording_names_what_is_not_covered() -> None:
     for risk in (SELECTIVE, ERROR, REGRET):
         listed = does_not_cover(risk)
         for part in ("another distribution", "changed prompt", "multi-turn", "single question"):

@@ -194,7 +194,9 @@ def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
         (lambda values: {k: v for k, v in values.items() if k != "levels"}, "'levels'"),
     ],
 )
-def test_what_is_none_is_refused(report_data: ReportData, change: Any, why: str) -> None:
+def test_a_file_that_is_no_report_data_is_refused(
+    report_data: ReportData, change: Any, why: str
+) -> None:
     values = change(json.loads(report_data.to_text()))
     with pytest.raises(CertificateError, match=why):
         ReportData.from_json(values)

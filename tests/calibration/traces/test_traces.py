@@ -93,7 +93,7 @@ def test_files_with_and_without_that_column_are_read_together(
     assert traces.confidence_tokens_RC.tolist() == [[0, 0, 0], [0, 0, 4]]
 
 
-def test_what_cannot_be_replayed_is_not_written(
+def test_traces_that_cannot_be_replayed_are_not_written(
     tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
 ) -> None:
     with pytest.raises(TraceError, match="confidence is nan"):

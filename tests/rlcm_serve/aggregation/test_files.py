@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_said_and_nothing_is_written(
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "out.jsonl"])
 
 
-def test_what_is_no_parquet_file_is_said(rlcm: Rlcm, tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_is_refused(rlcm: Rlcm, tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("no")
     status, _, error = rlcm("aggregate a.parquet --out out.jsonl")
     assert status == 1

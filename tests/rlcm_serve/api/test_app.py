@@ -364,7 +364,7 @@ async def test_a_missing_field_or_broken_json_is_422(ready: Running) -> None:
     assert "JSON" in error_of(response, 422)["detail"]
 
 
-async def test_unknown_paths_and_methods_are_problems_too(ready: Running) -> None:
+async def test_unknown_paths_and_methods_get_an_error_response(ready: Running) -> None:
     error_of(await ready.client.get("/nowhere"), 404)
     response = await ready.client.get("/solve")
     error_of(response, 405)

@@ -55,7 +55,7 @@ async def upload(running: Running, made: Certificate) -> httpx.Response:
     return await running.client.post("/certificates", json=made.to_json())
 
 
-async def test_what_is_in_force_is_listed_with_all_it_says(ready: Running) -> None:
+async def test_active_certificates_are_listed_with_all_fields(ready: Running) -> None:
     (one,) = (await listed(ready)).values()
     assert one["id"] == ONE.id
     assert (one["active"], one["fits"], one["misfit"]) == (True, True, None)
@@ -158,7 +158,7 @@ def edited() -> dict[str, Any]:
         ),
     ],
 )
-async def test_what_is_no_certificate_of_this_engine_is_refused(
+async def test_a_certificate_of_another_engine_is_refused(
     ready: Running, content: str, name: str, why: str
 ) -> None:
     response = await ready.client.post(

@@ -71,7 +71,7 @@ def test_where_the_database_is_stays_in_the_log() -> None:
 
 
 @NAMED
-def test_an_error_is_a_problem_of_a_stable_type(error: Exception, status: int, name: str) -> None:
+def test_an_error_response_has_a_stable_type(error: Exception, status: int, name: str) -> None:
     response = response_of("/solve", error)
     assert response.status_code == status
     assert response.media_type == "application/problem+json"

@@ -274,7 +274,7 @@ FUNCTION = {"name": "f", "parameters": {"type": "object"}}
         ("web_search_options", {}),
     ],
 )
-async def test_what_is_not_supported_is_refused_with_the_reason(
+async def test_unsupported_fields_are_refused_with_the_reason(
     ready: Running, client: AsyncOpenAI, field: str, value: Any
 ) -> None:
     error = await refusal_of(client, extra_body={field: value})

@@ -135,7 +135,7 @@ async def test_a_mistake_of_the_service_tells_nothing_of_itself(ready: Running) 
     assert "NoneType" not in str(mistake)
 
 
-async def test_what_the_framework_refuses(ready: Running) -> None:
+async def test_errors_of_the_framework_use_the_envelope(ready: Running) -> None:
     json_type = {"content-type": "application/json"}
     assert error_of(await ready.client.get("/v1/embeddings"), 404)["code"] == "not_found"
     refused = await ready.client.get(PATH)

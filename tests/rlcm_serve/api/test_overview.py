@@ -107,7 +107,7 @@ async def test_its_counts_are_those_of_the_metrics(running: Running) -> None:
     assert metrics["rlcm_certified_questions_total", "0.1", ONE.id] == 3
 
 
-async def test_certificates_in_force_say_what_to_expect(running: Running) -> None:
+async def test_active_certificates_say_what_to_expect(running: Running) -> None:
     (shown,) = (await overview(running))["certificates"]
     assert (shown["id"], shown["n"], shown["vote"]) == (ONE.id, 1, "confidence")
     assert (shown["max_tokens"], shown["has_exhibit"]) == (96, False)

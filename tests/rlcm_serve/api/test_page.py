@@ -130,7 +130,7 @@ async def test_head_is_get_without_the_body(running: Running) -> None:
         "/page/a%00",
     ],
 )
-async def test_what_is_not_there_is_a_problem(running: Running, path: str) -> None:
+async def test_a_missing_file_gets_an_error_response(running: Running, path: str) -> None:
     request = running.client.build_request("GET", "/")
     request.url = request.url.copy_with(raw_path=path.encode())
     response = await running.client.send(request)

@@ -67,7 +67,7 @@ async def test_a_service_that_stops_is_alive_and_not_ready(running: Running, par
     assert (problem["state"], problem["stage"]) == ("stopping", "stopping")
 
 
-async def test_what_is_not_ready_says_in_a_word_why() -> None:
+async def test_a_service_that_is_not_ready_says_why() -> None:
     async with starting() as running:
         await running.until("starting the engine")
         assert await standing(running) == ("starting", "starting the engine")

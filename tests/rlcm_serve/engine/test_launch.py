@@ -135,7 +135,7 @@ def test_what_vllm_wrote_last_time_is_kept(tmp_path: Path) -> None:
         ("--max-num-seqs=many", "many"),
     ],
 )
-def test_what_cannot_be_had_under_exit_control_is_refused(
+def test_settings_that_exit_control_cannot_support_are_refused(
     files: ModelFiles, argument: str, why: str
 ) -> None:
     with pytest.raises(ModelRefused, match=why):

@@ -56,7 +56,7 @@ def test_bytes_that_make_no_character_come_at_the_end() -> None:
 
 
 @given(tokens | texts, tokens | texts, steps)
-def test_an_answer_follows_its_thought(
+def test_an_answer_follows_its_thinking(
     rollout: list[int], answer: list[int], steps: list[int]
 ) -> None:
     rollout = [id_ for id_ in rollout if id_ != THINK_END]
@@ -74,7 +74,7 @@ def test_an_answer_follows_its_thought(
 
 
 @pytest.mark.parametrize("think_end", [THINK_END, None])
-def test_a_thought_may_not_be_closed(think_end: int | None) -> None:
+def test_thinking_may_stay_open(think_end: int | None) -> None:
     ids = TOKENIZER.encode("3 plus 4 is 7", add_special_tokens=False)
     stream = RolloutStream(TOKENIZER, think_end)
     assert stream.push(ids) == [Delta(len(ids), "3 plus 4 is 7")]

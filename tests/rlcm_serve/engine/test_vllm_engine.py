@@ -69,7 +69,7 @@ async def test_a_natural_end_has_its_final_reading_and_the_models_own_answer(
 
 
 @pytest.mark.parametrize("thinking", [1, 31, 32, 33, 40])
-async def test_the_budget_ends_a_thought_with_a_final_reading(
+async def test_the_budget_ends_thinking_with_a_final_reading(
     engine: VllmEngine, thinking: int
 ) -> None:
     how = generation(engine, Budget(thinking=thinking, answer=32))
@@ -134,7 +134,7 @@ async def test_forced_answers_continue_inside_the_box(engine: VllmEngine) -> Non
     assert all(1 <= c.tokens <= engine.identity.budget.answer for c in completions)
 
 
-async def test_closing_a_thought_early_stops_the_engine(engine: VllmEngine) -> None:
+async def test_closing_a_sample_early_stops_the_engine(engine: VllmEngine) -> None:
     prompt = engine.prompt(user(QUESTIONS[-1]))
     async with aclosing(engine.think(prompt, FULL_BUDGET, generation(engine))) as events:
         first = await anext(events)

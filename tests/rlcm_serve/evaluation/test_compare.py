@@ -192,7 +192,7 @@ NOT_ALIKE: dict[str, tuple[Callable[[MeasuredRun], MeasuredRun], str]] = {
 
 
 @pytest.mark.parametrize("what", NOT_ALIKE)
-def test_what_is_not_alike_is_said_once(what: str) -> None:
+def test_each_difference_between_runs_is_stated_once(what: str) -> None:
     change, expected = NOT_ALIKE[what]
     found = compare([run("base"), change(run("other"))]).warnings
     assert len(found) == 1

@@ -106,7 +106,7 @@ def test_the_traces_of_a_source_are_those_of_a_run_whose_own_it_is(tmp_path: Pat
         assert read.traces(source).digest == theirs.digest, source
 
 
-def test_a_stop_costs_the_thought_the_answer_and_every_reading_until_then(tmp_path: Path) -> None:
+def test_a_stop_costs_its_thinking_its_answer_and_every_reading_before(tmp_path: Path) -> None:
     read = recorded(tmp_path, NATURAL)
     stops_at_16 = ExitPolicy(lambda_high=0.01)
     spent = {

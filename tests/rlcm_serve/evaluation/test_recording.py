@@ -94,7 +94,7 @@ def test_where_no_answer_can_be_read_nothing_is_said_of_it() -> None:
     assert (reading.verbalized, reading.verbalized_tokens) == (None, 0)
 
 
-def test_a_record_survives_the_journal() -> None:
+def test_a_rollout_is_read_from_the_log_as_it_was_written() -> None:
     record_ = record(NATURAL)
     assert EvaluationRollout.from_json(record_.to_json()) == record_
 

@@ -176,7 +176,7 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("part", EMPTY)
-def test_what_is_not_there_is_said_in_words(part: str, small: RunMeasures, tmp_path: Path) -> None:
+def test_missing_figures_are_explained(part: str, small: RunMeasures, tmp_path: Path) -> None:
     changes, said, figure = EMPTY[part]
     page = write_report(with_benchmark(small, **changes), tmp_path)
     assert said in Parsed.of(page).words

@@ -24,7 +24,7 @@ def test_rollouts_come_back_from_the_tables_as_they_were(tmp_path: Path) -> None
     assert folder.texts() == {NATURAL.key: NATURAL.text, CUT_OFF.key: CUT_OFF.text}
 
 
-def test_a_rollout_that_is_in_the_tables_and_still_in_the_journal_is_there_once(
+def test_a_rollout_in_both_tables_and_log_counts_once(
     tmp_path: Path,
 ) -> None:
     folder = BenchmarkFolder(tmp_path)
@@ -33,7 +33,7 @@ def test_a_rollout_that_is_in_the_tables_and_still_in_the_journal_is_there_once(
     assert list(folder.read()) == [NATURAL, CUT_OFF]
 
 
-def test_a_journal_counts_what_is_in_the_tables_and_what_a_kill_has_left(tmp_path: Path) -> None:
+def test_a_log_counts_stored_rollouts_and_what_a_kill_left(tmp_path: Path) -> None:
     folder = BenchmarkFolder(tmp_path)
     folder.write([NATURAL])
     journal = journal_of(folder)
@@ -62,7 +62,7 @@ def test_a_problem_that_has_changed_is_refused(tmp_path: Path) -> None:
         folder.begin([LabelledProblem("p1", "2 + 2?", "5")])
 
 
-def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestRefused, match="holds no run"):
         RunFolder(tmp_path).manifest()
     (tmp_path / "file").write_text("")

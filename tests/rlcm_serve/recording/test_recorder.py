@@ -143,7 +143,9 @@ def journal(tmp_path: Path) -> Iterator[RecordingJournal[RecordedRollout]]:
         yield journal
 
 
-def test_a_recording_survives_the_journal(journal: RecordingJournal[RecordedRollout]) -> None:
+def test_a_recording_is_read_from_the_log_as_it_was_written(
+    journal: RecordingJournal[RecordedRollout],
+) -> None:
     recordings = [a_recording(), a_recording("p2"), a_recording("p1", 1)]
     for recording in recordings:
         journal.append(recording)
@@ -170,7 +172,7 @@ def test_rows_of_earlier_versions_are_read() -> None:
     assert recording.to_json().keys() == json.loads(row).keys()
 
 
-def test_a_journal_of_other_settings_is_refused(journal: RecordingJournal[RecordedRollout]) -> None:
+def test_a_log_of_other_settings_is_refused(journal: RecordingJournal[RecordedRollout]) -> None:
     journal.append(a_recording())
     before = journal.path.read_bytes()
     with pytest.raises(RequestRefused, match=r'"answers": 1.*not.*"answers": 4.*delete it'):
@@ -178,7 +180,7 @@ def test_a_journal_of_other_settings_is_refused(journal: RecordingJournal[Record
     assert journal.path.read_bytes() == before
 
 
-def test_a_journal_is_one_runs_at_a_time(journal: RecordingJournal[RecordedRollout]) -> None:
+def test_a_log_belongs_to_one_run_at_a_time(journal: RecordingJournal[RecordedRollout]) -> None:
     with pytest.raises(Conflict, match=r"another run is writing .*j.jsonl: wait until it ends"):
         RecordingJournal(RecordedRollout, journal.path, SETTINGS)
     journal.append(a_recording())
@@ -231,7 +233,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
     assert len(list(journal.recordings())) == 200
 
 
-def test_more_rollouts_are_added_to_a_journal_and_fewer_are_taken_from_it(
+def test_a_log_serves_runs_with_more_and_with_fewer_rollouts(
     grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
 ) -> None:
     engine = ScriptedEngine(NATURAL)

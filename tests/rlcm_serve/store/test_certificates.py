@@ -34,7 +34,7 @@ def active(store: CertificateStore) -> set[str]:
     return {kept.certificate.id for kept in store.all(IDENTITY) if kept.active}
 
 
-def test_files_are_in_force_from_the_start(database: Database, tmp_path: Path) -> None:
+def test_certificate_files_are_active_from_the_start(database: Database, tmp_path: Path) -> None:
     store, made = CertificateStore(database), of_one()
     guarantees = store.load(IDENTITY, [saved(made, tmp_path)])
     assert guarantees.certificates == (made,)
@@ -58,7 +58,7 @@ def test_a_file_that_does_not_fit_stops_the_start(database: Database, tmp_path: 
         store.load(IDENTITY, [broken])
 
 
-def test_what_is_added_is_kept_and_not_in_force(database: Database) -> None:
+def test_an_added_certificate_is_stored_and_not_active(database: Database) -> None:
     store, made = CertificateStore(database), of_one()
     store.add(made, "upload")
     store.add(made, "a second time")
@@ -104,7 +104,9 @@ def test_after_a_deactivation_the_file_is_served_again(database: Database, tmp_p
         store.deactivate(made.id, IDENTITY)
 
 
-def test_a_file_can_be_taken_out_of_force_and_put_back(database: Database, tmp_path: Path) -> None:
+def test_a_certificate_file_can_be_deactivated_and_activated_again(
+    database: Database, tmp_path: Path
+) -> None:
     store, made = CertificateStore(database), of_one()
     file = saved(made, tmp_path)
     store.load(IDENTITY, [file])
@@ -115,7 +117,9 @@ def test_a_file_can_be_taken_out_of_force_and_put_back(database: Database, tmp_p
     assert again.load(IDENTITY, [file]).certificates == (made,)
 
 
-def test_a_file_that_was_uploaded_before_is_in_force(database: Database, tmp_path: Path) -> None:
+def test_a_certificate_file_that_was_uploaded_before_is_active(
+    database: Database, tmp_path: Path
+) -> None:
     store, made = CertificateStore(database), of_one()
     store.add(made, "upload")
     assert store.load(IDENTITY, [saved(made, tmp_path)]).certificates == (made,)

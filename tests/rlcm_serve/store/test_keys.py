@@ -93,7 +93,7 @@ def test_no_two_keys_are_alike(keys: Keys) -> None:
     assert len({text.split("_")[2] for text in texts}) == 20
 
 
-async def test_what_is_no_key_is_denied(keys: CountingKeys) -> None:
+async def test_an_unknown_key_is_denied(keys: CountingKeys) -> None:
     text, record = keys.create("team", [Scope.SOLVE])
     other, _ = keys.create("other", [Scope.SOLVE])
     wrong = [
@@ -274,7 +274,7 @@ def test_a_key_needs_a_name(keys: Keys, name: str) -> None:
     assert keys.all() == []
 
 
-def test_only_a_key_in_force_opens_the_service(keys: Keys) -> None:
+def test_only_a_valid_key_opens_the_service(keys: Keys) -> None:
     assert not keys.any_active()
     _, record = keys.create("team", [Scope.SOLVE])
     assert keys.any_active()
@@ -282,7 +282,7 @@ def test_only_a_key_in_force_opens_the_service(keys: Keys) -> None:
     assert not keys.any_active()
 
 
-def test_revoking_what_is_not_there(keys: Keys) -> None:
+def test_revoking_an_unknown_key(keys: Keys) -> None:
     with pytest.raises(NotFound, match="no key has the id 'abc': `rlcm keys list` shows them"):
         keys.revoke("abc")
 

@@ -84,9 +84,7 @@ def test_report_data_of_another_certificate_is_none(store: CertificateStore) -> 
         store.report(MADE.id)
 
 
-def test_a_database_of_before_is_opened_as_it_is(
-    store: CertificateStore, database: Database
-) -> None:
+def test_an_older_database_opens_unchanged(store: CertificateStore, database: Database) -> None:
     store.activate(MADE.id, IDENTITY)
     with database.session() as session:
         session.execute(text("DROP TABLE rlcm_exhibits"))

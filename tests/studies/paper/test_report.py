@@ -176,7 +176,7 @@ def test_a_model_that_voices_no_doubt_says_nothing_about_it(
     assert row(block(page, "markers"), "Base") == ["0.00"] * len(Category)
 
 
-def test_what_is_not_certified_is_said(page: Path) -> None:
+def test_levels_that_are_not_certified_are_named(page: Path) -> None:
     text = block(page, "control")
     assert "not certified" in row(text, "C²GSPG")[0]  # α = 0.05 is too low for it
     assert row(text, "RLCM")[1].startswith("tokens ")

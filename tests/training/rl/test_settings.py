@@ -80,7 +80,7 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("steps = ", "is not valid TOML"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_impossible_values_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(TrainingRefused, match=message):
         load(tmp_path, text)
 

@@ -150,7 +150,7 @@ async def test_another_stream_is_left_without_an_end() -> None:
     assert sent[-1] == {"type": "http.response.body", "body": b"{}\n", "more_body": True}
 
 
-async def test_a_request_that_somebody_else_cancels_stays_cancelled() -> None:
+async def test_a_request_cancelled_elsewhere_stays_cancelled() -> None:
     app, draining, sent = Waiting(), Draining(), list[Any]()
     serving = asyncio.create_task(request(app, draining, sent=sent))
     await app.is_waiting.wait()
@@ -160,7 +160,7 @@ async def test_a_request_that_somebody_else_cancels_stays_cancelled() -> None:
     assert (sent, draining.running) == ([], 0)
 
 
-async def test_what_is_no_http_request_passes() -> None:
+async def test_scopes_other_than_http_pass() -> None:
     seen: list[str] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -158,7 +158,7 @@ def test_a_spec_travels_as_plain_values() -> None:
 
 
 @pytest.mark.parametrize("extra_args", [None, {}, {"another": 1}])
-def test_a_request_without_control_has_no_spec(extra_args: dict[str, int] | None) -> None:
+def test_a_request_without_exit_control_has_no_spec(extra_args: dict[str, int] | None) -> None:
     assert ControlSpec.from_extra_args(extra_args) is None
 
 

@@ -90,7 +90,7 @@ def test_an_end_right_at_a_checkpoint_has_both_readings(
     assert request.readings() == (checkpoints(12), (12, CONFIDENCE[12]))
 
 
-def test_a_thought_shorter_than_an_interval_has_c_end_alone(
+def test_thinking_shorter_than_an_interval_has_only_its_final_reading(
     runner: Runner, table: ReadingsTable
 ) -> None:
     for length in (0, 3):
@@ -220,7 +220,7 @@ def test_a_readings_slot_passes_to_the_next_request(runner: Runner, table: Readi
     assert heir.readings() == (checkpoints(4), (6, CONFIDENCE[6]))
 
 
-def test_a_runners_slot_passes_to_requests_with_and_without_control(
+def test_a_slot_is_reused_by_requests_with_and_without_exit_control(
     runner: Runner, table: ReadingsTable
 ) -> None:
     for round_ in range(4):
@@ -234,7 +234,7 @@ def test_a_runners_slot_passes_to_requests_with_and_without_control(
         assert plain.output == [WORD] * 20, f"round {round_}: not controlled"
 
 
-def test_requests_with_and_without_control_share_a_batch(
+def test_requests_with_and_without_exit_control_share_a_batch(
     runner: Runner, table: ReadingsTable
 ) -> None:
     controlled = [ask(table, length) for length in (9, 14)]
@@ -296,7 +296,7 @@ def test_who_has_left_keeps_no_batch_of_states(runner: Runner, table: ReadingsTa
 
 
 @pytest.mark.parametrize("processor", [ExitProcessor, ExitProcessorV2])
-def test_a_malformed_control_is_refused_at_admission(
+def test_a_malformed_exit_policy_is_refused_at_admission(
     processor: type[ExitProcessor] | type[ExitProcessorV2],
 ) -> None:
     processor.validate_params(SamplingParams())

@@ -71,7 +71,7 @@ async def test_signals_match_under_chunks_preemption_priorities_and_aborts(
             assert checkpoint.confidence == checkpoint.signals["sequence-probability"]
 
 
-async def test_an_exit_is_where_replay_says(cramped: VllmEngine) -> None:
+async def test_an_exit_happens_where_replay_predicts(cramped: VllmEngine) -> None:
     how, seen = generation(cramped, sampling=GREEDY), set()
     for question in QUESTIONS:
         full = (await think(cramped, question, FULL_BUDGET, how)).rollout

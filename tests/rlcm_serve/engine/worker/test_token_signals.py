@@ -189,9 +189,7 @@ def test_the_budgets_reading_has_them_too(runner: Runner, table: ReadingsTable) 
     assert_read(request, range(N, 22, N), 22)
 
 
-def test_an_empty_thought_has_nothing_that_speaks_for_it(
-    runner: Runner, table: ReadingsTable
-) -> None:
+def test_empty_thinking_has_no_confidence(runner: Runner, table: ReadingsTable) -> None:
     request = ask(table, 0, reads=Signal.TAIL)
     runner.join(request)
     runner.run()

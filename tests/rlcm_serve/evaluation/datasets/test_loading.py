@@ -260,7 +260,7 @@ def test_a_file_that_cannot_be_read_is_told(
         load(str(tmp_path / name))
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_dataset_is_named(tmp_path: Path) -> None:
     with pytest.raises(RequestRefused, match="there is no file"):
         load(str(tmp_path / "nothing.jsonl"))
     with pytest.raises(RequestRefused, match="there is no file"):

@@ -47,7 +47,7 @@ class Harm:
         "no base 64",
     ],
 )
-def test_what_is_no_test_is_refused_and_nothing_is_run(
+def test_an_invalid_test_is_refused_before_anything_runs(
     private: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -241,7 +241,7 @@ def test_verdicts_do_not_hang_on_the_hash_seed(sandbox: Sandbox) -> None:
     assert len({one(sandbox, "print(hash('a'), {'a', 'b', 'c'})").output for _ in range(4)}) == 1
 
 
-def test_what_is_not_waited_for_is_killed(sandbox: Sandbox) -> None:
+def test_processes_left_behind_are_killed(sandbox: Sandbox) -> None:
     before = processes()
     start = time.perf_counter()
     with closing(sandbox.run("import time; time.sleep(int(input()))", ["0", "600"])) as outcomes:
