@@ -130,7 +130,7 @@ def whole_sums() -> str:
     theirs = compute_hoeffding_bentkus_p_value(losses.loss_UT.mean(axis=0), n, 0.2).item()
     counts = ", ".join(f"{len(sums)} of {n + 1} at n = {n:,}" for n, sums in off.items())
     return (
-        "Not compared: sums that floating point takes for the next whole number in MAPIE, which "
+        "Left out: sums of losses that MAPIE rounds up to the next whole number, which "
         f"is on the safe side ({counts}; {k} losses of {n} at alpha = 0.2: p = {ours:.4f} here, "
         f"{theirs:.4f} there)."
     )
