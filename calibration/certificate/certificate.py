@@ -187,25 +187,6 @@ class Certificate:
             smallest_certifiable=self.smallest_certifiable_alpha,
         )
 
-    def require(self, engine: Fingerprint) -> None:
-        """Refuse an engine other than the calibrated one.
-
-        Raises:
-            CertificateError: the certificate is not servable, or the fingerprints differ; the
-                message lists all differences.
-        """
-        if self.fingerprint is None:
-            raise CertificateError(
-                f"certificate {self.id} is not servable: its traces have no fingerprint, so "
-                "the engine is unknown; record with `rlcm collect` and fit again"
-            )
-        if differences := self.fingerprint.differences(engine):
-            raise CertificateError(
-                f"certificate {self.id} was not fitted on this engine (certificate here, engine "
-                f"there): {'; '.join(differences)}. Serve the engine it was fitted on, or collect "
-                "and fit again"
-            )
-
     def require_traces(self, recorded: Fingerprint | None) -> None:
         """Refuse traces with another fingerprint than the certificate.
 

@@ -91,7 +91,7 @@ def _differences(
     yield from _compare("n_units", certificate.n_units, traces.n_units)
     yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
     seed = int(traces.digest[:8], 16)
-    tested = _tested_again(certificate, traces, risk, seed)
+    tested = tested_again(certificate, traces, risk, seed)
     recount = _Recount(certificate, traces, risk, tested, seed)
     if certificate.covers != recount.covers(former_covers):
         yield from _compare("covers", certificate.covers, recount.covers(covers))
@@ -196,7 +196,8 @@ class _Recount:
         return float(_unit_means(values_D, self._traces, self._draws).mean())
 
 
-def _tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: int) -> Tested:
+def tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: int) -> Tested:
+    """P-values and verdicts of all tested policies, computed again by the fitting code."""
     family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
     losses = replay(traces, family.policies, risk, certificate.procedure).losses
     return certify_policies(

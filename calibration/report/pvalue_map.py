@@ -8,12 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
-from calibration.certificate.certify import (
-    Tested,
-    certify_policies,
-    explaining_policy,
-    target_level,
-)
+from calibration.certificate.certify import Tested, explaining_policy, target_level
+from calibration.certificate.verify import tested_again
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import Risk
@@ -94,7 +90,7 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
         risk: what the certificate bounds.
     """
     family, levels = certificate.tested, certificate.levels
-    tested = _repeat_tests(certificate, traces, risk)
+    tested = tested_again(certificate, traces, risk, _seed(certificate))
     patience = _usual_patience(family, interval_of(traces))
     centres = [
         _centre(family, number, level, tested, patience, risk)
@@ -198,20 +194,6 @@ def _p_values(
         losses, alphas[number], certificate.p_value, _seed(certificate), aimed_at
     )
     return p_YX
-
-
-def _repeat_tests(certificate: Certificate, traces: Traces, risk: Risk) -> Tested:
-    family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
-    losses = replay(traces, family.policies, risk, certificate.procedure).losses
-    return certify_policies(
-        losses,
-        family,
-        alphas,
-        certificate.delta,
-        certificate.promise,
-        certificate.p_value,
-        _seed(certificate),
-    )
 
 
 def _seed(certificate: Certificate) -> int:

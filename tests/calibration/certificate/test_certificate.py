@@ -266,19 +266,11 @@ def test_thresholds_out_of_order_are_refused(certificate: Certificate) -> None:
         Certificate.from_json(signed(content))
 
 
-def test_another_engine_is_refused(certificate: Certificate, fingerprint: Fingerprint) -> None:
-    certificate.require(fingerprint)
-    with pytest.raises(CertificateError, match="probe: 'p0' here, 'p1' there; samples: 1 here, 4"):
-        certificate.require(replace(fingerprint, probe="p1", samples=4))
-
-
-def test_without_a_fingerprint_no_engine_is_served(
+def test_traces_and_certificate_both_have_a_fingerprint_or_neither_does(
     certificate: Certificate, fingerprint: Fingerprint
 ) -> None:
     unknown = replace(certificate, fingerprint=None)
     assert not unknown.servable
-    with pytest.raises(CertificateError, match="is not servable: its traces have no fingerprint"):
-        unknown.require(fingerprint)
     unknown.require_traces(None)
     with pytest.raises(CertificateError, match="only the traces have a fingerprint"):
         unknown.require_traces(fingerprint)
