@@ -139,7 +139,18 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """How well a set of readings predicts what is right; see `calibration.report.summary`."""
+    """How well a set of readings predicts which answers are right.
+
+    Readings of one rollout depend on each other, so these are estimates without intervals.
+
+    Attributes:
+        n_readings: number of readings.
+        accuracy: share of them whose answer was right.
+        ece: expected calibration error over `bins`.
+        brier: Brier score.
+        auroc: None if all readings are right, or all wrong.
+        bins: of equal width; empty ones are left out.
+    """
 
     n_readings: int
     accuracy: float

@@ -219,14 +219,7 @@ class _Readings:
         return np.asarray(ENDINGS * self.final_R[:, None] + endings_RS)
 
     def _smoothed(self, weight: float) -> NDArray[np.float64]:
-        if weight == 0:
-            return self.confidence_RC
-        smoothed_RC = self.confidence_RC.copy()
-        for column in range(1, smoothed_RC.shape[1]):
-            smoothed_RC[:, column] = (
-                weight * smoothed_RC[:, column - 1] + (1 - weight) * smoothed_RC[:, column]
-            )
-        return smoothed_RC
+        return smoothed(self.confidence_RC, weight)
 
     def _low_threshold(self, policy: ExitPolicy) -> float | NDArray[np.float64]:
         if policy.low_rise == 0:
@@ -242,6 +235,18 @@ class _Readings:
         tokens_RC = np.where(self._checkpoint_RC, self.tokens_RC, 0)
         distinct, number_RC = np.unique(tokens_RC, return_inverse=True)
         return distinct.tolist(), number_RC.reshape(tokens_RC.shape)
+
+
+def smoothed(confidence_RC: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+    """The moving average of `ExitPolicy.smoothing` along each row; `weight` is that of the past."""
+    if weight == 0:
+        return confidence_RC
+    smoothed_RC = confidence_RC.copy()
+    for column in range(1, smoothed_RC.shape[1]):
+        smoothed_RC[:, column] = (
+            weight * smoothed_RC[:, column - 1] + (1 - weight) * smoothed_RC[:, column]
+        )
+    return smoothed_RC
 
 
 def _low_form(policy: ExitPolicy) -> tuple[float, bool, bool]:

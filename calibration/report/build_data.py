@@ -25,7 +25,7 @@ from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.exit_search import find_exits
 from calibration.report import captions
 from calibration.report.pvalue_map import NEVER_LOW, PValueMap, high_of, low_of
-from calibration.report.summary import Measured, Reliability, Summary, summarize
+from calibration.report.summary import Measured, Summary, summarize
 from calibration.simulation.risks import Risk
 from calibration.testing.families import NEVER
 from calibration.testing.methods import find_split
@@ -73,8 +73,8 @@ def build_report_data(
         maps=tuple(map(_map, summary.maps)),
         reliability=ReliabilityData(
             on_test=summary.shown.on_test,
-            all=_readings(summary.all_readings),
-            final=_readings(summary.final_readings),
+            all=_rounded(summary.all_readings),
+            final=_rounded(summary.final_readings),
         ),
         captions=_captions(summary),
     )
@@ -164,9 +164,8 @@ def _map(found: PValueMap) -> Map:
 
 
 def _place(found: PValueMap, low: float, high: float) -> MapPoint:
-    x = np.interp(low, found.low_X, np.arange(len(found.low_X)))
-    y = np.interp(high, found.high_Y, np.arange(len(found.high_Y)))
-    return MapPoint(_low(low), _high(high), _short(float(x)), _short(float(y)))
+    x, y = found.place(low, high)
+    return MapPoint(_low(low), _high(high), _short(x), _short(y))
 
 
 def _low(value: float) -> float | None:
@@ -177,9 +176,9 @@ def _high(value: float) -> float | None:
     return None if value >= NEVER else _short(value, THRESHOLD_DIGITS)
 
 
-def _readings(found: Reliability) -> Readings:
-    return Readings(
-        n_readings=found.n_readings,
+def _rounded(found: Readings) -> Readings:
+    return replace(
+        found,
         accuracy=_short(found.accuracy),
         ece=_short(found.ece),
         brier=_short(found.brier),

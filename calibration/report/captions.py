@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from calibration.certificate.report_data import Readings
 from calibration.report.pvalue_map import PValueMap
 from calibration.report.samples import OUTCOMES
-from calibration.report.summary import Coverage, Measured, Reliability, Summary
-from calibration.report.wording import interval, policy, problems
+from calibration.report.summary import Coverage, Measured, Summary
+from calibration.report.wording import calibration_and_ranking, interval, policy, problems
 from calibration.report_kit.content import Caption
 from calibration.report_kit.wording import count, percent, rate, target
 
@@ -75,8 +76,8 @@ def of_reliability(summary: Summary) -> Caption:
         "than a wrong one. Readings of one rollout depend on each other, so there are no "
         "intervals. The promise does not depend on how reliable the confidence is, but a reliable "
         "confidence saves more tokens.",
-        f"Reliability diagram. All readings: {_reliability(every)}. Final readings: "
-        f"{_reliability(final)}.",
+        f"Reliability diagram. All readings: {_readings(every)}. Final readings: "
+        f"{_readings(final)}.",
     )
 
 
@@ -159,12 +160,9 @@ def _plainly(measured: Measured) -> str:
     return count(measured.n_problems, kind)
 
 
-def _reliability(found: Reliability) -> str:
-    ranking = "undefined" if found.auroc is None else f"{found.auroc:.3f}"
-    return (
-        f"{found.n_readings:,} readings, {percent(found.accuracy)} right, ECE {found.ece:.3f}, "
-        f"AUROC {ranking}"
-    )
+def _readings(found: Readings) -> str:
+    right = percent(found.accuracy)
+    return f"{found.n_readings:,} readings, {right} right, {calibration_and_ranking(found)}"
 
 
 def _held(found: PValueMap) -> str:

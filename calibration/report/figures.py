@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from calibration.certificate.evaluate import Evaluation
-from calibration.report.summary import Coverage, Measured, Reliability, Summary
-from calibration.report.wording import problems
+from calibration.report.summary import Coverage, Measured, Summary
+from calibration.report.wording import calibration_and_ranking, problems
 from calibration.report_kit.palette import BLUE, INK, MUTED, ORANGE, PAPER
 from calibration.report_kit.panels import draw_target, percent_axis
 from calibration.report_kit.style import DASHES, DOTS, WIDTH
@@ -75,18 +75,18 @@ def draw_reliability(summary: Summary) -> Figure:
         ("all readings", summary.all_readings, BLUE, "o", 0.0),
         ("final readings", summary.final_readings, ORANGE, "D", 0.04),
     )
-    for name, reliability, color, marker, offset in sets:
+    for name, found, color, marker, offset in sets:
         axes.plot(
-            [b.confidence for b in reliability.bins],
-            [b.accuracy for b in reliability.bins],
+            [b.confidence for b in found.bins],
+            [b.accuracy for b in found.bins],
             color=color,
             marker=marker,
             clip_on=False,
-            label=f"{name}: {_figures(reliability)}",
+            label=f"{name}: {found.n_readings:,}, {calibration_and_ranking(found)}",
         )
         counts.bar(
-            [b.low + 0.01 + offset for b in reliability.bins],
-            [b.count for b in reliability.bins],
+            [b.low + 0.01 + offset for b in found.bins],
+            [b.count for b in found.bins],
             width=0.036,
             align="edge",
             color=color,
@@ -221,8 +221,3 @@ def _rightmost(summary: Summary) -> float:
 def _target_axis(axes: Axes, right: float) -> None:
     axes.set(xlim=(0, right), xlabel="target α")
     percent_axis(axes, "x")
-
-
-def _figures(reliability: Reliability) -> str:
-    ranking = "undefined" if reliability.auroc is None else f"{reliability.auroc:.3f}"
-    return f"{reliability.n_readings:,}, ECE {reliability.ece:.3f}, AUROC {ranking}"

@@ -112,11 +112,11 @@ def _draw_tested(axes: Axes, found: PValueMap) -> None:
         "certified": [t for t in found.tested if t.certified and t.in_plane],
     }
     for kind, policies in kinds.items():
-        places = {_place(found, t.lambda_low, t.lambda_high) for t in policies}
+        places = {found.place(t.lambda_low, t.lambda_high) for t in policies}
         if places:
             axes.plot(*zip(*sorted(places), strict=True), linestyle="", **_mark(kind, found))
     if found.certified:
-        x, y = _place(found, low_of(found.centre), high_of(found.centre))
+        x, y = found.place(low_of(found.centre), high_of(found.centre))
         axes.plot([x], [y], linestyle="", **_mark("served", found))
 
 
@@ -124,13 +124,6 @@ def _mark(kind: str, found: PValueMap) -> dict[str, Any]:
     """Smaller marks where rows are many."""
     shrink = 1.0 if len(found.high_Y) <= 24 else 0.75
     return {**_MARKS[kind], "markersize": shrink * _MARKS[kind]["markersize"]}
-
-
-def _place(found: PValueMap, low: float, high: float) -> tuple[float, float]:
-    """Coordinates of thresholds on a map: on a cell, or between two."""
-    x = np.interp(low, found.low_X, np.arange(len(found.low_X)))
-    y = np.interp(high, found.high_Y, np.arange(len(found.high_Y)))
-    return float(x), float(y)
 
 
 def _label_thresholds(axes: Axes, found: PValueMap) -> None:

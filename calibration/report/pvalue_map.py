@@ -80,6 +80,12 @@ class PValueMap:
     p_YX: NDArray[np.float64]
     tested: tuple[TestedPolicy, ...]
 
+    def place(self, low: float, high: float) -> tuple[float, float]:
+        """Column and row of thresholds: whole numbers on a cell, fractions between two cells."""
+        x = np.interp(low, self.low_X, np.arange(len(self.low_X)))
+        y = np.interp(high, self.high_Y, np.arange(len(self.high_Y)))
+        return float(x), float(y)
+
 
 def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[PValueMap, ...]:
     """A map for each level, by rising alpha; all have the same rows and columns.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calibration.certificate.certificate import Certificate, CertifiedLevel
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
-from calibration.policy.exit_search import find_exits
+from calibration.policy.exit_search import find_exits, smoothed
 from calibration.policy.voting import NO_ANSWER
 from calibration.simulation.risks import Risk
 from calibration.testing.families import full_budget
@@ -115,13 +115,6 @@ def _sample(
         stop=stop,
         tokens_C=traces.tokens_RC[row, readings],
         confidence_C=confidence_C,
-        smoothed_C=_smoothed(confidence_C, policy.smoothing),
+        smoothed_C=smoothed(confidence_C[None], policy.smoothing)[0],
         correct_C=traces.correct_RC[row, readings],
     )
-
-
-def _smoothed(confidence_C: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
-    smoothed_C = confidence_C.copy()
-    for c in range(1, len(smoothed_C)):
-        smoothed_C[c] = smoothing * smoothed_C[c - 1] + (1 - smoothing) * confidence_C[c]
-    return smoothed_C

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.evaluate import LevelReplay, replay_certificate, resolve_risk
+from calibration.certificate.report_data import Readings
 from calibration.errors import CalibrationError
 from calibration.metrics import (
-    ReliabilityBin,
     RiskCoverage,
     auroc,
     brier_score,
@@ -52,29 +52,6 @@ class Measured:
         return tuple(level for level in self.levels if level.evaluation is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Reliability:
-    """Calibration and ranking of a set of readings.
-
-    Readings of one rollout depend on each other, so these are estimates without error bars.
-
-    Attributes:
-        n_readings: counted.
-        accuracy: share of them whose answer was right.
-        bins: of equal width, the empty ones left out.
-        ece: expected calibration error over these bins.
-        brier: Brier score.
-        auroc: None if all readings are right, or all wrong.
-    """
-
-    n_readings: int
-    accuracy: float
-    bins: tuple[ReliabilityBin, ...]
-    ece: float
-    brier: float
-    auroc: float | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Coverage:
     """Answering only the most confident draws at the full budget.
@@ -107,8 +84,8 @@ class Summary:
     certificate: Certificate
     risk: Risk
     measured: tuple[Measured, ...]
-    all_readings: Reliability
-    final_readings: Reliability
+    all_readings: Readings
+    final_readings: Readings
     maps: tuple[PValueMap, ...]
     samples: Samples
     coverage: Coverage | None
@@ -143,8 +120,8 @@ def summarize(
         certificate=certificate,
         risk=risk,
         measured=tuple(measured),
-        all_readings=_reliability(shown, recorded_RC),
-        final_readings=_reliability(shown, final_RC),
+        all_readings=_readings(shown, recorded_RC),
+        final_readings=_readings(shown, final_RC),
         maps=map_p_values(certificate, tested, risk),
         samples=choose_samples(certificate, shown, risk),
         coverage=_coverage(shown, risk, certificate.procedure),
@@ -184,16 +161,16 @@ def _measure(certificate: Certificate, traces: Traces, risk: Risk, on_test: bool
     )
 
 
-def _reliability(traces: Traces, which_RC: NDArray[np.bool_]) -> Reliability:
+def _readings(traces: Traces, which_RC: NDArray[np.bool_]) -> Readings:
     confidence_N, correct_N = traces.confidence_RC[which_RC], traces.correct_RC[which_RC]
-    return Reliability(
+    return Readings(
         n_readings=confidence_N.size,
         accuracy=float(correct_N.mean()),
-        bins=reliability_bins(confidence_N, correct_N),
         ece=expected_calibration_error(confidence_N, correct_N),
         brier=brier_score(confidence_N, correct_N),
         # With only one of the two there is nothing to rank.
         auroc=None if correct_N.all() or not correct_N.any() else auroc(confidence_N, correct_N),
+        bins=reliability_bins(confidence_N, correct_N),
     )
 
 

@@ -1,6 +1,7 @@
 """Problems, intervals and policies in words, for the page and its figures."""
 
 from calibration.certificate.evaluate import Evaluation
+from calibration.certificate.report_data import Readings
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.report.summary import Measured
 from calibration.report_kit.wording import percent, rate
@@ -20,6 +21,12 @@ def interval(found: Evaluation) -> str:
         return "nothing answered"
     low, high = found.risk_interval
     return f"{percent(found.realised_risk)} ({percent(low)} to {percent(high)})"
+
+
+def calibration_and_ranking(found: Readings) -> str:
+    """ECE and AUROC of a set of readings."""
+    ranking = "undefined" if found.auroc is None else f"{found.auroc:.3f}"
+    return f"ECE {found.ece:.3f}, AUROC {ranking}"
 
 
 def exits(found: Evaluation) -> str:
