@@ -10,12 +10,13 @@ from importlib.metadata import version
 import numpy as np
 import numpy.typing as npt
 
-from calibration import Certificate, CertifiedLevel, Level
+from calibration import Certificate, Level
 from calibration.certificate.report_data import EXIT_EDGES, ReportData
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import document_of, report_unexpected
 from rlcm_serve.api.status import status_of
-from rlcm_serve.api.wire.certificates import iso
+from rlcm_serve.api.wire.calibrations import CalibrationBody
+from rlcm_serve.api.wire.certificates import LevelBody, ProcedureBody, iso
 from rlcm_serve.api.wire.overview import (
     CertificateNow,
     ConfidenceNow,
@@ -160,15 +161,12 @@ def _confidences(readout: Readout, **labels: str) -> npt.NDArray[np.int_]:
 
 
 def _certificate(certificate: Certificate, readout: Readout, has_report: bool) -> CertificateNow:
-    fitted = certificate.fingerprint
     return CertificateNow(
         id=certificate.id,
         risk=certificate.risk,
         promise=certificate.promise.value,
         delta=certificate.delta,
-        n=certificate.procedure.samples,
-        vote=certificate.procedure.vote,
-        max_tokens=None if fitted is None else fitted.max_tokens,
+        **dict(ProcedureBody.of(certificate)),
         has_exhibit=has_report,
         levels=[
             _level(level, _served(readout, certificate, level)) for level in certificate.levels
@@ -177,20 +175,10 @@ def _certificate(certificate: Certificate, readout: Readout, has_report: bool) -
 
 
 def _level(level: Level, served: int) -> LevelNow:
-    figures = dict.fromkeys(
-        ("risk", "risk_upper", "expected_tokens", "full_budget_tokens", "share_answered")
-    )
-    share_abstained = None
-    if isinstance(level, CertifiedLevel):
-        figures = {name: getattr(level, name) for name in figures}
-        share_abstained = 1 - level.share_answered
-    return LevelNow(
-        alpha=level.alpha,
-        certified=level.certified,
-        questions=served,
-        share_abstained=share_abstained,
-        **figures,
-    )
+    body = LevelBody.from_level(level)
+    share_abstained = None if body.share_answered is None else 1 - body.share_answered
+    known = body.model_dump(include=set(LevelNow.model_fields))
+    return LevelNow(questions=served, share_abstained=share_abstained, **known)
 
 
 def _served(readout: Readout, certificate: Certificate, level: Level) -> int:
@@ -210,4 +198,5 @@ async def _jobs(context: Context) -> tuple[list[JobNow], str | None]:
     except DatabaseRefused as error:
         report_unexpected(error)
         return [], document_of(error).detail
-    return [JobNow.from_job(job, context.jobs.seconds_left(job)) for job in latest], None
+    jobs = [CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in latest]
+    return [JobNow.model_validate(job) for job in jobs], None

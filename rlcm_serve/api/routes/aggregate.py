@@ -11,12 +11,12 @@ from rlcm_serve.api.access import require_solve
 from rlcm_serve.api.aggregate import JSON, NDJSON, vote_on_array, vote_on_lines
 from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.wire.aggregate import (
-    RESULT_EXAMPLE,
     ROLLOUTS_EXAMPLE,
-    SUMMARY_EXAMPLE,
     AggregateOptions,
     AggregateRequest,
     AggregateResponse,
+    ResultBody,
+    SummaryBody,
 )
 from rlcm_serve.api.wire.base import inline_schema
 
@@ -45,7 +45,7 @@ _RESPONSE: dict[int | str, dict[str, Any]] = {
         "description": "The results, in the format of the request: one JSON object, or JSON lines.",
         "content": {
             NDJSON: _lines(
-                [RESULT_EXAMPLE, {"summary": SUMMARY_EXAMPLE}],
+                [ResultBody.example(), {"summary": SummaryBody.example()}],
                 "One result per line, then a last line with `summary` or with `error` and its "
                 "response.",
             )

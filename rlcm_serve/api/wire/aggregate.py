@@ -9,36 +9,6 @@ from pydantic import ConfigDict, Field
 from rlcm_serve.aggregation.rules import MAX_SEED, Rule, VoteOptions
 from rlcm_serve.api.wire.base import Wire
 
-ROLLOUT_EXAMPLE = {"problem_id": "p1", "answer": r"\frac12", "confidence": 0.9, "reference": "0.5"}
-ROLLOUTS_EXAMPLE = [
-    ROLLOUT_EXAMPLE,
-    {"problem_id": "p1", "answer": "0.5", "confidence": 0.6, "reference": "0.5"},
-    {"problem_id": "p1", "answer": "2", "confidence": 0.3, "reference": "0.5"},
-]
-RESULT_EXAMPLE = {
-    "problem_id": "p1",
-    "answer": "0.5",
-    "confidence": 0.8333333333332491,
-    "tally": {"0.5": 1.5, "2": 0.3000000000001819},
-    "classes": 2,
-    "rollouts": 3,
-    "kept": 3,
-    "tied": False,
-    "correct": True,
-    "pass_at_1": 0.6666666666666666,
-    "oracle": True,
-}
-SUMMARY_EXAMPLE = {
-    "problems": 1,
-    "rollouts": 3,
-    "answered": 1,
-    "ties": 0,
-    "graded": 1,
-    "pass_at_1": 0.6666666666666666,
-    "accuracy": 1.0,
-    "oracle": 1.0,
-}
-
 
 class AggregateOptions(Wire):
     """Options of a vote."""
@@ -94,6 +64,13 @@ class RolloutBody(Wire):
     """The correct answer, if known. One row of a problem is enough."""
 
 
+ROLLOUTS_EXAMPLE = [
+    RolloutBody.example(),
+    RolloutBody.example(answer="0.5", confidence=0.6),
+    RolloutBody.example(answer="2", confidence=0.3),
+]
+
+
 class AggregateRequest(AggregateOptions):
     """Rollouts to vote on, with options. Options in the body override those in the URL."""
 
@@ -109,9 +86,9 @@ class ResultBody(Wire):
     answer: str | None = Field(examples=["0.5"])
     """The winning answer, in its most frequent spelling; null if no counted rollout has an answer.
     """
-    confidence: float = Field(examples=[RESULT_EXAMPLE["confidence"]])
+    confidence: float = Field(examples=[0.8333333333332491])
     """The winning answer's share of the total weight, including rollouts without an answer."""
-    tally: dict[str, float] = Field(examples=[RESULT_EXAMPLE["tally"]])
+    tally: dict[str, float] = Field(examples=[{"0.5": 1.5, "2": 0.3000000000001819}])
     """Total weight of each distinct answer, in descending order."""
     classes: int = Field(examples=[2])
     """Number of distinct answers."""
@@ -142,7 +119,7 @@ class SummaryBody(Wire):
     """Number of problems whose winner was chosen at random among tied answers."""
     graded: int = Field(examples=[1])
     """Number of problems with a reference."""
-    pass_at_1: float | None = Field(examples=[SUMMARY_EXAMPLE["pass_at_1"]])
+    pass_at_1: float | None = Field(examples=[0.6666666666666666])
     """Expected accuracy of a single rollout."""
     accuracy: float | None = Field(examples=[1.0])
     """Accuracy of the vote."""
@@ -153,7 +130,7 @@ class SummaryBody(Wire):
 class AggregateResponse(Wire):
     """The result of each problem, in the order in which problems first appear, and a summary."""
 
-    results: list[ResultBody] = Field(examples=[[RESULT_EXAMPLE]])
+    results: list[ResultBody] = Field(examples=[[ResultBody.example()]])
     """One result for each problem."""
-    summary: SummaryBody = Field(examples=[SUMMARY_EXAMPLE])
+    summary: SummaryBody = Field(examples=[SummaryBody.example()])
     """Totals over all problems."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -26,6 +26,17 @@ class Wire(BaseModel):
             if "description" in field:
                 field["description"] = " ".join(field["description"].split())
         return schema
+
+    @classmethod
+    def example(cls, **changed: Any) -> dict[str, Any]:
+        """An example made of those of the fields, except for the `changed` ones."""
+        fields = cls.model_fields.items()
+        return {name: field.examples[0] for name, field in fields if field.examples} | changed
+
+
+def described(text: str, example: Any, **limits: Any) -> Any:
+    """A field with a text that it shares with others, an example, and the limits of its values."""
+    return Field(description=text, examples=[example], **limits)
 
 
 def inline_schema(model: type[Wire]) -> dict[str, Any]:

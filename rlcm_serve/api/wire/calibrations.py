@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
 from calibration.testing.fwer import Promise
 from calibration.testing.methods import Method
-from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire import terms
+from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso
-from rlcm_serve.api.wire.terms import (
-    DELTA_TEXT,
-    METHOD_TEXT,
-    PROMISE_TEXT,
-    RISK_TEXT,
-    SAMPLES_TEXT,
-    VOTE_TEXT,
-    BoundedRisk,
-    Delta,
-    JobCertificate,
-    JobCreated,
-    JobDone,
-    JobError,
-    JobFinished,
-    JobId,
-    JobSecondsLeft,
-    JobStarted,
-    JobState,
-    JobTotal,
-    PromiseKind,
-    Samples,
-    Vote,
-)
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
 from rlcm_serve.store.job import Calibration, CalibrationRequest
 
 MAX_ROLLOUTS = 1024
-LOG_EXAMPLE = {"time": "2026-01-12T09:31:40.120+00:00", "text": "320 of 1600 rollouts recorded"}
 REQUEST_EXAMPLE = {"risk": "selective", "alphas": [0.05, 0.1, 0.2], "delta": 0.1, "n": 1}
 
 
@@ -47,10 +25,7 @@ class CalibrationQuery(Wire):
 
     model_config = ConfigDict(strict=False, extra="forbid")  # a URL holds nothing but text
 
-    risk: Annotated[
-        Literal["selective", "error", "regret"],
-        Field(description=RISK_TEXT, examples=["selective"]),
-    ] = "selective"
+    risk: terms.AskedRisk = "selective"
     alphas: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         default=[0.05, 0.1, 0.2],
         min_length=1,
@@ -59,31 +34,19 @@ class CalibrationQuery(Wire):
         examples=[[0.05, 0.1, 0.2]],
     )
     """Risk levels to certify, each between 0 and 1. Repeat the parameter for several levels."""
-    delta: Annotated[
-        float,
-        Field(
-            ge=1e-9,
-            lt=1,
-            description=DELTA_TEXT,
-            examples=[0.1],
-        ),
-    ] = 0.1
+    delta: Annotated[float, described(terms.DELTA_TEXT, 0.1, ge=1e-9, lt=1)] = 0.1
     promise: Annotated[
-        Literal["simultaneous", "pointwise"],
-        Field(description=PROMISE_TEXT, examples=["simultaneous"]),
+        Literal["simultaneous", "pointwise"], described(terms.PROMISE_TEXT, "simultaneous")
     ] = "simultaneous"
-    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[1])] = 1
-    vote: Annotated[
-        Literal["confidence", "majority"],
-        Field(description=VOTE_TEXT, examples=["confidence"]),
-    ] = "confidence"
+    n: Annotated[int, described(terms.SAMPLES_TEXT, 1, ge=1, le=MAX_SAMPLES)] = 1
+    vote: terms.AskedVote = "confidence"
     rollouts: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS, examples=[1])
     """Number of rollouts to record per problem, at least `n`; `n` by default."""
     method: Annotated[
         Literal[
             "auto", "fixed-sequence", "chains", "rescaled-chains", "split", "holm", "bonferroni"
         ],
-        Field(description=METHOD_TEXT, examples=["auto"]),
+        described(terms.METHOD_TEXT, "auto"),
     ] = "auto"
     activate: bool = Field(default=False, examples=[False])
     """Activate the certificate as soon as it is fitted."""
@@ -110,16 +73,16 @@ class CalibrationQuery(Wire):
 class AskedBody(Wire):
     """The settings of a calibration job, defaults included."""
 
-    risk: BoundedRisk
-    alphas: list[float] = Field(examples=[[0.05, 0.1, 0.2]])
+    risk: terms.BoundedRisk
+    alphas: tuple[float, ...] = Field(examples=[[0.05, 0.1, 0.2]])
     """Risk levels that the job tries to certify."""
-    delta: Delta
-    promise: PromiseKind
-    n: Samples
-    vote: Vote
+    delta: terms.Delta
+    promise: terms.PromiseKind
+    n: terms.Samples
+    vote: terms.Vote
     rollouts: int = Field(examples=[1])
     """Number of rollouts that are recorded per problem."""
-    method: Annotated[str, Field(description=METHOD_TEXT, examples=["auto"])]
+    method: Annotated[str, described(terms.METHOD_TEXT, "auto")]
     activate: bool = Field(examples=[False])
     """Whether the certificate is activated as soon as it is fitted."""
 
@@ -127,36 +90,36 @@ class AskedBody(Wire):
 class LogLineBody(Wire):
     """A line of a calibration job's log."""
 
-    time: str = Field(examples=[LOG_EXAMPLE["time"]])
+    time: str = Field(examples=["2026-01-12T09:31:40.120+00:00"])
     """When the line was written, as an ISO 8601 time in UTC."""
-    text: str = Field(examples=[LOG_EXAMPLE["text"]])
+    text: str = Field(examples=["320 of 1600 rollouts recorded"])
     """Text of the line."""
 
 
 class CalibrationBody(Wire):
     """A calibration job and its progress."""
 
-    id: JobId
-    state: JobState
+    id: terms.JobId
+    state: terms.JobState
     asked: AskedBody = Field(examples=[REQUEST_EXAMPLE])
     """Settings of the job, defaults included."""
     problems: int = Field(examples=[1600])
     """Number of labelled problems that were uploaded."""
-    done: JobDone
-    total: JobTotal
-    seconds_left: JobSecondsLeft
-    created: JobCreated
-    started: JobStarted
-    finished: JobFinished
-    certificate: JobCertificate
+    done: terms.JobDone
+    total: terms.JobTotal
+    seconds_left: terms.JobSecondsLeft
+    created: terms.JobCreated
+    started: terms.JobStarted
+    finished: terms.JobFinished
+    certificate: terms.JobCertificate
     verdicts: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
     """The certificate's levels: for each alpha the certified policy, or why there is none. Empty
     until the job is done.
     """
-    error: JobError
+    error: terms.JobError
     has_traces: bool = Field(examples=[False])
     """Whether `/calibrations/{id}/traces` has the recorded traces."""
-    log: list[LogLineBody] = Field(examples=[[LOG_EXAMPLE]])
+    log: list[LogLineBody] = Field(examples=[[LogLineBody.example()]])
     """The last 200 lines of the job's log; empty in a list of jobs."""
 
     @classmethod
@@ -164,21 +127,11 @@ class CalibrationBody(Wire):
         cls, job: Calibration, seconds_left: float | None, verdicts: Sequence[LevelBody] = ()
     ) -> Self:
         """The wire form of a job."""
-        asked = job.request
+        asked = asdict(job.request)
         return cls(
             id=job.id,
             state=job.state.value,
-            asked=AskedBody(
-                risk=asked.risk.value,
-                alphas=list(asked.alphas),
-                delta=asked.delta,
-                promise=asked.promise.value,
-                n=asked.samples,
-                vote=asked.vote.value,
-                rollouts=asked.rollouts,
-                method=asked.method.value,
-                activate=asked.activate,
-            ),
+            asked=AskedBody(n=asked.pop("samples"), **asked),
             problems=job.n_problems,
             done=job.done,
             total=job.total,

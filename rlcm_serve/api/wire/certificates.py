@@ -10,69 +10,25 @@ from typing import Any, Self
 from pydantic import Field
 
 from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
+from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.terms import (
-    Alpha,
-    BoundedRisk,
-    CalibrationProblems,
-    CertificateId,
-    Covers,
-    CreatedOn,
-    Delta,
-    DoesNotCover,
-    ExpectedTokens,
-    FingerprintOf,
-    Fits,
-    FullBudgetTokens,
-    IsActive,
-    IsCertified,
-    MethodInWords,
-    Misfit,
-    PolicyScalars,
-    PromiseKind,
-    PValue,
-    RiskOnCalibration,
-    RiskUpper,
-    Samples,
-    ShareAnswered,
-    ShareRight,
-    SmallestAlpha,
-    ThinkingBudget,
-    Vote,
-    WhyUncertified,
-)
 from rlcm_serve.store.certificates import KeptCertificate
-
-LEVEL_EXAMPLE = {
-    "alpha": 0.1,
-    "certified": True,
-    "policy": {"lambda_low": 0.4, "patience": 64, "lambda_high": 0.975},
-    "reason": None,
-    "p_value": 0.0021,
-    "risk": 0.071,
-    "risk_upper": 0.112,
-    "share_answered": 0.93,
-    "share_right": 0.86,
-    "expected_tokens": 133.2,
-    "full_budget_tokens": 381.5,
-}
-PROCEDURE_EXAMPLE = {"n": 1, "vote": "confidence", "max_tokens": 1024}
 
 
 class LevelBody(Wire):
     """A risk level: the certified policy, or the reason why none is certified."""
 
-    alpha: Alpha
-    certified: IsCertified
-    policy: PolicyScalars
-    reason: WhyUncertified
-    p_value: PValue
-    risk: RiskOnCalibration
-    risk_upper: RiskUpper
-    share_answered: ShareAnswered
-    share_right: ShareRight
-    expected_tokens: ExpectedTokens
-    full_budget_tokens: FullBudgetTokens
+    alpha: terms.Alpha
+    certified: terms.IsCertified
+    policy: terms.PolicyScalars
+    reason: terms.WhyUncertified
+    p_value: terms.PValue
+    risk: terms.RiskOnCalibration
+    risk_upper: terms.RiskUpper
+    share_answered: terms.ShareAnswered
+    share_right: terms.ShareRight
+    expected_tokens: terms.ExpectedTokens
+    full_budget_tokens: terms.FullBudgetTokens
 
     @classmethod
     def from_level(cls, level: Level) -> Self:
@@ -85,12 +41,25 @@ class LevelBody(Wire):
         return cls(**{name: shown[name] for name in cls.model_fields})
 
 
+LEVEL_EXAMPLE = LevelBody.example(reason=None)
+
+
 class ProcedureBody(Wire):
     """The part of a certificate that a caller selects: number of samples, vote and budget."""
 
-    n: Samples
-    vote: Vote
-    max_tokens: ThinkingBudget
+    n: terms.Samples
+    vote: terms.Vote
+    max_tokens: terms.ThinkingBudget
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> Self:
+        """The part of a certificate; `max_tokens` is None without a fingerprint."""
+        fitted = certificate.fingerprint
+        return cls(
+            n=certificate.procedure.samples,
+            vote=certificate.procedure.vote,
+            max_tokens=None if fitted is None else fitted.max_tokens,
+        )
 
 
 class CertificateBody(Wire):
@@ -99,28 +68,28 @@ class CertificateBody(Wire):
     `/certificates/{id}` has the complete certificate, as `rlcm verify` reads it.
     """
 
-    id: CertificateId
-    active: IsActive
-    fits: Fits
-    misfit: Misfit
+    id: terms.CertificateId
+    active: terms.IsActive
+    fits: terms.Fits
+    misfit: terms.Misfit
     origin: str = Field(examples=["job cal_5f3a9c21d07e"])
     """Where the certificate comes from: a file, an upload or a calibration job."""
     added: str | None = Field(examples=["2026-01-12T09:30:00+00:00"])
     """When the certificate was stored, as an ISO 8601 time in UTC; null for a file."""
-    created: CreatedOn
-    risk: BoundedRisk
-    promise: PromiseKind
-    delta: Delta
-    procedure: ProcedureBody = Field(examples=[PROCEDURE_EXAMPLE])
+    created: terms.CreatedOn
+    risk: terms.BoundedRisk
+    promise: terms.PromiseKind
+    delta: terms.Delta
+    procedure: ProcedureBody = Field(examples=[ProcedureBody.example(max_tokens=1024)])
     """How a question must be asked to be covered by the certificate."""
-    method: MethodInWords
+    method: terms.MethodInWords
     levels: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
     """Levels of the certificate, by ascending alpha."""
-    n_problems: CalibrationProblems
-    smallest_certifiable_alpha: SmallestAlpha
-    covers: Covers
-    does_not_cover: DoesNotCover
-    fingerprint: FingerprintOf
+    n_problems: terms.CalibrationProblems
+    smallest_certifiable_alpha: terms.SmallestAlpha
+    covers: terms.Covers
+    does_not_cover: terms.DoesNotCover
+    fingerprint: terms.FingerprintOf
 
     @classmethod
     def from_kept(cls, kept: KeptCertificate, engine_known: bool) -> Self:
@@ -137,13 +106,13 @@ class CertificateBody(Wire):
             risk=made.risk,
             promise=made.promise.value,
             delta=made.delta,
-            procedure=_procedure(made),
+            procedure=ProcedureBody.of(made),
             method=made.method,
             levels=[LevelBody.from_level(level) for level in made.levels],
             n_problems=made.n_problems,
             smallest_certifiable_alpha=made.smallest_certifiable_alpha,
             covers=made.covers,
-            does_not_cover=list(made.does_not_cover),
+            does_not_cover=made.does_not_cover,
             fingerprint=None if made.fingerprint is None else made.fingerprint.to_json(),
         )
 
@@ -164,12 +133,3 @@ def json_body(description: str, examples: list[Mapping[str, Any]]) -> dict[str, 
     """An OpenAPI response that is JSON of a shape documented elsewhere."""
     schema = {"type": "object", "description": description, "examples": examples}
     return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-def _procedure(certificate: Certificate) -> ProcedureBody:
-    fitted = certificate.fingerprint
-    return ProcedureBody(
-        n=certificate.procedure.samples,
-        vote=certificate.procedure.vote,
-        max_tokens=None if fitted is None else fitted.max_tokens,
-    )

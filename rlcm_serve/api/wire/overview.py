@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
 from calibration.certificate.report_data import EXIT_EDGES
+from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.calibrations import LOG_EXAMPLE, LogLineBody
-from rlcm_serve.api.wire.certificates import iso
-from rlcm_serve.api.wire.terms import (
-    Alpha,
-    BoundedRisk,
-    CertificateId,
-    Delta,
-    ExitCounts,
-    ExpectedTokens,
-    FullBudgetTokens,
-    IsCertified,
-    JobCertificate,
-    JobCreated,
-    JobDone,
-    JobError,
-    JobFinished,
-    JobId,
-    JobSecondsLeft,
-    JobStarted,
-    JobState,
-    JobTotal,
-    PromiseKind,
-    RiskOnCalibration,
-    RiskUpper,
-    Samples,
-    ShareAnswered,
-    ThinkingBudget,
-    Vote,
-)
-from rlcm_serve.store.job import Calibration
+from rlcm_serve.api.wire.calibrations import LogLineBody
 
 _JOB_EXAMPLE = {"id": "cal_5f3a9c21d07e", "state": "recording", "done": 320, "total": 1600}
 _LEVEL_EXAMPLE = {"alpha": 0.1, "certified": True, "questions": 41, "expected_tokens": 133.2}
@@ -143,15 +115,15 @@ class ConfidenceNow(Wire):
 class LevelNow(Wire):
     """A level of an active certificate, with its expected figures."""
 
-    alpha: Alpha
-    certified: IsCertified
+    alpha: terms.Alpha
+    certified: terms.IsCertified
     questions: int = Field(examples=[41])
     """Number of questions served at this level since the service started."""
-    risk: RiskOnCalibration
-    risk_upper: RiskUpper
-    expected_tokens: ExpectedTokens
-    full_budget_tokens: FullBudgetTokens
-    share_answered: ShareAnswered
+    risk: terms.RiskOnCalibration
+    risk_upper: terms.RiskUpper
+    expected_tokens: terms.ExpectedTokens
+    full_budget_tokens: terms.FullBudgetTokens
+    share_answered: terms.ShareAnswered
     share_abstained: float | None = Field(examples=[0.07])
     """Share of the calibration problems on which the service abstains."""
 
@@ -159,13 +131,13 @@ class LevelNow(Wire):
 class CertificateNow(Wire):
     """An active certificate."""
 
-    id: CertificateId
-    risk: BoundedRisk
-    promise: PromiseKind
-    delta: Delta
-    n: Samples
-    vote: Vote
-    max_tokens: ThinkingBudget
+    id: terms.CertificateId
+    risk: terms.BoundedRisk
+    promise: terms.PromiseKind
+    delta: terms.Delta
+    n: terms.Samples
+    vote: terms.Vote
+    max_tokens: terms.ThinkingBudget
     has_exhibit: bool = Field(examples=[True])
     """Whether `/certificates/{id}/report` has report data for this certificate."""
     levels: list[LevelNow] = Field(examples=[[_LEVEL_EXAMPLE]])
@@ -175,41 +147,24 @@ class CertificateNow(Wire):
 class JobNow(Wire):
     """A calibration job in brief; `/calibrations/{id}` has all of it."""
 
-    id: JobId
-    state: JobState
-    done: JobDone
-    total: JobTotal
-    seconds_left: JobSecondsLeft
-    created: JobCreated
-    started: JobStarted
-    finished: JobFinished
-    certificate: JobCertificate
-    error: JobError
-    log: list[LogLineBody] = Field(examples=[[LOG_EXAMPLE]])
+    id: terms.JobId
+    state: terms.JobState
+    done: terms.JobDone
+    total: terms.JobTotal
+    seconds_left: terms.JobSecondsLeft
+    created: terms.JobCreated
+    started: terms.JobStarted
+    finished: terms.JobFinished
+    certificate: terms.JobCertificate
+    error: terms.JobError
+    log: list[LogLineBody] = Field(examples=[[LogLineBody.example()]])
     """The last lines of the job's log."""
-
-    @classmethod
-    def from_job(cls, job: Calibration, seconds_left: float | None) -> Self:
-        """The wire form of a job."""
-        return cls(
-            id=job.id,
-            state=job.state.value,
-            done=job.done,
-            total=job.total,
-            seconds_left=seconds_left,
-            created=iso(job.created),
-            started=None if job.started is None else iso(job.started),
-            finished=None if job.finished is None else iso(job.finished),
-            certificate=job.certificate,
-            error=job.error,
-            log=[LogLineBody(time=iso(line.time), text=line.text) for line in job.log],
-        )
 
 
 class OverviewBody(Wire):
     """The service at this moment. Counts are those of `/metrics`, since the service started."""
 
-    time: str = Field(examples=[LOG_EXAMPLE["time"]])
+    time: str = Field(examples=["2026-01-12T09:31:40.120+00:00"])
     """Time of this overview, as an ISO 8601 time in UTC."""
     uptime_s: float = Field(examples=[812.4])
     """Seconds since the service started."""
@@ -231,7 +186,7 @@ class OverviewBody(Wire):
     """
     saved: SavedSoFar = Field(examples=[{"share": 0.69}])
     """Tokens saved by early exits."""
-    exits: ExitCounts
+    exits: terms.ExitCounts
     confidence: ConfidenceNow = Field(examples=[{"now": [3, 1]}])
     """Distribution of confidence when samples ended."""
     certificates: list[CertificateNow] = Field(examples=[[_CERTIFICATE_EXAMPLE]])

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
-from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.terms import RISK_TEXT, SAMPLES_TEXT, STREAM_FLAG, TRACE_FLAG, VOTE_TEXT
+from rlcm_serve.api.wire import terms
+from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.core import (
     MAX_SAMPLES,
     MAX_TEMPERATURE,
@@ -41,17 +41,8 @@ class MessageBody(Wire):
 class QuestionSettings(Wire):
     """Settings that `/solve` and `/v1/chat/completions` share."""
 
-    vote: Annotated[
-        Literal["confidence", "majority"],
-        Field(description=VOTE_TEXT, examples=["confidence"]),
-    ] = "confidence"
-    risk: Annotated[
-        Literal["selective", "error", "regret"],
-        Field(
-            description=RISK_TEXT,
-            examples=["selective"],
-        ),
-    ] = "selective"
+    vote: terms.AskedVote = "confidence"
+    risk: terms.AskedRisk = "selective"
     max_tokens: int | None = Field(default=None, ge=1, examples=[256])
     """Thinking budget of one sample, in tokens. The default is the engine's budget. Another value
     has a guarantee only if a certificate was fitted for it.
@@ -136,18 +127,10 @@ class SolveRequest(QuestionSettings):
     """
     alpha: float = Field(gt=0, lt=1, examples=[0.1])
     """Accepted risk, between 0 and 1."""
-    n: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[4])] = 1
-    return_trace: Annotated[
-        bool,
-        Field(
-            description=TRACE_FLAG,
-            examples=[False],
-        ),
-    ] = False
-    stream: Annotated[
-        bool,
-        Field(description=STREAM_FLAG, examples=[False]),
-    ] = False
+    n: Annotated[int, described(terms.SAMPLES_TEXT, 4, ge=1, le=MAX_SAMPLES)] = 1
+    return_trace: bool = Field(default=False, examples=[False])
+    """Also return what each sample thought and every confidence reading."""
+    stream: Annotated[bool, described(terms.STREAM_FLAG, False)] = False
     stream_tokens: bool = Field(default=False, examples=[False])
     """Also stream the generated text. This requires `stream`."""
 

@@ -10,40 +10,12 @@ from calibration.certificate.certificate import CertifiedLevel, Level
 from calibration.certificate.report_data import EXIT_EDGES, LevelFigures, ReportData, ReportLevel
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.traces.fingerprint import Fingerprint
+from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE
-from rlcm_serve.api.wire.terms import (
-    FINGERPRINT_EXAMPLE,
-    Alpha,
-    BoundedRisk,
-    CertificateId,
-    Covers,
-    CreatedOn,
-    Delta,
-    DoesNotCover,
-    ExitCounts,
-    FingerprintOf,
-    Fits,
-    IsActive,
-    IsCertified,
-    MethodInWords,
-    Misfit,
-    PolicyScalars,
-    PromiseKind,
-    PValue,
-    RiskUpper,
-    Samples,
-    SmallestAlpha,
-    ThinkingBudget,
-    Vote,
-    WhyUncertified,
-)
+from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, CertificateBody, LevelBody
 from rlcm_serve.store.certificates import KeptCertificate
 
-_PROBLEMS_EXAMPLE = {"n_problems": 1600, "n_units": 1600, "full_right": 0.87}
 _FIGURES_EXAMPLE = {"risk": 0.071, "share_answered": 0.93, "tokens": 133.2}
-_PLACE_EXAMPLE = {"lambda_low": None, "lambda_high": 0.75, "x": 0.0, "y": 12.0}
-_BIN_EXAMPLE = {"low": 0.9, "high": 1.0, "count": 900, "confidence": 0.97, "accuracy": 0.96}
 _READINGS_EXAMPLE = {"n_readings": 1920, "accuracy": 0.88, "ece": 0.02, "brier": 0.05}
 _WORDS_EXAMPLE = {"title": "Target against realised risk", "text": "...", "alt": "..."}
 
@@ -78,7 +50,7 @@ class FiguresBody(Wire):
     """Mean number of generated tokens per question without early exits, over all samples."""
     tokens_share: float = Field(examples=[0.349])
     """`tokens` divided by `full_budget_tokens`."""
-    exits: ExitCounts
+    exits: terms.ExitCounts
     confidence: tuple[int, ...] = Field(examples=[[12, 4]])
     """Number of samples by their confidence when they ended, in the bins of `confidence_edges`."""
 
@@ -93,12 +65,12 @@ class FiguresBody(Wire):
 class ReportLevelBody(Wire):
     """A risk level: what is guaranteed and what was measured."""
 
-    alpha: Alpha
-    certified: IsCertified
-    reason: WhyUncertified
-    policy: PolicyScalars
-    p_value: PValue
-    risk_upper: RiskUpper
+    alpha: terms.Alpha
+    certified: terms.IsCertified
+    reason: terms.WhyUncertified
+    policy: terms.PolicyScalars
+    p_value: terms.PValue
+    risk_upper: terms.RiskUpper
     lambda_low: float | None = Field(examples=[None])
     """λ1, the threshold of the low exit; null if the policy has no low exit."""
     lambda_high: float | None = Field(examples=[0.75])
@@ -113,15 +85,10 @@ class ReportLevelBody(Wire):
     @classmethod
     def of(cls, level: Level, seen: ReportLevel) -> Self:
         """The wire form of a level."""
-        served = level if isinstance(level, CertifiedLevel) else None
-        policy = None if served is None else served.policy
+        policy = level.policy if isinstance(level, CertifiedLevel) else None
+        known = LevelBody.from_level(level).model_dump(include=set(cls.model_fields))
         return cls(
-            alpha=level.alpha,
-            certified=level.certified,
-            reason=getattr(level, "reason", None),
-            policy=None if policy is None else policy.to_scalars(),
-            p_value=level.p_value,
-            risk_upper=None if served is None else served.risk_upper,
+            **known,
             lambda_low=None if policy is None or _never_low(policy) else policy.lambda_low,
             lambda_high=None if policy is None or policy.lambda_high > 1 else policy.lambda_high,
             calibration=None if seen.calibration is None else FiguresBody.of(seen.calibration),
@@ -154,8 +121,8 @@ class TestedPlaceBody(PlaceBody):
 class MapBody(Wire):
     """p-values over λ1 and λ2 around one policy. An untested p-value promises nothing."""
 
-    alpha: Alpha
-    certified: IsCertified
+    alpha: terms.Alpha
+    certified: terms.IsCertified
     lambda_low: tuple[float | None, ...] = Field(examples=[[None, 0.02]])
     """λ1 of each column; null stands for no low exit."""
     lambda_high: tuple[float | None, ...] = Field(examples=[[0.3, None]])
@@ -165,11 +132,9 @@ class MapBody(Wire):
     """
     certified_cells: tuple[tuple[int, ...], ...] = Field(examples=[[[0, 12]]])
     """Column and row of each cell whose policy was tested and passed."""
-    tested: tuple[TestedPlaceBody, ...] = Field(
-        examples=[[_PLACE_EXAMPLE | {"in_plane": True, "certified": True}]]
-    )
+    tested: tuple[TestedPlaceBody, ...] = Field(examples=[[TestedPlaceBody.example()]])
     """The policies that the test of this level may reach."""
-    chosen: PlaceBody | None = Field(examples=[_PLACE_EXAMPLE])
+    chosen: PlaceBody | None = Field(examples=[PlaceBody.example()])
     """The policy that this level is served with; null if no policy is certified."""
     held: dict[str, bool | int | float] = Field(examples=[{"patience": 64}])
     """Settings that the policies of all cells share."""
@@ -205,7 +170,7 @@ class ReadingsBody(Wire):
     """Area under the ROC curve of confidence as a predictor of correctness; null if all answers are
     correct or all are wrong.
     """
-    bins: tuple[BinBody, ...] = Field(examples=[[_BIN_EXAMPLE]])
+    bins: tuple[BinBody, ...] = Field(examples=[[BinBody.example()]])
     """Bins of the reliability diagram; empty bins are left out."""
 
 
@@ -247,29 +212,29 @@ class CaptionsBody(Wire):
 class ReportBody(Wire):
     """Report data of a certificate: measurements for judging it, rounded."""
 
-    id: CertificateId
-    active: IsActive
-    fits: Fits
-    misfit: Misfit
-    risk: BoundedRisk
-    promise: PromiseKind
-    delta: Delta
-    n: Samples
-    vote: Vote
-    max_tokens: ThinkingBudget
-    method: MethodInWords
-    created: CreatedOn
-    smallest_certifiable_alpha: SmallestAlpha
-    covers: Covers
-    does_not_cover: DoesNotCover
-    fingerprint: FingerprintOf
-    engine_fingerprint: dict[str, Any] | None = Field(examples=[FINGERPRINT_EXAMPLE])
+    id: terms.CertificateId
+    active: terms.IsActive
+    fits: terms.Fits
+    misfit: terms.Misfit
+    risk: terms.BoundedRisk
+    promise: terms.PromiseKind
+    delta: terms.Delta
+    n: terms.Samples
+    vote: terms.Vote
+    max_tokens: terms.ThinkingBudget
+    method: terms.MethodInWords
+    created: terms.CreatedOn
+    smallest_certifiable_alpha: terms.SmallestAlpha
+    covers: terms.Covers
+    does_not_cover: terms.DoesNotCover
+    fingerprint: terms.FingerprintOf
+    engine_fingerprint: dict[str, Any] | None = Field(examples=[terms.FINGERPRINT_EXAMPLE])
     """Fingerprint of the running engine, for comparison with `fingerprint`; null while the engine
     starts.
     """
-    calibration: ProblemSetBody = Field(examples=[_PROBLEMS_EXAMPLE])
+    calibration: ProblemSetBody = Field(examples=[ProblemSetBody.example()])
     """The calibration problems, which the tests used."""
-    test: ProblemSetBody | None = Field(examples=[_PROBLEMS_EXAMPLE | {"n_problems": 240}])
+    test: ProblemSetBody | None = Field(examples=[ProblemSetBody.example(n_problems=240)])
     """Test problems that had no part in the fit; null if there are none."""
     levels: list[ReportLevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
     """Levels of the certificate, by ascending alpha."""
@@ -293,30 +258,16 @@ class ReportBody(Wire):
             found: its report data, measured on its traces.
             engine: fingerprint of the running engine; None while it starts.
         """
-        made, fitted = kept.certificate, kept.certificate.fingerprint
+        body = CertificateBody.from_kept(kept, engine_known=engine is not None)
         return cls(
-            id=made.id,
-            active=kept.active,
-            fits=None if engine is None else kept.misfit is None,
-            misfit=kept.misfit,
-            risk=made.risk,
-            promise=made.promise.value,
-            delta=made.delta,
-            n=made.procedure.samples,
-            vote=made.procedure.vote,
-            max_tokens=None if fitted is None else fitted.max_tokens,
-            method=made.method,
-            created=made.created,
-            smallest_certifiable_alpha=made.smallest_certifiable_alpha,
-            covers=made.covers,
-            does_not_cover=list(made.does_not_cover),
-            fingerprint=None if fitted is None else fitted.to_json(),
+            **body.model_dump(include=set(cls.model_fields) - {"levels"}),
+            **dict(body.procedure),
             engine_fingerprint=None if engine is None else engine.to_json(),
             calibration=ProblemSetBody.model_validate(found.calibration),
             test=None if found.test is None else ProblemSetBody.model_validate(found.test),
             levels=[
                 ReportLevelBody.of(level, seen)
-                for level, seen in zip(made.levels, found.levels, strict=True)
+                for level, seen in zip(kept.certificate.levels, found.levels, strict=True)
             ],
             maps=tuple(map(MapBody.model_validate, found.maps)),
             confidence_edges=EXIT_EDGES,

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Self
 
 from pydantic import Field
 
+from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.terms import (
-    BoundedRisk,
-    CalibrationProblems,
-    CertificateId,
-    Covers,
-    Delta,
-    DoesNotCover,
-    ExitName,
-    MethodInWords,
-    PromiseKind,
-)
 from rlcm_serve.core import CancelledSample, Guarantee, Sample, Solution
 
 STATEMENT = (
@@ -57,7 +46,7 @@ class SampleBody(Wire):
 
     answer: str | None = Field(examples=["8"])
     """Answer of the sample; null if it gives none."""
-    exit: ExitName = Field(examples=["high"])
+    exit: terms.ExitName = Field(examples=["high"])
     """Why the sample's thinking ended. `high` or `low`: its confidence reached a threshold.
     `natural`: the model ended it. `budget`: the thinking budget was used up. `cancelled`: it could
     no longer change the result.
@@ -118,28 +107,25 @@ class GuaranteeBody(Wire):
 
     statement: str = Field(examples=[STATEMENT])
     """The guarantee in one sentence."""
-    risk: BoundedRisk
+    risk: terms.BoundedRisk
     alpha_requested: float = Field(examples=[0.1])
     """Alpha as requested, between 0 and 1."""
     alpha_certified: float = Field(examples=[0.1])
     """The certified level that the question was served at: the largest one that does not exceed the
     requested alpha.
     """
-    delta: Delta
-    promise: PromiseKind
-    certificate: CertificateId
-    n_problems: CalibrationProblems
-    method: MethodInWords
-    covers: Covers
-    does_not_cover: DoesNotCover
+    delta: terms.Delta
+    promise: terms.PromiseKind
+    certificate: terms.CertificateId
+    n_problems: terms.CalibrationProblems
+    method: terms.MethodInWords
+    covers: terms.Covers
+    does_not_cover: terms.DoesNotCover
 
     @classmethod
     def of(cls, promised: Guarantee | None) -> Self | None:
         """The wire form of a guarantee; None without a guarantee."""
-        if promised is None:
-            return None
-        limits = list(promised.does_not_cover)
-        return cls(**{**asdict(promised), "does_not_cover": limits})
+        return None if promised is None else cls.model_validate(promised)
 
 
 class UsageBody(Wire):
@@ -213,23 +199,11 @@ class SolveResponse(Wire):
     """Confidence in the answer: of the sample, or with several samples the answer's share of the
     vote. Null without an answer.
     """
-    exit: ExitName | None = Field(examples=["high"])
+    exit: terms.ExitName | None = Field(examples=["high"])
     """Why the thinking of the answering sample ended; null if no sample was generated."""
     guarantee: GuaranteeBody | None = Field(
         examples=[
-            {
-                "statement": STATEMENT,
-                "risk": "selective",
-                "alpha_requested": 0.1,
-                "alpha_certified": 0.1,
-                "delta": 0.1,
-                "promise": "simultaneous",
-                "certificate": "81d2b7f98fe8",
-                "n_problems": 1600,
-                "method": "Learn-then-Test: ...",
-                "covers": "the policy of each level",
-                "does_not_cover": ["other problem distributions", "changed prompts"],
-            }
+            GuaranteeBody.example(does_not_cover=["other problem distributions", "changed prompts"])
         ]
     )
     """The guarantee that covers the answer; null if none does."""
@@ -241,41 +215,11 @@ class SolveResponse(Wire):
     """Why no guarantee covers the answer; null if one does."""
     tally: dict[str, float] = Field(examples=[{"8": 0.97}])
     """Total weight of each answer in the vote."""
-    samples: list[SampleBody] = Field(
-        examples=[
-            [
-                {
-                    "answer": "8",
-                    "exit": "high",
-                    "confidence": 0.97,
-                    "reasoning_tokens": 128,
-                    "answer_tokens": 4,
-                    "suffix_tokens": 22,
-                    "discarded_tokens": 1,
-                    "trace": None,
-                }
-            ]
-        ]
-    )
+    samples: list[SampleBody] = Field(examples=[[SampleBody.example(trace=None)]])
     """One entry for each sample."""
-    usage: UsageBody = Field(
-        examples=[
-            {
-                "prompt_tokens": 37,
-                "cached_prompt_tokens": 32,
-                "reasoning_tokens": 128,
-                "answer_tokens": 4,
-                "suffix_tokens": 22,
-                "discarded_tokens": 1,
-                "cancelled_tokens": 0,
-                "total_tokens": 192,
-            }
-        ]
-    )
+    usage: UsageBody = Field(examples=[UsageBody.example()])
     """Number of tokens of the question, by kind."""
-    saved: SavingsBody | None = Field(
-        examples=[{"full_budget_tokens": 381.5, "tokens": 248.5, "by_cancelling_tokens": 0.0}]
-    )
+    saved: SavingsBody | None = Field(examples=[SavingsBody.example()])
     """Tokens saved by early exits; null without a guarantee."""
 
     @classmethod

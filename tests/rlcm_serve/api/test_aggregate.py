@@ -18,7 +18,7 @@ from rlcm_serve.api import aggregate as aggregating
 from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.api.routes.aggregate import router
 from rlcm_serve.api.server import threaded
-from rlcm_serve.api.wire.aggregate import RESULT_EXAMPLE, ROLLOUTS_EXAMPLE, SUMMARY_EXAMPLE
+from rlcm_serve.api.wire.aggregate import ROLLOUTS_EXAMPLE, ResultBody, SummaryBody
 from rlcm_serve.store.caller import ANYONE
 
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -72,14 +72,14 @@ async def test_json_in_and_out(client: httpx.AsyncClient) -> None:
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert int(response.headers["content-length"]) == len(response.content)
-    assert response.json() == {"results": [RESULT_EXAMPLE], "summary": SUMMARY_EXAMPLE}
+    assert response.json() == {"results": [ResultBody.example()], "summary": SummaryBody.example()}
 
 
 async def test_lines_in_and_out(client: httpx.AsyncClient) -> None:
     response = await client.post("/aggregate", content=lines(ROLLOUTS_EXAMPLE), headers=LINES)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/x-ndjson"
-    assert parsed(response.text) == [RESULT_EXAMPLE, {"summary": SUMMARY_EXAMPLE}]
+    assert parsed(response.text) == [ResultBody.example(), {"summary": SummaryBody.example()}]
 
 
 @pytest.mark.parametrize("grouped", ["true", "false"])

@@ -56,9 +56,7 @@ class ChatChunk(Wire):
     """When the response began, in seconds since 1970 (UTC)."""
     model: str = Field(examples=["embedded"])
     """Name of the model."""
-    choices: list[ChunkChoice] = Field(
-        examples=[[{"index": 0, "delta": {"content": "8"}, "finish_reason": None}]]
-    )
+    choices: list[ChunkChoice] = Field(examples=[[ChunkChoice.example(delta={"content": "8"})]])
     """One choice; empty in the chunk that has the usage."""
     usage: ChatUsage | None = Field(default=None, examples=[None])
     """Tokens of the question, in the last chunk if `include_usage` is true."""

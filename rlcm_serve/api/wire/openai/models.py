@@ -27,9 +27,7 @@ class ModelList(Wire):
 
     object: Literal["list"] = Field(default="list", examples=["list"])
     """Type of the object."""
-    data: list[ModelCard] = Field(
-        examples=[[{"id": "embedded", "object": "model", "created": 0, "owned_by": "rlcm-serve"}]]
-    )
+    data: list[ModelCard] = Field(examples=[[ModelCard.example()]])
     """The available models."""
 
 
@@ -53,15 +51,5 @@ class ErrorBody(Wire):
 class ErrorResponse(Wire):
     """An error response in OpenAI's format."""
 
-    error: ErrorBody = Field(
-        examples=[
-            {
-                "message": "alpha is 1.5: give an accepted risk between 0 and 1",
-                "type": "invalid_request_error",
-                "param": "alpha",
-                "code": "invalid_request",
-                "rlcm": {"type": "urn:rlcm:problem:invalid-request", "status": 422},
-            }
-        ]
-    )
+    error: ErrorBody = Field(examples=[ErrorBody.example()])
     """The error."""

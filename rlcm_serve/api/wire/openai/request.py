@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.openai.unsupported import UnsupportedFields, refused
+from rlcm_serve.api.wire.base import Wire, described
+from rlcm_serve.api.wire.openai.unsupported import Nothing, UnsupportedFields, refused
 from rlcm_serve.api.wire.question import PROBLEM, QuestionSettings
 from rlcm_serve.api.wire.terms import SAMPLES_TEXT, STREAM_FLAG
 from rlcm_serve.core import MAX_SAMPLES, Message, Question, Role
@@ -62,34 +62,22 @@ class ChatMessage(Wire):
 
     role: Literal["system", "developer", "user", "assistant"] = Field(examples=["user"])
     """Author of the message. `developer` is the same as `system`."""
-    content: Annotated[
-        str | list[TextPart] | None,
-        refused(_TEXT_ALONE),
-        Field(
-            description="Text of the message, or text parts that are concatenated.",
-            examples=[PROBLEM],
-        ),
-    ] = None
+    content: Annotated[str | list[TextPart] | None, refused(_TEXT_ALONE)] = Field(
+        default=None, examples=[PROBLEM]
+    )
+    """Text of the message, or text parts that are concatenated."""
     refusal: str | None = Field(default=None, examples=[None])
     """Text of an earlier abstention, sent by the assistant in place of content."""
     reasoning: str | None = Field(default=None, examples=[None])
     """Thinking of an earlier response. The model does not see it."""
     reasoning_content: str | None = Field(default=None, examples=[None])
     """Thinking of an earlier response. The model does not see it."""
-    name: Annotated[None, refused(_NO_NAME), Field(description=_NO_NAME, examples=[None])] = None
-    tool_calls: Annotated[
-        Annotated[list[Any], Field(max_length=0)] | None,
-        refused(_NO_TOOLS),
-        Field(description=_NO_TOOLS, examples=[None]),
-    ] = None
-    function_call: Annotated[
-        None, refused(_NO_TOOLS), Field(description=_NO_TOOLS, examples=[None])
-    ] = None
-    audio: Annotated[None, refused(_NO_AUDIO), Field(description=_NO_AUDIO, examples=[None])] = None
+    name: Annotated[None, refused(_NO_NAME), described(_NO_NAME, None)] = None
+    tool_calls: Annotated[Nothing | None, refused(_NO_TOOLS), described(_NO_TOOLS, None)] = None
+    function_call: Annotated[None, refused(_NO_TOOLS), described(_NO_TOOLS, None)] = None
+    audio: Annotated[None, refused(_NO_AUDIO), described(_NO_AUDIO, None)] = None
     annotations: Annotated[
-        Annotated[list[Any], Field(max_length=0)] | None,
-        refused(_NO_ANNOTATIONS),
-        Field(description=_NO_ANNOTATIONS, examples=[None]),
+        Nothing | None, refused(_NO_ANNOTATIONS), described(_NO_ANNOTATIONS, None)
     ] = None
 
     def to_message(self) -> Message:
@@ -114,9 +102,7 @@ class StreamOptions(Wire):
     include_usage: bool | None = Field(default=None, examples=[True])
     """Send the usage in a last chunk, which has no choices."""
     include_obfuscation: Annotated[
-        Literal[False] | None,
-        refused(_PLAIN_DELTAS),
-        Field(description=_PLAIN_DELTAS, examples=[False]),
+        Literal[False] | None, refused(_PLAIN_DELTAS), described(_PLAIN_DELTAS, False)
     ] = None
 
 
@@ -135,21 +121,14 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
     """The conversation. The last message is the user's question."""
     alpha: float | None = Field(default=None, gt=0, lt=1, examples=[0.1])
     """Accepted risk, between 0 and 1. The default is the server's `default_alpha`."""
-    n_votes: Annotated[int, Field(ge=1, le=MAX_SAMPLES, description=SAMPLES_TEXT, examples=[4])] = 1
+    n_votes: Annotated[int, described(SAMPLES_TEXT, 4, ge=1, le=MAX_SAMPLES)] = 1
     return_trace: bool = Field(default=False, examples=[False])
     """Also return, under `rlcm`, what each sample thought and every confidence reading."""
     max_completion_tokens: int | None = Field(default=None, ge=1, examples=[256])
     """Thinking budget of one sample, in tokens; the same as `max_tokens`."""
-    n: Annotated[
-        Literal[1] | None,
-        refused(_ONE_CHOICE),
-        Field(
-            description="Number of choices; only 1 is supported. The number of samples is "
-            "`n_votes`.",
-            examples=[1],
-        ),
-    ] = None
-    stream: Annotated[bool | None, Field(description=STREAM_FLAG, examples=[False])] = None
+    n: Annotated[Literal[1] | None, refused(_ONE_CHOICE)] = Field(default=None, examples=[1])
+    """Number of choices; only 1 is supported. The number of samples is `n_votes`."""
+    stream: Annotated[bool | None, described(STREAM_FLAG, False)] = None
     stream_options: StreamOptions | None = Field(default=None, examples=[{"include_usage": True}])
     """Options of a streamed response; ignored without `stream`."""
     user: str | None = Field(default=None, examples=["user-1"])

@@ -10,11 +10,10 @@ from calibration import ExitReason
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.openai.request import ChatRequest
 from rlcm_serve.api.wire.solution import SolveResponse, UsageBody
-from rlcm_serve.api.wire.terms import ThinkingText
+from rlcm_serve.api.wire.terms import THINKING_EXAMPLE, ThinkingText
 from rlcm_serve.core import Question, Solution
 
 FinishReason = Literal["stop", "length"]
-_THINKING = "A up 5: 8. B down 3: unrelated. ..."
 _ABSTENTION = "The service abstained: it is not confident enough of any answer at alpha = 0.1."
 
 
@@ -43,7 +42,7 @@ class ChatUsage(Wire):
     """Number of generated tokens of all samples, including discarded ones."""
     total_tokens: int = Field(examples=[192])
     """Sum of prompt and completion tokens."""
-    prompt_tokens_details: PromptTokensDetails = Field(examples=[{"cached_tokens": 32}])
+    prompt_tokens_details: PromptTokensDetails = Field(examples=[PromptTokensDetails.example()])
     """Details of the prompt tokens."""
     completion_tokens_details: CompletionTokensDetails = Field(examples=[{"reasoning_tokens": 129}])
     """Details of the generated tokens."""
@@ -89,7 +88,7 @@ class AnswerMessage(Wire):
     refusal: str | None = Field(examples=[_ABSTENTION])
     """A sentence that explains the abstention; null if there is an answer."""
     reasoning: ThinkingText
-    reasoning_content: str | None = Field(examples=[_THINKING])
+    reasoning_content: str | None = Field(examples=[THINKING_EXAMPLE])
     """The same as `reasoning`, for clients that read this name."""
 
     @classmethod
@@ -109,17 +108,7 @@ class Choice(Wire):
 
     index: Literal[0] = Field(default=0, examples=[0])
     """Always 0: there is one choice."""
-    message: AnswerMessage = Field(
-        examples=[
-            {
-                "role": "assistant",
-                "content": "8",
-                "refusal": None,
-                "reasoning": _THINKING,
-                "reasoning_content": _THINKING,
-            }
-        ]
-    )
+    message: AnswerMessage = Field(examples=[AnswerMessage.example(refusal=None)])
     """The answer or a refusal."""
     finish_reason: FinishReason = Field(examples=["stop"])
     """Why the response ended. `length`: there is no answer, because every sample used up its
@@ -142,36 +131,9 @@ class ChatCompletion(Wire):
     """When the response was created, in seconds since 1970 (UTC)."""
     model: str = Field(examples=["embedded"])
     """Name of the model."""
-    choices: list[Choice] = Field(
-        examples=[
-            [
-                {
-                    "index": 0,
-                    "message": {
-                        "role": "assistant",
-                        "content": "8",
-                        "refusal": None,
-                        "reasoning": _THINKING,
-                        "reasoning_content": _THINKING,
-                    },
-                    "finish_reason": "stop",
-                    "logprobs": None,
-                }
-            ]
-        ]
-    )
+    choices: list[Choice] = Field(examples=[[Choice.example()]])
     """One choice: the answer to the question."""
-    usage: ChatUsage = Field(
-        examples=[
-            {
-                "prompt_tokens": 59,
-                "completion_tokens": 133,
-                "total_tokens": 192,
-                "prompt_tokens_details": {"cached_tokens": 32},
-                "completion_tokens_details": {"reasoning_tokens": 129},
-            }
-        ]
-    )
+    usage: ChatUsage = Field(examples=[ChatUsage.example()])
     """Tokens of the question."""
     rlcm: RlcmBody = Field(
         examples=[{"alpha": 0.1, "alpha_is_default": False, "answer": "8", "exit": "high"}]

@@ -5,7 +5,7 @@ Null and default values request nothing, so they are accepted.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
 from pydantic.functional_validators import WrapValidator
@@ -27,7 +27,7 @@ def _refused_as_described(
     value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Any:
     field = UnsupportedFields.model_fields[info.field_name or ""]
-    return _checked(value, handler, field.description or "")
+    return _checked(value, handler, " ".join((field.description or "").split()))
 
 
 def _checked(value: Any, handler: ValidatorFunctionWrapHandler, why: str) -> Any:
@@ -41,8 +41,12 @@ def _checked(value: Any, handler: ValidatorFunctionWrapHandler, why: str) -> Any
     return taken
 
 
-_Why = WrapValidator(_refused_as_described)
-_Nothing = Annotated[list[Any], Field(max_length=0)]
+_Given = TypeVar("_Given")
+Refused = Annotated[_Given | None, WrapValidator(_refused_as_described)]
+"""Null or this type; anything else is refused with the description of the field."""
+Nothing = Annotated[list[Any], Field(max_length=0)]
+_NoBias = Annotated[dict[str, Any], Field(max_length=0)]
+_TextAlone = Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)]
 _Zero = Annotated[float, Field(ge=0, le=0)]
 
 
@@ -56,162 +60,57 @@ class TextFormat(Wire):
 class UnsupportedFields(Wire):
     """Fields of OpenAI's API that only accept null or their default; each description says why."""
 
-    audio: Annotated[
-        None, _Why, Field(description="not supported: answers are text", examples=[None])
-    ] = None
-    frequency_penalty: Annotated[
-        _Zero | None,
-        _Why,
-        Field(
-            description="not supported: a penalty would void the certificate; "
-            "leave it out or give 0",
-            examples=[0],
-        ),
-    ] = None
-    function_call: Annotated[
-        Literal["none"] | None,
-        _Why,
-        Field(description="not supported: this service calls no functions", examples=["none"]),
-    ] = None
-    functions: Annotated[
-        _Nothing | None,
-        _Why,
-        Field(description="not supported: this service calls no functions", examples=[None]),
-    ] = None
-    logit_bias: Annotated[
-        Annotated[dict[str, Any], Field(max_length=0)] | None,
-        _Why,
-        Field(
-            description="not supported: a bias would void the certificate; leave it out",
-            examples=[{}],
-        ),
-    ] = None
-    logprobs: Annotated[
-        Literal[False] | None,
-        _Why,
-        Field(
-            description="not supported: read rlcm.confidence instead, which is calibrated; leave "
-            "it out or give false",
-            examples=[False],
-        ),
-    ] = None
-    modalities: Annotated[
-        Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)] | None,
-        _Why,
-        Field(
-            description='not supported: answers are text; leave it out or give ["text"]',
-            examples=[["text"]],
-        ),
-    ] = None
-    moderation: Annotated[
-        None,
-        _Why,
-        Field(description="not supported: this service does no moderation", examples=[None]),
-    ] = None
+    audio: Refused[None] = Field(default=None, examples=[None])
+    """not supported: answers are text"""
+    frequency_penalty: Refused[_Zero] = Field(default=None, examples=[0])
+    """not supported: a penalty would void the certificate; leave it out or give 0"""
+    function_call: Refused[Literal["none"]] = Field(default=None, examples=["none"])
+    """not supported: this service calls no functions"""
+    functions: Refused[Nothing] = Field(default=None, examples=[None])
+    """not supported: this service calls no functions"""
+    logit_bias: Refused[_NoBias] = Field(default=None, examples=[{}])
+    """not supported: a bias would void the certificate; leave it out"""
+    logprobs: Refused[Literal[False]] = Field(default=None, examples=[False])
+    """not supported: read rlcm.confidence instead, which is calibrated; leave it out or give false
+    """
+    modalities: Refused[_TextAlone] = Field(default=None, examples=[["text"]])
+    """not supported: answers are text; leave it out or give ["text"]"""
+    moderation: Refused[None] = Field(default=None, examples=[None])
+    """not supported: this service does no moderation"""
     parallel_tool_calls: bool | None = Field(default=None, examples=[True])
     """Accepted and ignored: there are no tools."""
-    prediction: Annotated[
-        None,
-        _Why,
-        Field(description="not supported: predicted output is not used", examples=[None]),
-    ] = None
-    presence_penalty: Annotated[
-        _Zero | None,
-        _Why,
-        Field(
-            description="not supported: a penalty would void the certificate; "
-            "leave it out or give 0",
-            examples=[0],
-        ),
-    ] = None
-    prompt_cache_options: Annotated[
-        None,
-        _Why,
-        Field(description="not supported: prompt caching is automatic", examples=[None]),
-    ] = None
-    prompt_cache_retention: Annotated[
-        Literal["in_memory"] | None,
-        _Why,
-        Field(
-            description="not supported: prompts are cached in memory; leave it out or give "
-            '"in_memory"',
-            examples=["in_memory"],
-        ),
-    ] = None
-    reasoning_effort: Annotated[
-        None,
-        _Why,
-        Field(
-            description="not supported: the accepted risk `alpha` decides how long to think, and "
-            "max_completion_tokens caps it",
-            examples=[None],
-        ),
-    ] = None
-    response_format: Annotated[
-        TextFormat | None,
-        _Why,
-        Field(
-            description='not supported: the answer is plain text; leave it out or give {"type": '
-            '"text"}',
-            examples=[{"type": "text"}],
-        ),
-    ] = None
-    service_tier: Annotated[
-        Literal["auto", "default"] | None,
-        _Why,
-        Field(
-            description="not supported: there is one service tier; leave it out or give "
-            '"auto" or "default"',
-            examples=["auto"],
-        ),
-    ] = None
-    stop: Annotated[
-        _Nothing | None,
-        _Why,
-        Field(
-            description="not supported: the certified exit rule alone ends the thinking; leave it "
-            "out",
-            examples=[None],
-        ),
-    ] = None
-    store: Annotated[
-        Literal[False] | None,
-        _Why,
-        Field(
-            description="not supported: nothing is stored; leave it out or give false",
-            examples=[False],
-        ),
-    ] = None
-    tool_choice: Annotated[
-        Literal["none", "auto"] | None,
-        _Why,
-        Field(description="not supported: this service calls no tools", examples=["none"]),
-    ] = None
-    tools: Annotated[
-        _Nothing | None,
-        _Why,
-        Field(description="not supported: this service calls no tools", examples=[None]),
-    ] = None
-    top_logprobs: Annotated[
-        Literal[0] | None,
-        _Why,
-        Field(
-            description="not supported: read rlcm.confidence instead, which is calibrated; leave "
-            "it out",
-            examples=[None],
-        ),
-    ] = None
-    verbosity: Annotated[
-        Literal["medium"] | None,
-        _Why,
-        Field(
-            description="not supported: the length of answers is fixed; leave it out or give "
-            '"medium"',
-            examples=["medium"],
-        ),
-    ] = None
-    web_search_options: Annotated[
-        None,
-        _Why,
-        Field(description="not supported: this service searches nothing", examples=[None]),
-    ] = None
+    prediction: Refused[None] = Field(default=None, examples=[None])
+    """not supported: predicted output is not used"""
+    presence_penalty: Refused[_Zero] = Field(default=None, examples=[0])
+    """not supported: a penalty would void the certificate; leave it out or give 0"""
+    prompt_cache_options: Refused[None] = Field(default=None, examples=[None])
+    """not supported: prompt caching is automatic"""
+    prompt_cache_retention: Refused[Literal["in_memory"]] = Field(
+        default=None, examples=["in_memory"]
+    )
+    """not supported: prompts are cached in memory; leave it out or give "in_memory"
+    """
+    reasoning_effort: Refused[None] = Field(default=None, examples=[None])
+    """not supported: the accepted risk `alpha` decides how long to think, and max_completion_tokens
+    caps it
+    """
+    response_format: Refused[TextFormat] = Field(default=None, examples=[{"type": "text"}])
+    """not supported: the answer is plain text; leave it out or give {"type": "text"}"""
+    service_tier: Refused[Literal["auto", "default"]] = Field(default=None, examples=["auto"])
+    """not supported: there is one service tier; leave it out or give "auto" or "default"
+    """
+    stop: Refused[Nothing] = Field(default=None, examples=[None])
+    """not supported: the certified exit rule alone ends the thinking; leave it out"""
+    store: Refused[Literal[False]] = Field(default=None, examples=[False])
+    """not supported: nothing is stored; leave it out or give false"""
+    tool_choice: Refused[Literal["none", "auto"]] = Field(default=None, examples=["none"])
+    """not supported: this service calls no tools"""
+    tools: Refused[Nothing] = Field(default=None, examples=[None])
+    """not supported: this service calls no tools"""
+    top_logprobs: Refused[Literal[0]] = Field(default=None, examples=[None])
+    """not supported: read rlcm.confidence instead, which is calibrated; leave it out"""
+    verbosity: Refused[Literal["medium"]] = Field(default=None, examples=["medium"])
+    """not supported: the length of answers is fixed; leave it out or give "medium"
+    """
+    web_search_options: Refused[None] = Field(default=None, examples=[None])
+    """not supported: this service searches nothing"""
