@@ -29,14 +29,14 @@ if TYPE_CHECKING:
         InfeasibleAlpha,
         TraceError,
     )
-    from calibration.metrics import (
+    from calibration.metrics.ranking import auroc
+    from calibration.metrics.reliability import (
         ReliabilityBin,
-        auroc,
-        brier_score,
         expected_calibration_error,
         positive_calibration_error,
         reliability_bins,
     )
+    from calibration.metrics.scoring import brier_score
     from calibration.policy.exit_rule import (
         FULL_BUDGET,
         INITIAL_STATE,
@@ -89,8 +89,10 @@ _HOMES = {
     "certificate.plan": "Forecast Plan plan",
     "certificate.verify": "verify",
     "errors": "CalibrationError CertificateError InfeasibleAlpha TraceError",
-    "metrics": "ReliabilityBin auroc brier_score expected_calibration_error "
-    "positive_calibration_error reliability_bins",
+    "metrics.ranking": "auroc",
+    "metrics.reliability": "ReliabilityBin expected_calibration_error positive_calibration_error "
+    "reliability_bins",
+    "metrics.scoring": "brier_score",
     "policy.exit_rule": "FULL_BUDGET INITIAL_STATE ExitPolicy ExitReason ExitState answers_at_end "
     "step",
     "policy.exit_search": "Exits find_exits",

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from calibration.metrics import auroc, expected_calibration_error
+from calibration.metrics.ranking import auroc
+from calibration.metrics.reliability import expected_calibration_error
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.recording.rollouts import RecordedRollout
 from training.errors import TrainingRefused

@@ -15,7 +15,7 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from calibration.errors import CertificateError
 from calibration.files import write_text
-from calibration.metrics import ReliabilityBin
+from calibration.metrics.reliability import ReliabilityBin
 from calibration.report_kit.content import Caption
 
 FORMAT = "rlcm-exhibit"

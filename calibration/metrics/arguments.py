@@ -37,7 +37,7 @@ def check_scores(
 
 
 def check_verdicts(
-    score: ArrayLike, correct: ArrayLike, metric: str
+    score: ArrayLike, correct: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Scores that can be ranked, and outcomes that are right or wrong, as flat arrays.
 
@@ -50,7 +50,7 @@ def check_verdicts(
     if odd_N.size or np.isnan(score_N).any():
         value = f"correct is {odd_N[0]:g}" if odd_N.size else "a confidence is nan"
         raise CalibrationError(
-            f"{value}: {metric} needs scores that can be ranked, and outcomes of 0 or 1"
+            f"{value}: AUROC needs scores that can be ranked, and outcomes of 0 or 1"
         )
     return score_N, correct_N == 1
 

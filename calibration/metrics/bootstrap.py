@@ -12,14 +12,12 @@ example if every rollout is right, it has no width, although other problems may 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibration.errors import CalibrationError
-from calibration.metrics import N_BINS
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.gap_intervals import ERRORS, Noise
 from calibration.metrics.resampling import RESAMPLES, TAILS, THREADS, percentile_estimate, resampled
@@ -33,7 +31,6 @@ def estimate_metrics(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    n_bins: int = N_BINS,
     threads: int = THREADS,
 ) -> dict[str, Estimate]:
     """Metrics with their intervals.
@@ -46,28 +43,13 @@ def estimate_metrics(
         names: names from METRICS, in the order of the result.
         resamples: number of resamples; calls with the same seed and units draw the same ones.
         seed: seed of the draws.
-        n_bins: number of bins of the calibration errors.
         threads: number of threads; the result does not depend on it.
 
     Raises:
-        CalibrationError: a name is unknown, or there are no bins or no resamples.
+        CalibrationError: a name is unknown, or there are no resamples.
     """
-    run = _Resampled.of(scored, names, n_bins, resamples, seed, threads)
+    run = _Resampled(scored, names, resamples, seed, threads)
     return {name: run.estimate(name) for name in names}
-
-
-def metric_replicates(
-    scored: ScoredRollouts,
-    names: Sequence[str] = METRICS,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    n_bins: int = N_BINS,
-    threads: int = THREADS,
-) -> dict[str, NDArray[np.float64]]:
-    """The metrics in each resample (T), NaN if undefined; see `estimate_metrics`."""
-    run = _Resampled.of(scored, names, n_bins, resamples, seed, threads)
-    return {name: _values(name, run.figures[name])[1:] for name in names}
 
 
 def estimate_difference(
@@ -77,7 +59,6 @@ def estimate_difference(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    n_bins: int = N_BINS,
     threads: int = THREADS,
 ) -> dict[str, Estimate]:
     """Metrics of `other` minus those of `one`, both on the same problems, with paired intervals.
@@ -94,7 +75,6 @@ def estimate_difference(
         names: see `estimate_metrics`.
         resamples: see `estimate_metrics`.
         seed: see `estimate_metrics`.
-        n_bins: see `estimate_metrics`.
         threads: see `estimate_metrics`.
 
     Raises:
@@ -106,9 +86,7 @@ def estimate_difference(
             f"{other.n_units}: a paired difference needs the same problems in the same order; "
             "select the problems that both have"
         )
-    first, second = (
-        _Resampled.of(run, names, n_bins, resamples, seed, threads) for run in (one, other)
-    )
+    first, second = (_Resampled(run, names, resamples, seed, threads) for run in (one, other))
     return {name: second.minus(first, name) for name in names}
 
 
@@ -117,7 +95,6 @@ def mean_over_problems(
     *,
     unit_P: NDArray[np.integer[Any]] | None = None,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> Estimate:
     """The plain mean over problems, with its interval.
 
@@ -126,7 +103,6 @@ def mean_over_problems(
         unit_P: exchangeable unit of each problem, numbered from 0; None if each is a unit of its
             own.
         resamples: see `estimate_metrics`.
-        seed: see `estimate_metrics`.
 
     Raises:
         CalibrationError: there are no problems, a value is not finite, or there is not one unit per
@@ -134,7 +110,7 @@ def mean_over_problems(
     """
     value_P = np.asarray(value_P, dtype=np.float64)
     (mean,) = ratios_over_problems(
-        value_P[:, None], np.ones(value_P.shape), unit_P=unit_P, resamples=resamples, seed=seed
+        value_P[:, None], np.ones(value_P.shape), unit_P=unit_P, resamples=resamples
     )
     return mean
 
@@ -189,28 +165,15 @@ def ratios_over_problems(
     return tuple(percentile_estimate(ratio_T, n_units) for ratio_T in ratio_TC.T)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Resampled:
     """Figures of one set of rollouts: first the original, then each resample, on the first axis."""
 
-    n_units: int
-    figures: dict[str, NDArray[np.float64]]
-
-    @classmethod
-    def of(
-        cls,
-        scored: ScoredRollouts,
-        names: Sequence[str],
-        n_bins: int,
-        resamples: int,
-        seed: int,
-        threads: int,
-    ) -> Self:
-        metrics = WeightedMetrics(scored, names, n_bins)
-        return cls(
-            scored.n_units,
-            resampled(metrics.figures, scored.n_units, resamples, seed, threads),
-        )
+    def __init__(
+        self, scored: ScoredRollouts, names: Sequence[str], resamples: int, seed: int, threads: int
+    ) -> None:
+        metrics = WeightedMetrics(scored, names)
+        self.n_units = scored.n_units
+        self.figures = resampled(metrics.figures, self.n_units, resamples, seed, threads)
 
     def estimate(self, name: str) -> Estimate:
         if name in ERRORS and self.n_units > 1:

@@ -69,7 +69,7 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Raises:
         CalibrationError: all answers are right or all wrong, or `correct` is neither 0 nor 1.
     """
-    score_N, correct_N = check_verdicts(confidence, correct, "AUROC")
+    score_N, correct_N = check_verdicts(confidence, correct)
     wins, pairs = pairs_within(np.zeros(score_N.size, dtype=np.intp), score_N, correct_N)
     if pairs[0] == 0:
         n_right = int(correct_N.sum())
@@ -77,37 +77,6 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
             f"{n_right} right and {score_N.size - n_right} wrong answers: AUROC needs both"
         )
     return float(wins[0] / pairs[0])
-
-
-def within_auroc(problem: ArrayLike, confidence: ArrayLike, correct: ArrayLike) -> float | None:
-    """AUROC within problems: a right answer against a wrong answer of the same problem.
-
-    All pairs of a right and a wrong answer of one problem count the same, and ties count half. A
-    confidence that depends only on the problem gets 1/2. This is what voting needs from a
-    confidence, and ECE does not measure it (RLCM App. F). Problems whose answers are all right or
-    all wrong have no pairs, so models are compared on different problems. Problems near half right
-    have more pairs than others.
-
-    Args:
-        problem: index of each answer's problem, from 0.
-        confidence: any score; higher means more confident.
-        correct: 0 or 1.
-
-    Returns:
-        None if no problem has both a right and a wrong answer.
-
-    Raises:
-        CalibrationError: see `auroc`; or there is not one problem per answer.
-    """
-    score_N, correct_N = check_verdicts(confidence, correct, "AUROC")
-    problem_N = np.asarray(problem).ravel()
-    if problem_N.size != score_N.size:
-        raise CalibrationError(
-            f"{problem_N.size} problems and {score_N.size} confidences: give each answer's problem"
-        )
-    wins_P, pairs_P = pairs_within(problem_N, score_N, correct_N)
-    pairs = pairs_P.sum()
-    return float(wins_P.sum() / pairs) if pairs else None
 
 
 def pairs_within(

@@ -1,7 +1,6 @@
 """Reliability: confidence compared with accuracy, bin by bin."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,45 +83,6 @@ def positive_calibration_error(
     """PCE: the part of ECE that comes from bins with more confidence than accuracy."""
     bins = reliability_bins(confidence, correct, n_bins)
     return _mean_gap(bins, [max(0.0, b.confidence - b.accuracy) for b in bins])
-
-
-def adaptive_calibration_error(
-    confidence: ArrayLike, correct: ArrayLike, n_bins: int = N_BINS
-) -> float:
-    """ECE over bins of equal mass: the answers in order of confidence, cut into equal parts.
-
-    Each bin holds exactly N / n_bins answers. An answer across an edge counts in both bins, in
-    proportion. Answers with the same confidence are treated alike: each counts as right to the
-    degree of the share of them that is right. So their order does not matter, and if all answers
-    have one confidence, the result is |accuracy - confidence|.
-
-    It resolves common confidences, where a bin of equal width may hold nearly all answers. It too
-    is biased upwards and misses gaps that cancel within a bin.
-
-    Raises:
-        CalibrationError: see `reliability_bins`.
-    """
-    confidence_N, correct_N = check_probabilities(confidence, correct)
-    if n_bins < 1:
-        raise CalibrationError(f"n_bins is {n_bins}: give 1 or more")
-    _, tie_N, count_K = np.unique(confidence_N, return_inverse=True, return_counts=True)
-    gap_K = np.bincount(tie_N, correct_N - confidence_N)
-    return equal_mass_gap(np.cumsum(count_K), np.cumsum(gap_K), n_bins) / confidence_N.size
-
-
-def equal_mass_gap(
-    answers_K: NDArray[np.integer[Any]], gap_K: NDArray[np.float64], n_bins: int
-) -> float:
-    """The absolute gap between correctness and confidence, summed over bins of equal mass.
-
-    Args:
-        answers_K: number of answers up to and including each distinct confidence.
-        gap_K: sum of correctness minus confidence over them.
-        n_bins: number of bins.
-    """
-    edges = np.arange(1, n_bins) * (answers_K[-1] / n_bins)
-    at_edges = np.interp(edges, np.append(0, answers_K), np.append(0.0, gap_K))
-    return float(np.abs(np.diff(at_edges, prepend=0.0, append=gap_K[-1])).sum())
 
 
 def _mean_gap(bins: tuple[ReliabilityBin, ...], gaps: list[float]) -> float:

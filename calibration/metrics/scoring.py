@@ -15,19 +15,13 @@ def brier_score(confidence: ArrayLike, correct: ArrayLike) -> float:
     return float(np.mean((confidence_N - correct_N) ** 2))
 
 
-def negative_log_likelihood(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """The mean of -ln of the probability that the confidence gave to the outcome, in nats.
-
-    Confidences are first clipped to [LEAST_PROBABILITY, 1 - LEAST_PROBABILITY]. If many confidences
-    are 0 or 1 and wrong, the result depends on this limit as much as on the confidence.
-    """
-    confidence_N, correct_N = check_probabilities(confidence, correct)
-    return float(np.mean(log_losses(confidence_N, correct_N)))
-
-
 def log_losses(
     confidence_N: NDArray[np.float64], correct_N: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The terms whose mean is `negative_log_likelihood`."""
+    """-ln of the probability that each confidence gave to its outcome, in nats.
+
+    Confidences are first clipped to [LEAST_PROBABILITY, 1 - LEAST_PROBABILITY]. If many confidences
+    are 0 or 1 and wrong, the mean depends on this limit as much as on the confidence.
+    """
     clipped_N = np.clip(confidence_N, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     return np.asarray(-correct_N * np.log(clipped_N) - (1 - correct_N) * np.log1p(-clipped_N))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def vote_curves(
     if draws is not None and draws < 1:
         raise CalibrationError(f"draws is {draws}: give 1 or more")
     draws = _SETS // scored.n_problems if draws is None else draws
-    answers = _SortedRollouts.of(scored)
+    answers = _SortedRollouts(scored)
     curves = [
         np.repeat((n_right_P / n_rollouts_P)[:, None], len(n), axis=1),
         *_vote_credits(answers, n, draws, seed, threads),
@@ -130,7 +130,6 @@ def pass_at_k(
     return 1 - none_right_P
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _SortedRollouts:
     """Rollouts sorted by problem, answer and confidence, so that their first order is ignored.
 
@@ -142,30 +141,19 @@ class _SortedRollouts:
         weight_R: confidence in units of 2**-40.
     """
 
-    first_P: NDArray[np.intp]
-    rollouts_P: NDArray[np.intp]
-    class_R: NDArray[np.int64]
-    right_R: NDArray[np.float64]
-    weight_R: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, scored: ScoredRollouts) -> Self:
+    def __init__(self, scored: ScoredRollouts) -> None:
         order_R = np.lexsort((scored.confidence_R, scored.answer_class_R, scored.problem_R))
         problem_R, class_R = scored.problem_R[order_R], scored.answer_class_R[order_R]
         first_R = np.append(True, problem_R[1:] != problem_R[:-1])
         new_R = first_R | np.append(True, class_R[1:] != class_R[:-1])
         answer_R = np.cumsum(new_R) - 1  # numbered over all problems
         right_A = np.bincount(answer_R, scored.correct_R[order_R]) / np.bincount(answer_R)
-        first_P = np.flatnonzero(first_R)
-        rollouts_P = np.diff(first_P, append=len(order_R))
-        code_R = answer_R - np.repeat(answer_R[first_P], rollouts_P)
-        return cls(
-            first_P=first_P,
-            rollouts_P=rollouts_P,
-            class_R=np.where(class_R == NO_ANSWER, NO_ANSWER, code_R),
-            right_R=right_A[answer_R],
-            weight_R=np.rint(scored.confidence_R[order_R] * WEIGHT_UNITS).astype(np.int64),
-        )
+        self.first_P = np.flatnonzero(first_R)
+        self.rollouts_P = np.diff(self.first_P, append=len(order_R))
+        code_R = answer_R - np.repeat(answer_R[self.first_P], self.rollouts_P)
+        self.class_R = np.where(class_R == NO_ANSWER, NO_ANSWER, code_R)
+        self.right_R = right_A[answer_R]
+        self.weight_R = np.rint(scored.confidence_R[order_R] * WEIGHT_UNITS).astype(np.int64)
 
 
 def _vote_credits(

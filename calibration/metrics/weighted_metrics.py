@@ -6,15 +6,16 @@ product. Ranked metrics take one pass over the rollouts in the order of confiden
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
-from calibration.metrics import N_BINS, bin_numbers, log_losses, pairs_within
+from calibration.metrics.ranking import pairs_within
+from calibration.metrics.reliability import N_BINS, bin_numbers
 from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.scoring import log_losses
 
 METRICS = (
     "accuracy",
@@ -27,7 +28,7 @@ METRICS = (
     "aurc",
     "within_auroc",
 )
-"""The metrics of graded rollouts; `calibration.metrics` defines each for single answers.
+"""The metrics of graded rollouts.
 
 All rollouts have the same weight. `accuracy` is the share of right rollouts: Pass@1, if all
 problems have the same number of rollouts.
@@ -57,9 +58,9 @@ class WeightedMetrics:
         if unknown := sorted(set(names) - set(METRICS)):
             raise CalibrationError(f"no metrics {unknown}: known are {list(METRICS)}")
         self.names = tuple(names)
-        self._sums = _Sums.of(scored, n_bins)
+        self._sums = _Sums(scored, n_bins)
         ranks = any(name in _RANKED for name in names)
-        self._ranking = _Ranking.of(scored, n_bins) if ranks else None
+        self._ranking = _Ranking(scored, n_bins) if ranks else None
 
     def figures(self, weight_TU: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """The figures of each metric by name: an array with resamples (T) first.
@@ -76,54 +77,38 @@ class WeightedMetrics:
         return {name: found[name] for name in self.names}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
     """Sums over each unit's rollouts; metrics are ratios of them.
 
-    Attributes:
-        rollouts_U, right_U: counts.
-        squares_U, losses_U: sums of the Brier score and of the log loss.
-        gap_UB: sums of correctness minus confidence over the rollouts in each bin of equal width.
-            The counts of bins cancel: |S_b| |acc(S_b) - conf(S_b)| is the absolute value of such a
-            sum.
-        wins_U, pairs_U: sums of the results of `pairs_within`.
+    The columns are counts of rollouts and of right rollouts; sums of the Brier score and of the log
+    loss; sums of the two results of `pairs_within`; and for each bin of equal width the sum of
+    correctness minus confidence over its rollouts. The counts of bins cancel: |S_b| |acc(S_b) -
+    conf(S_b)| is the absolute value of such a sum.
     """
 
-    rollouts_U: NDArray[np.float64]
-    right_U: NDArray[np.float64]
-    squares_U: NDArray[np.float64]
-    losses_U: NDArray[np.float64]
-    gap_UB: NDArray[np.float64]
-    wins_U: NDArray[np.float64]
-    pairs_U: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, scored: ScoredRollouts, n_bins: int) -> Self:
+    def __init__(self, scored: ScoredRollouts, n_bins: int) -> None:
         confidence_R, correct_R = scored.confidence_R, scored.correct_R.astype(np.float64)
-        unit_R, gap_R = scored.unit_R, correct_R - confidence_R
+        unit_R, n_units, gap_R = scored.unit_R, scored.n_units, correct_R - confidence_R
 
-        def summed(
-            index: NDArray[np.integer[Any]], values: NDArray[Any], size: int = scored.n_units
-        ) -> NDArray[np.float64]:
-            return np.asarray(np.bincount(index, values, minlength=size), dtype=np.float64)
+        def summed(index: NDArray[np.integer[Any]], values: NDArray[Any]) -> NDArray[np.float64]:
+            return np.asarray(np.bincount(index, values, minlength=n_units), dtype=np.float64)
 
         cell_R = unit_R * n_bins + bin_numbers(confidence_R, n_bins)
+        gap_UB = np.bincount(cell_R, gap_R, minlength=n_units * n_bins).reshape(-1, n_bins)
         wins_P, pairs_P = pairs_within(scored.problem_R, confidence_R, scored.correct_R)
-        return cls(
-            rollouts_U=summed(unit_R, np.ones(scored.n_rollouts)),
-            right_U=summed(unit_R, correct_R),
-            squares_U=summed(unit_R, gap_R**2),
-            losses_U=summed(unit_R, log_losses(confidence_R, correct_R)),
-            gap_UB=summed(cell_R, gap_R, scored.n_units * n_bins).reshape(-1, n_bins),
-            wins_U=summed(scored.units_P, wins_P),
-            pairs_U=summed(scored.units_P, pairs_P),
+        columns = (
+            summed(unit_R, np.ones(scored.n_rollouts)),
+            summed(unit_R, correct_R),
+            summed(unit_R, gap_R**2),
+            summed(unit_R, log_losses(confidence_R, correct_R)),
+            summed(scored.units_P, wins_P),
+            summed(scored.units_P, pairs_P),
         )
+        self._sums_UK = np.column_stack([*columns, gap_UB])
 
     def figures(self, weight_TU: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Figures of the metrics that are ratios."""
-        plain = (self.right_U, self.squares_U, self.losses_U, self.wins_U, self.pairs_U)
-        sums_UK = np.column_stack([self.rollouts_U, *plain, self.gap_UB])
-        sums_TK = weight_TU.astype(np.float64) @ sums_UK
+        sums_TK = weight_TU.astype(np.float64) @ self._sums_UK
         rollouts_T, right_T, squares_T, losses_T, wins_T, pairs_T = sums_TK[:, :6].T
         gap_TB = sums_TK[:, 6:] / rollouts_T[:, None]
         within_T = np.full(len(wins_T), np.nan)
@@ -138,7 +123,6 @@ class _Sums:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Ranking:
     """Rollouts by falling confidence, in groups (K) of equal confidence.
 
@@ -151,28 +135,16 @@ class _Ranking:
         n_bins: number of bins of `adaptive_ece`.
     """
 
-    unit_R: NDArray[np.intp]
-    wrong_R: NDArray[np.uint8]
-    gap_R: NDArray[np.float64]
-    first_K: NDArray[np.intp]
-    rollouts_U: NDArray[np.intp]
-    wrong_U: NDArray[np.intp]
-    n_bins: int
-
-    @classmethod
-    def of(cls, scored: ScoredRollouts, n_bins: int) -> Self:
+    def __init__(self, scored: ScoredRollouts, n_bins: int) -> None:
         order_R = np.argsort(-scored.confidence_R)
         confidence_R, correct_R = scored.confidence_R[order_R], scored.correct_R[order_R]
-        unit_R = scored.unit_R[order_R].astype(np.intp)
-        return cls(
-            unit_R=unit_R,
-            wrong_R=(~correct_R).astype(np.uint8),
-            gap_R=correct_R - confidence_R,
-            first_K=np.flatnonzero(np.append(True, confidence_R[1:] != confidence_R[:-1])),
-            rollouts_U=np.bincount(unit_R),
-            wrong_U=np.bincount(unit_R[~correct_R], minlength=scored.n_units),
-            n_bins=n_bins,
-        )
+        self.unit_R = scored.unit_R[order_R].astype(np.intp)
+        self.wrong_R = (~correct_R).astype(np.uint8)
+        self.gap_R = correct_R - confidence_R
+        self.first_K = np.flatnonzero(np.append(True, confidence_R[1:] != confidence_R[:-1]))
+        self.rollouts_U = np.bincount(self.unit_R)
+        self.wrong_U = np.bincount(self.unit_R[~correct_R], minlength=scored.n_units)
+        self.n_bins = n_bins
 
     def figures(self, weight_TU: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Figures of the metrics that need the order."""
@@ -208,9 +180,8 @@ class _RankSums:
         self._all_T, self._wrong_T = all_T, wrong_T
         self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, int(all_T.max()) + 1)))
         self._edge_TB = all_T[:, None] * (np.arange(1, n_bins) / n_bins)
-        self._gap_TB = np.zeros(
-            (len(all_T), n_bins + 1)
-        )  # sums up to each edge, including 0 and the end
+        # Sums up to each edge, including 0 and the end.
+        self._gap_TB = np.zeros((len(all_T), n_bins + 1))
         self._wins_T, self._area_T = np.zeros(len(all_T)), wrong_T.astype(np.float64)
         # Totals of all groups so far: rollouts, wrong rollouts, gaps, H(rollouts).
         self._A_T1 = self._E_T1 = np.zeros((len(all_T), 1), dtype=np.int64)

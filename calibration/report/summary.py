@@ -9,14 +9,9 @@ from calibration.certificate.certificate import Certificate
 from calibration.certificate.evaluate import LevelReplay, replay_certificate, resolve_risk
 from calibration.certificate.report_data import Readings
 from calibration.errors import CalibrationError
-from calibration.metrics import (
-    RiskCoverage,
-    auroc,
-    brier_score,
-    expected_calibration_error,
-    reliability_bins,
-    risk_coverage,
-)
+from calibration.metrics.ranking import RiskCoverage, auroc, risk_coverage
+from calibration.metrics.reliability import expected_calibration_error, reliability_bins
+from calibration.metrics.scoring import brier_score
 from calibration.report.pvalue_map import PValueMap, map_p_values
 from calibration.report.samples import Samples, choose_samples
 from calibration.simulation.procedure import Procedure

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from calibration import Certificate, ExitPolicy
 from calibration.certificate.certificate import CertifiedLevel
-from calibration.metrics import reliability_bins, risk_coverage
 from calibration.metrics.bootstrap import estimate_metrics, mean_over_problems, ratios_over_problems
 from calibration.metrics.budget_cuts import cut_at
 from calibration.metrics.estimates import Estimate
+from calibration.metrics.ranking import risk_coverage
+from calibration.metrics.reliability import reliability_bins
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.vote_curves import vote_curves
 from calibration.policy.exit_search import find_exits

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calibration.metrics import ReliabilityBin
 from calibration.metrics.estimates import Estimate
+from calibration.metrics.reliability import ReliabilityBin
 
 METRICS = ("ece", "pce", "adaptive_ece", "brier", "nll", "auroc", "aurc", "within_auroc")
 """The metrics of a source, in the order of tables."""

@@ -6,19 +6,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibration import CalibrationError
-from calibration import metrics as plain
+from calibration import (
+    CalibrationError,
+    auroc,
+    brier_score,
+    expected_calibration_error,
+    positive_calibration_error,
+)
 from calibration.metrics.bootstrap import (
     estimate_difference,
     estimate_metrics,
     mean_over_problems,
-    metric_replicates,
     ratios_over_problems,
 )
 from calibration.metrics.estimates import Estimate
+from calibration.metrics.ranking import risk_coverage
 from calibration.metrics.resampling import draw
 from calibration.metrics.scores import ScoredRollouts
-from calibration.metrics.weighted_metrics import METRICS
+from calibration.metrics.weighted_metrics import METRICS, WeightedMetrics
+from tests.calibration.plain_metrics import (
+    adaptive_calibration_error,
+    metric_replicates,
+    negative_log_likelihood,
+    within_auroc,
+)
 from tests.calibration.scored_rollouts import drawn, rows, shuffled
 
 
@@ -39,14 +50,14 @@ def slow_metrics(
     confidence, correct = scored.confidence_R[row], scored.correct_R[row]
     return {
         "accuracy": float(correct.mean()),
-        "ece": plain.expected_calibration_error(confidence, correct, n_bins),
-        "pce": plain.positive_calibration_error(confidence, correct, n_bins),
-        "adaptive_ece": plain.adaptive_calibration_error(confidence, correct, n_bins),
-        "brier": plain.brier_score(confidence, correct),
-        "nll": plain.negative_log_likelihood(confidence, correct),
-        "auroc": plain.auroc(confidence, correct) if 0 < correct.mean() < 1 else None,
-        "aurc": plain.risk_coverage(confidence, correct).area,
-        "within_auroc": plain.within_auroc(
+        "ece": expected_calibration_error(confidence, correct, n_bins),
+        "pce": positive_calibration_error(confidence, correct, n_bins),
+        "adaptive_ece": adaptive_calibration_error(confidence, correct, n_bins),
+        "brier": brier_score(confidence, correct),
+        "nll": negative_log_likelihood(confidence, correct),
+        "auroc": auroc(confidence, correct) if 0 < correct.mean() < 1 else None,
+        "aurc": risk_coverage(confidence, correct).area,
+        "within_auroc": within_auroc(
             np.unique(problem, return_inverse=True)[1], confidence, correct
         ),
     }
@@ -93,7 +104,7 @@ def test_parts_of_any_size_add_up(seed: int, problems: int, levels: int, cells: 
     scored = drawn(seed, problems=problems, rollouts=4, levels=levels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("calibration.metrics.weighted_metrics._CELLS", cells)
-        found = metric_replicates(scored, resamples=3, threads=1)
+        found = metric_replicates(scored, resamples=3)
     for t in range(3):
         expected = as_nan(slow_metrics(scored, draw(problems, 0, t)))
         assert {name: found[name][t] for name in METRICS} == pytest.approx(
@@ -184,7 +195,7 @@ def test_means_and_ratios() -> None:
     ("call", "message"),
     [
         (lambda: estimate_metrics(drawn(), resamples=0), "resamples is 0"),
-        (lambda: estimate_metrics(drawn(), n_bins=0), "n_bins is 0"),
+        (lambda: WeightedMetrics(drawn(), n_bins=0), "n_bins is 0"),
         (lambda: estimate_metrics(drawn(), ["f1", "ece"]), r"no metrics \['f1'\]"),
         (lambda: mean_over_problems([]), "at least one problem"),
         (lambda: mean_over_problems([1.0, np.nan]), "nan or infinite"),

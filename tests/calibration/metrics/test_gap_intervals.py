@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from calibration.metrics.bootstrap import estimate_difference, estimate_metrics, metric_replicates
+from calibration.metrics.bootstrap import estimate_difference, estimate_metrics
 from calibration.metrics.gap_intervals import ERRORS, Noise, total_gap, total_overconfidence
 from calibration.metrics.scores import ScoredRollouts
+from tests.calibration.plain_metrics import metric_replicates
 from tests.calibration.scored_rollouts import drawn
 
 POPULATION = 20_000
@@ -76,7 +77,7 @@ def test_a_usual_interval_misses_a_calibrated_confidence() -> None:
     held = 0
     for number in range(100):
         own = sample(everything, number, 30)
-        error_T = metric_replicates(own, ["ece"], resamples=200, seed=number, threads=1)["ece"]
+        error_T = metric_replicates(own, ["ece"], resamples=200, seed=number)["ece"]
         held += np.quantile(error_T, 0.025) <= 0.003
     assert held == 0
 

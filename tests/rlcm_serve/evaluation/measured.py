@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.metrics import (
-    auroc,
-    brier_score,
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.ranking import auroc, risk_coverage
+from calibration.metrics.reliability import (
     expected_calibration_error,
     positive_calibration_error,
     reliability_bins,
-    risk_coverage,
 )
-from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.scoring import brier_score
 from rlcm_serve.evaluation.measuring.markers import INDICATORS, PHRASES, Category
 from rlcm_serve.evaluation.measuring.measures import (
     AtBudget,
