@@ -4,7 +4,7 @@ rules.py      which answer wins              answer_counts.py   rows -> answers 
 rollouts.py   rows                           classes.py         counts -> classes of equal answers
 formats/      JSON lines, arrays, Parquet    votes.py           classes -> a result per problem
 runs.py       grouped rows                   results.py         results and their summary
-spill.py      rows in any order, on disk     aggregation.py, files.py   all steps together
+spill.py      rows sorted on disk            aggregation.py, files.py   all steps together
 """
 
 from rlcm_serve.aggregation.aggregation import Aggregation

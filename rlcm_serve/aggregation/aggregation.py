@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from rlcm_serve.aggregation.graders import Graders
 from rlcm_serve.aggregation.results import Summary, Totals
-from rlcm_serve.aggregation.rollouts import LINES, Places, check_rollouts
+from rlcm_serve.aggregation.rollouts import LINES, SCHEMA, Places, check_rollouts
 from rlcm_serve.aggregation.rules import VoteOptions
 from rlcm_serve.aggregation.runs import Runs
-from rlcm_serve.aggregation.spill import BatchFile, Partitions, ResultRuns
+from rlcm_serve.aggregation.spill import HASH, SortedRuns, sorted_by, with_hashes
 from rlcm_serve.aggregation.votes import take_votes
 
 MEMORY = 64 * 2**20
@@ -50,8 +50,7 @@ class Aggregation:
         self._runs = Runs(places)
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
-        self._file: BatchFile | None = None
-        self._partitions: Partitions | None = None
+        self._spilled: SortedRuns | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -62,8 +61,8 @@ class Aggregation:
     def close(self) -> None:
         """Removes temporary files, and ends the graders."""
         self._graders.close()
-        if self._file is not None:
-            self._file.close()
+        if self._spilled is not None:
+            self._spilled.close()
 
     @property
     def summary(self) -> Summary:
@@ -91,9 +90,9 @@ class Aggregation:
         """The remaining results, ordered by the first row of each problem; raises as `add`."""
         if self._options.grouped:
             yield from map(self._vote, self._runs.finish())
-        elif self._partitions is not None:
+        elif self._spilled is not None:
             self._spill()
-            yield from self._vote_from_disk(self._partitions)
+            yield from self._vote_from_disk(self._spilled)
         elif self._held:
             rows = pa.concat_batches(self._held)
             self._held = []
@@ -107,16 +106,15 @@ class Aggregation:
         return results
 
     def _spill(self) -> None:
-        if self._partitions is None:
-            self._file = BatchFile()
-            self._partitions = Partitions(self._file)
+        if self._spilled is None:
+            self._spilled = SortedRuns(HASH)
         if self._held:
-            self._partitions.add(pa.concat_batches(self._held))
+            self._spilled.add(with_hashes(pa.concat_batches(self._held)))
             self._held, self._held_bytes = [], 0
 
-    def _vote_from_disk(self, partitions: Partitions) -> Iterator[pa.RecordBatch]:
-        with BatchFile() as file:
-            runs = ResultRuns(file)
-            for rows in partitions.leaves(self._memory):
-                runs.add(self._vote(rows))
-            yield from runs.merged()
+    def _vote_from_disk(self, spilled: SortedRuns) -> Iterator[pa.RecordBatch]:
+        """Votes on whole problems in the order of their hashes, then sorts the results by row."""
+        with SortedRuns("row") as results:
+            for rows in spilled.merged(self._memory // 4):
+                results.add(self._vote(sorted_by(rows.select(SCHEMA.names), "row")))
+            yield from results.merged(self._memory // 4)

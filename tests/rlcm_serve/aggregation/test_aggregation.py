@@ -23,7 +23,7 @@ from rlcm_serve.aggregation import (
     runs,
 )
 from rlcm_serve.aggregation.graders import Comparison, Graders
-from rlcm_serve.aggregation.spill import BatchFile, Partitions
+from rlcm_serve.aggregation.spill import HASH, SortedRuns, with_hashes
 from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.aggregation.batches import Row, aggregate, batch, records
 
@@ -152,29 +152,32 @@ class TestMemory:
         # numpy's and Python's own; the permutation of the test takes 3 MB.
         assert most < whole / 2
 
-    @pytest.mark.slow
-    def test_partitions_that_are_too_large_are_split_again(self) -> None:
+    def test_what_comes_back_from_disk_are_whole_problems(self) -> None:
         rows = batch([Row(f"p{at % 5000}", "7", 0.5) for at in range(20_000)])
-        with BatchFile() as file:
-            partitions = Partitions(file)
-            for start in range(0, len(rows), 1000):
-                partitions.add(rows.slice(start, 1000))
-            leaves = list(partitions.leaves(limit=1000))
-        assert len(leaves) > 64
-        names = [{*leaf["problem_id"].to_pylist()} for leaf in leaves]
+        parts = from_disk(rows, size=1000)
+        assert len(parts) > 64
+        names = [{*part["problem_id"].to_pylist()} for part in parts]
         assert sum(map(len, names)) == len(set().union(*names)) == 5000
-        assert sum(map(len, leaves)) == 20_000
-        assert all(leaf["row"].to_pylist() == sorted(leaf["row"].to_pylist()) for leaf in leaves)
+        assert sorted(row for part in parts for row in part["row"].to_pylist()) == [
+            *range(1, 20_001)
+        ]
+        hashes = [number for part in parts for number in part[HASH].to_pylist()]
+        assert hashes == sorted(hashes)
 
     def test_a_problem_that_is_too_large_stays_whole(self) -> None:
         rows = batch([Row("large" if at % 2 else f"p{at}", "7", 0.5) for at in range(4000)])
-        with BatchFile() as file:
-            partitions = Partitions(file)
-            partitions.add(rows)
-            leaves = list(partitions.leaves(limit=1000))
-        holding = [leaf for leaf in leaves if "large" in leaf["problem_id"].to_pylist()]
+        parts = from_disk(rows, size=500)
+        holding = [part for part in parts if "large" in part["problem_id"].to_pylist()]
         assert len(holding) == 1
         assert holding[0]["problem_id"].to_pylist().count("large") == 2000
+
+
+def from_disk(rows: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
+    """The rows, written in runs of this size, and read back in batches of about 1000 bytes."""
+    with SortedRuns(HASH) as runs:
+        for start in range(0, len(rows), size):
+            runs.add(with_hashes(rows.slice(start, size)))
+        return list(runs.merged(limit=1000))
 
 
 KILLED = """
@@ -183,7 +186,7 @@ from rlcm_serve.aggregation import Aggregation, VoteOptions, rollouts_of
 aggregation = Aggregation(VoteOptions(), memory=0)
 names = [f"p{at}" for at in range(1000)]
 list(aggregation.add(rollouts_of(names, names, [0.5] * 1000)))
-print(os.fstat(aggregation._file._file.fileno()).st_size, flush=True)
+print(os.fstat(aggregation._spilled._file.fileno()).st_size, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
