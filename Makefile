@@ -22,7 +22,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: docs install serve test test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training check format embedded clean distclean help
+.PHONY: docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -63,6 +63,9 @@ test-ci: $(INSTALLED) page-modules docs  ## run what CI runs: fast tests, page, 
 test-all: $(INSTALLED) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
 	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
+
+test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, headers and floods that mean harm (ten minutes)
+	@$(PYTEST) -m attack tests/attack $(ARGS)
 
 test-docs: $(INSTALLED)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)

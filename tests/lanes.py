@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-SUITES = ("docs", "engine", "gpu", "load", "page", "statistical", "studies", "training")
+SUITES = ("attack", "docs", "engine", "gpu", "load", "page", "statistical", "studies", "training")
 LANES = ("fast", "slow", *SUITES)
 
 

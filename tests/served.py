@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,16 +65,20 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[Served]:
+def serving(
+    folder: Path, *arguments: str, program: Sequence[str | Path] = (RLCM,)
+) -> Iterator[Served]:
     """`rlcm serve` once it is ready; it is stopped at the end, even after an error.
 
     Args:
         folder: the working directory of the service.
         arguments: further arguments of `rlcm serve`.
+        program: what runs in place of `rlcm`.
     """
-    port = _free_port()
+    port = free_port()
     state, log = folder / "state", folder / "service.log"
-    command = [RLCM, "serve", "--port", str(port), "--state", state, "--engine-log", "engine.log"]
+    options = ["--port", str(port), "--state", state, "--engine-log", "engine.log"]
+    command = [*program, "serve", *options]
     url = f"http://127.0.0.1:{port}"
     with log.open("wb") as writing:
         process = subprocess.Popen([*command, *arguments], cwd=folder, stderr=writing)
@@ -109,7 +113,8 @@ def events(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, json.loads(value)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nothing listens on now."""
     (free,) = listen("127.0.0.1", 0)
     with free:
         return int(free.getsockname()[1])
