@@ -8,12 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibration.certificate.certificate import (
-        Certificate,
-        CertifiedLevel,
-        InfeasibleLevel,
-        Level,
-    )
+    from calibration.certificate.certificate import Certificate
     from calibration.certificate.certify import certify
     from calibration.certificate.evaluate import (
         Evaluation,
@@ -21,6 +16,7 @@ if TYPE_CHECKING:
         evaluate,
         replay_certificate,
     )
+    from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel, Level
     from calibration.certificate.plan import Forecast, Plan, plan
     from calibration.certificate.verify import verify
     from calibration.errors import (
@@ -83,7 +79,8 @@ if TYPE_CHECKING:
     from calibration.traces.traces import Traces, read_traces, write_traces
 
 _HOMES = {
-    "certificate.certificate": "Certificate CertifiedLevel InfeasibleLevel Level",
+    "certificate.certificate": "Certificate",
+    "certificate.levels": "CertifiedLevel InfeasibleLevel Level",
     "certificate.certify": "certify",
     "certificate.evaluate": "Evaluation LevelReplay evaluate replay_certificate",
     "certificate.plan": "Forecast Plan plan",

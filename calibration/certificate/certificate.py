@@ -8,9 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from calibration.certificate.levels import (
+    CertifiedLevel,
+    InfeasibleLevel,
+    Level,
+    level_from_json,
+)
 from calibration.errors import CertificateError, InfeasibleAlpha
 from calibration.files import write_text
-from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.procedure import Procedure
 from calibration.testing.families import Family
 from calibration.testing.fwer import Promise
@@ -19,78 +24,6 @@ from calibration.traces.fingerprint import Fingerprint
 
 FORMAT = "rlcm-certificate"
 VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class CertifiedLevel:
-    """A risk level and the policy that keeps it.
-
-    "Certified" means one thing: under the guarantee of the certificate, the risk of `policy` is at
-    most `alpha`. `risk_upper` is a second statement: with probability 1 - delta, the risks of all
-    tested policies are below their bounds at once. So it holds for this policy however it was
-    chosen, and it may exceed `alpha`. All other figures are measured on the problems on which the
-    policy was chosen; they tend to be optimistic.
-
-    Attributes:
-        alpha: the risk level.
-        policy: the exit policy to serve.
-        p_value: p-value of H: risk > alpha, on the calibration problems.
-        risk: empirical risk: total_loss / total_weight.
-        risk_upper: upper confidence bound of the risk, at delta / number of tested policies.
-        total_weight: for `selective`, units answered, each by its share of draws; otherwise all
-            units.
-        total_loss: sum of the losses of the units; with one draw per unit, the number of wrong
-            answers.
-        share_answered: share of all questions that are answered.
-        share_right: share of all questions that are answered correctly.
-        expected_tokens: mean reasoning and answer tokens per question, all samples together.
-        full_budget_tokens: the same without early exits.
-    """
-
-    alpha: float
-    policy: ExitPolicy
-    p_value: float
-    risk: float
-    risk_upper: float
-    total_weight: float
-    total_loss: float
-    share_answered: float
-    share_right: float
-    expected_tokens: float
-    full_budget_tokens: float
-
-    @property
-    def certified(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class InfeasibleLevel:
-    """A risk level at which no policy is certified.
-
-    Attributes:
-        alpha: the requested risk.
-        n_too_small: whether more problems could change this; otherwise the risk itself is too high.
-        reason: the reason as text, with the numbers.
-        p_value: p-value of the policy that is tested first at this level and failed; if policies
-            are tested without an order, the smallest p-value.
-        total_weight: total weight of that policy; see `CertifiedLevel`.
-        total_loss: total loss of that policy.
-    """
-
-    alpha: float
-    n_too_small: bool
-    reason: str
-    p_value: float
-    total_weight: float
-    total_loss: float
-
-    @property
-    def certified(self) -> bool:
-        return False
-
-
-Level = CertifiedLevel | InfeasibleLevel
 
 
 @dataclass(frozen=True)  # no slots, so that it can cache its digest, which every answer names
@@ -272,7 +205,7 @@ class Certificate:
                     "procedure": Procedure(**content["procedure"]),
                     "p_value": PValue(content["p_value"]),
                     "tested": Family.from_json(content["tested"]),
-                    "levels": tuple(_level_from_json(level) for level in content["levels"]),
+                    "levels": tuple(level_from_json(level) for level in content["levels"]),
                     "does_not_cover": tuple(content["does_not_cover"]),
                     "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
                 }
@@ -296,13 +229,6 @@ class Certificate:
             "does_not_cover": list(self.does_not_cover),
             "fingerprint": self.fingerprint and self.fingerprint.to_json(),
         }
-
-
-def _level_from_json(values: Mapping[str, Any]) -> Level:
-    figures = dict(values)
-    if not figures.pop("certified"):
-        return InfeasibleLevel(**figures)
-    return CertifiedLevel(**{**figures, "policy": ExitPolicy.from_scalars(figures["policy"])})
 
 
 def _why_none(listed: list[Level]) -> str:

@@ -8,7 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel, Level
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel, Level
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
 from calibration.simulation.losses import Losses

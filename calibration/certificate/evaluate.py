@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel
 from calibration.errors import CalibrationError
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
 from calibration.policy.exit_search import find_exits

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
+from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import (
     Tested,
     certify_policies,
@@ -20,6 +20,7 @@ from calibration.certificate.certify import (
     target_level,
 )
 from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.wording import (
     covers,
     does_not_cover,

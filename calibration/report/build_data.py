@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibration.certificate.certificate import Certificate, CertifiedLevel
+from calibration.certificate.certificate import Certificate
 from calibration.certificate.evaluate import Evaluation
+from calibration.certificate.levels import CertifiedLevel
 from calibration.certificate.report_data import (
     EXIT_EDGES,
     FigureTexts,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certificate.certificate import Certificate, CertifiedLevel
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import CertifiedLevel
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
 from calibration.policy.exit_search import find_exits, smoothed
 from calibration.policy.voting import NO_ANSWER

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
+from calibration.certificate.certificate import Certificate
 from calibration.certificate.evaluate import LevelReplay
+from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.report.summary import Measured, Summary
 from calibration.report.wording import exits, interval, policy, problems
 from calibration.report_kit.tables import Cell, Row, Table, pairs

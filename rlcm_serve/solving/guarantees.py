@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Self
 
 from calibration import FULL_BUDGET, ExitPolicy
-from calibration.certificate.certificate import Certificate, CertifiedLevel
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import CertifiedLevel
 from calibration.errors import InfeasibleAlpha
 from calibration.testing.fwer import Promise
 from rlcm_serve.core import (

@@ -16,7 +16,8 @@ from calibration import (
     PValue,
     step,
 )
-from calibration.certificate.certificate import Certificate, CertifiedLevel, InfeasibleLevel
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel
 from calibration.testing.fwer import Promise
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import (

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from calibration.certificate.certificate import Certificate, CertifiedLevel, Level
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import CertifiedLevel, Level
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.store.certificates import KeptCertificate

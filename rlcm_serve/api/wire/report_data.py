@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from calibration.certificate.certificate import CertifiedLevel, Level
+from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.report_data import EXIT_EDGES, LevelFigures, ReportData, ReportLevel
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.traces.fingerprint import Fingerprint

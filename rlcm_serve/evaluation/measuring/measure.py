@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Certificate, ExitPolicy
-from calibration.certificate.certificate import CertifiedLevel
+from calibration.certificate.levels import CertifiedLevel
 from calibration.metrics.bootstrap import estimate_metrics, mean_over_problems, ratios_over_problems
 from calibration.metrics.budget_cuts import cut_at
 from calibration.metrics.estimates import Estimate

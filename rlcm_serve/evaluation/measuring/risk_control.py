@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from calibration import Certificate, ExitPolicy, certify
-from calibration.certificate.certificate import CertifiedLevel
 from calibration.certificate.evaluate import Evaluation, evaluate, replay_certificate
+from calibration.certificate.levels import CertifiedLevel
 from calibration.errors import CalibrationError
 from calibration.metrics.estimates import Estimate
 from calibration.simulation.replay import replay
