@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from calibration.certificate.consistency import require_consistent
 from calibration.certificate.levels import (
     CertifiedLevel,
     InfeasibleLevel,
@@ -90,6 +91,14 @@ class Certificate:
     def id(self) -> str:
         """The first 12 characters of the digest."""
         return self.digest[:12]
+
+    def check(self) -> None:
+        """Refuse figures that contradict each other; see `consistency` for what that can reveal.
+
+        Raises:
+            CertificateError: the message names the field, its value and what it had to be.
+        """
+        require_consistent(self)
 
     def level_for(self, alpha: float) -> CertifiedLevel:
         """The level that serves a request for risk `alpha`.
@@ -175,7 +184,8 @@ class Certificate:
         """The certificate from the values of `to_json`.
 
         Raises:
-            CertificateError: it is no certificate, has an unknown version, or was edited.
+            CertificateError: it is no certificate, has an unknown version, was edited, or its
+                figures contradict each other.
         """
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise CertificateError(f"not a certificate: its format is not {FORMAT!r}")
@@ -198,7 +208,7 @@ class Certificate:
             content.pop(name, None)
         try:
             fingerprint = content["fingerprint"]
-            return cls(
+            made = cls(
                 **{
                     **content,
                     "promise": Promise(content["promise"]),
@@ -210,8 +220,14 @@ class Certificate:
                     "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
                 }
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
+        made.check()
+        return made
+
+    def canonical_bytes(self) -> bytes:
+        """The content in one fixed form; its SHA-256 is the digest."""
+        return _canonical(self._content())
 
     def _content(self) -> dict[str, Any]:
         levels = [{"certified": level.certified, **asdict(level)} for level in self.levels]
@@ -239,5 +255,8 @@ def _why_none(listed: list[Level]) -> str:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return hashlib.sha256(_canonical(content)).hexdigest()
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

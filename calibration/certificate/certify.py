@@ -202,21 +202,44 @@ def certify_policies(
         target_level(family, level, alphas, delta, promise) for level in range(len(alphas))
     ]
     p_LT = p_value_table(losses, alphas, kind, seed, target_LT)
+    certified_LT = _rejected(_evidence(p_LT, losses, alphas), family, alphas, delta, promise)
+    # By implication from a smaller alpha, a level may inherit a policy that its own data question.
+    return Tested(p_LT, certified_LT & (p_LT <= delta))
+
+
+def _evidence(
+    p_LT: NDArray[np.float64], losses: Losses, alphas: Sequence[float]
+) -> NDArray[np.float64]:
+    """The p-values to test with: 1 where the risk on these very problems is not below alpha.
+
+    A betting test takes the wealth at its peak, and may reject although the losses that came later
+    are against it. A larger p-value is as valid.
+    """
+    return np.where(losses.risk_T < np.asarray(alphas)[:, None], p_LT, 1.0)
+
+
+def _rejected(
+    p_LT: NDArray[np.float64],
+    family: Family,
+    alphas: Sequence[float],
+    delta: float,
+    promise: Promise,
+) -> NDArray[np.bool_]:
+    """Which policies pass at which level, by the structure of the family."""
     if family.correction is Correction.GRAPH:
         if family.weights_LT is None or family.graph is None:
             raise CalibrationError(
                 "a family tested by a graph needs weights and a graph: give both"
             )
-        certified_LT = certify_levels(
+        return certify_levels(
             p_LT, np.array(alphas), np.array(family.weights_LT), family.graph, delta, promise
         )
-        return Tested(p_LT, certified_LT)
     correct = bonferroni if family.correction is Correction.BONFERRONI else holm
     if promise is Promise.SIMULTANEOUS:
         certified_LT = correct(p_LT.ravel(), delta).reshape(p_LT.shape)
         # A risk of at most alpha is also at most any larger alpha.
-        return Tested(p_LT, np.logical_or.accumulate(certified_LT, axis=0))
-    return Tested(p_LT, np.stack([correct(p_T, delta) for p_T in p_LT]))
+        return np.logical_or.accumulate(certified_LT, axis=0)
+    return np.stack([correct(p_T, delta) for p_T in p_LT])
 
 
 def target_level(
@@ -263,7 +286,7 @@ def _level(fit: _Fit, level: int, alpha: float) -> Level:
         policy=fit.family.policies[chosen],
         p_value=float(p_T[chosen]),
         risk=float(losses.risk_T[chosen]),
-        risk_upper=float(upper),
+        risk_upper=max(float(upper), float(losses.risk_T[chosen])),
         total_weight=float(losses.total_weight_T[chosen]),
         total_loss=float(losses.total_loss_T[chosen]),
         share_answered=float(fit.measured.answered_T[chosen]),

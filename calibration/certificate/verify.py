@@ -153,7 +153,7 @@ class _Recount:
         level_delta = self._certificate.delta / len(policies)
         return figures | {
             "risk": float(losses.risk_T[0]),
-            "risk_upper": self._bound(losses, level_delta),
+            "risk_upper": max(self._bound(losses, level_delta), float(losses.risk_T[0])),
             "share_answered": self._mean(outcomes.answered_DT[:, 0]),
             "share_right": self._mean(outcomes.correct_DT[:, 0]),
             "expected_tokens": self._mean(outcomes.tokens_DT[:, 0]),

@@ -64,6 +64,20 @@ def betting_p_values_over(losses: Losses, alpha_A: Array, seed: int, target_leve
     return _play(losses, slice(0, 1), order_U, alpha_A, np.array([target_level]))
 
 
+def smallest_betting_p_value(
+    total_loss: float, total_weight: float, n_units: int, alpha: float
+) -> float:
+    """A number that no betting p-value falls below, whatever the bets and the order of the units.
+
+    A bet must not lose more than all of the wealth on a loss of 1, so it is at most 1 / (1 -
+    alpha). The gain of a unit, alpha * weight - loss, is at most alpha * (weight - loss), so all
+    gains together are at most alpha * (total_weight - total_loss). Wealth grows the most if every
+    unit has the same gain.
+    """
+    gain = alpha * max(0.0, total_weight - total_loss) / (n_units * (1 - alpha))
+    return float(np.exp(-n_units * np.log1p(gain)))
+
+
 def _play(
     losses: Losses, columns: slice, order_U: NDArray[np.intp], alpha_G: Array, target_G: Array
 ) -> Array:

@@ -93,9 +93,26 @@ def p_value_table(
             levels = zip(alpha_L1.ravel(), target_LT, strict=True)
             return np.stack([betting_p_values(losses, a, seed, target_T) for a, target_T in levels])
         case PValue.HOEFFDING_BENTKUS:
-            return _hoeffding_bentkus(losses, alpha_L1)
+            return _hoeffding_bentkus(*_totals(losses), alpha_L1)
         case PValue.CLT:
             return _clt(losses, alpha_L1)
+
+
+def p_value_of_totals(
+    total_loss: float, total_weight: float, n_units: int, alpha: float, kind: PValue
+) -> float | None:
+    """The p-value of `p_values` for one policy, from its totals; None if they do not determine it.
+
+    They do for the binomial and the Hoeffding-Bentkus test. A betting test and the normal
+    approximation depend on the loss of every unit.
+    """
+    match kind:
+        case PValue.BINOMIAL:
+            return float(_binomial_cdf(total_loss, total_weight, alpha))
+        case PValue.HOEFFDING_BENTKUS:
+            totals = np.array([total_loss]), np.array([total_weight]), n_units
+            return float(_hoeffding_bentkus(*totals, np.array([[alpha]])).item())
+    return None
 
 
 def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> NDArray[np.float64]:
@@ -124,12 +141,34 @@ def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> N
             each = (losses.select(np.array([policy])) for policy in range(losses.n_policies))
             p_LT = np.stack([betting_p_values_over(one, _ALPHAS, seed, delta) for one in each], 1)
         case PValue.HOEFFDING_BENTKUS:
-            p_LT = _hoeffding_bentkus(losses, _ALPHAS[:, None])
+            p_LT = _hoeffding_bentkus(*_totals(losses), _ALPHAS[:, None])
         case PValue.CLT:
             p_LT = _clt(losses, _ALPHAS[:, None])
+    return _last_rejected(p_LT, delta)
+
+
+def upper_bound_of_totals(
+    total_loss: float, total_weight: float, n_units: int, delta: float, kind: PValue
+) -> float | None:
+    """The bound of `upper_bounds` for one policy, from its totals; see `p_value_of_totals`."""
+    match kind:
+        case PValue.BINOMIAL:
+            return float(clopper_pearson_upper(total_loss, total_weight, delta))
+        case PValue.HOEFFDING_BENTKUS:
+            totals = np.array([total_loss]), np.array([total_weight]), n_units
+            return float(_last_rejected(_hoeffding_bentkus(*totals, _ALPHAS[:, None]), delta)[0])
+    return None
+
+
+def _last_rejected(p_LT: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+    """For each policy, the last alpha of the grid before the first that is not rejected."""
     n_rejected_T = np.logical_and.accumulate(p_LT <= delta, axis=0).sum(axis=0)
     bound_T: NDArray[np.float64] = np.concatenate(([1.0], _ALPHAS))[n_rejected_T]
     return bound_T
+
+
+def _totals(losses: Losses) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    return losses.total_loss_T, losses.total_weight_T, losses.n_units
 
 
 def binomial_p_value(losses: ArrayLike, alpha: float) -> float:
@@ -217,10 +256,14 @@ def _binomial_cdf(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> NDArray[np.fl
     return np.where(right > 0, some_right, 1.0)
 
 
-def _hoeffding_bentkus(losses: Losses, alpha_L1: NDArray[np.float64]) -> NDArray[np.float64]:
+def _hoeffding_bentkus(
+    total_loss_T: NDArray[np.float64],
+    total_weight_T: NDArray[np.float64],
+    n: int,
+    alpha_L1: NDArray[np.float64],
+) -> NDArray[np.float64]:
     """Shape (L, T): the smaller of Hoeffding's and Bentkus' tail bounds (LTT, Prop. 1)."""
-    n = losses.n_units
-    total_LT = losses.total_loss_T + alpha_L1 * (n - losses.total_weight_T)
+    total_LT = total_loss_T + alpha_L1 * (n - total_weight_T)
     # If the mean is alpha or more, both bounds are at least 1.
     below_LT = total_LT < n * alpha_L1
     total_B, alpha_B = total_LT[below_LT], np.broadcast_to(alpha_L1, total_LT.shape)[below_LT]

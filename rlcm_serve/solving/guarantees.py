@@ -67,11 +67,13 @@ class Guarantees:
         CertificateMismatch: a certificate was fitted on something else than this engine, or two are
             for the same procedure, or one bounds a risk that the service does not know; the message
             names each difference.
+        CertificateError: the figures of a certificate contradict each other.
     """
 
     def __init__(self, identity: EngineIdentity, certificates: Sequence[Certificate] = ()) -> None:
         self.identity = identity
         for certificate in certificates:
+            certificate.check()
             require_fit(certificate, identity)
         self._certified = [(ServedProcedure.of_certificate(one), one) for one in certificates]
         for (procedure, one), (other_procedure, other) in combinations(self._certified, 2):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sqlalchemy.orm import Session
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.report_data import ReportData, old_report_data_path, report_data_path
+from calibration.errors import CertificateError
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
 from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
@@ -27,6 +29,8 @@ from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.report_data import StoredReports
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class CertificateStore:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
             certificates = self._active(session, identity) if identity else []
             known = {id_: certificate for id_, (certificate, _) in self._files.items()}
-            known |= {id_: _parsed(row) for id_, row in rows.items()}
+            known |= _readable(rows.values())
             active = {certificate.id for certificate in certificates}
             kept = [
                 KeptCertificate(
@@ -196,7 +200,10 @@ class CertificateStore:
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
         """The certificate and its origin."""
         if row := session.get(StoredCertificate, id_):
-            return _parsed(row), row.origin
+            try:
+                return _parsed(row), row.origin
+            except CertificateError as error:
+                raise NotFound(f"the stored certificate {id_} is refused: {error}") from error
         if id_ in self._files:
             return self._files[id_]
         raise _unknown(id_)
@@ -213,8 +220,8 @@ class CertificateStore:
 
     def _active(self, session: Session, identity: EngineIdentity) -> list[Certificate]:
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
-        activated = [_parsed(row) for row in decided.values() if row.state == ACTIVE]
-        served = [one for one in activated if _misfit(one, identity) is None]
+        activated = _readable(row for row in decided.values() if row.state == ACTIVE)
+        served = [one for one in activated.values() if _misfit(one, identity) is None]
         taken = {ServedProcedure.of_certificate(one) for one in served}
         return served + [
             certificate
@@ -230,6 +237,17 @@ def _unknown(id_: str) -> NotFound:
 
 def _parsed(row: StoredCertificate) -> Certificate:
     return Certificate.from_json(json.loads(row.content))
+
+
+def _readable(rows: Iterable[StoredCertificate]) -> dict[str, Certificate]:
+    """The certificates by id; one that an earlier release took and this one refuses is left out."""
+    found = {}
+    for row in rows:
+        try:
+            found[row.id] = _parsed(row)
+        except CertificateError as error:
+            _log.warning("the stored certificate %s is refused: %s", row.id, error)
+    return found
 
 
 def _row(certificate: Certificate, origin: str, slot: str, state: str) -> StoredCertificate:

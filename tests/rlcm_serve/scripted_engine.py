@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from calibration import (
     FULL_BUDGET,
     INITIAL_STATE,
@@ -14,11 +16,15 @@ from calibration import (
     Family,
     Procedure,
     PValue,
+    Risk,
     step,
 )
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel
+from calibration.certificate.wording import covers, does_not_cover
+from calibration.simulation.risks import SELECTIVE
 from calibration.testing.fwer import Promise
+from calibration.testing.p_values import binomial_p_values, clopper_pearson_upper
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import (
     Budget,
@@ -241,26 +247,32 @@ def certificate(
 
     The default fingerprint is the scripted engine's; None leaves it out.
     """
+    fitted = fingerprint_of(IDENTITY) if fingerprint == "engine" else fingerprint
+    procedure = Procedure() if fitted is None else Procedure(fitted.samples, fitted.vote)
+    wording = Risk(risk, answers_always=risk in ("error", "regret"), loss=SELECTIVE.loss)
+    tested = tuple(dict.fromkeys((FULL_BUDGET, *filter(None, policies.values()))))
+    # 3 of 300 answers are wrong, or 3 of all 500 where every question counts.
+    weight = 500.0 if wording.answers_always else 300.0
     levels = [
         InfeasibleLevel(
             alpha=alpha,
             n_too_small=False,
             reason="risk too high: 9 of 50",
-            p_value=0.5,
-            total_weight=50.0,
-            total_loss=9.0,
+            p_value=float(binomial_p_values(np.array(90), np.array(500), alpha)),
+            total_weight=500.0,
+            total_loss=90.0,
         )
         if policy is None
         else CertifiedLevel(
             alpha=alpha,
             policy=policy,
-            p_value=0.001,
-            risk=0.01,
-            risk_upper=0.05,
-            total_weight=300.0,
+            p_value=float(binomial_p_values(np.array(3), np.array(weight), alpha)),
+            risk=3 / weight,
+            risk_upper=float(clopper_pearson_upper(3, weight, 0.1 / len(tested))),
+            total_weight=weight,
             total_loss=3.0,
-            share_answered=0.6,
-            share_right=0.59,
+            share_answered=weight / 500,
+            share_right=(weight - 3) / 500,
             expected_tokens=200.0,
             full_budget_tokens=400.0,
         )
@@ -270,19 +282,19 @@ def certificate(
         risk=risk,
         delta=0.1,
         promise=promise,
-        procedure=Procedure(),
+        procedure=procedure,
         method="by hand",
         p_value=PValue.BINOMIAL,
-        tested=Family((FULL_BUDGET,), Correction.BONFERRONI, "by hand"),
+        tested=Family(tested, Correction.BONFERRONI, "by hand"),
         levels=tuple(levels),
         n_problems=500,
         n_units=500,
-        n_rollouts=500,
+        n_rollouts=4000,
         n_order_problems=200,
         smallest_certifiable_alpha=0.0432,
-        covers="what was tested",
-        does_not_cover=("other problems", "changed prompts"),
-        fingerprint=fingerprint_of(IDENTITY) if fingerprint == "engine" else fingerprint,
+        covers=covers(wording, 0.1, promise, PValue.BINOMIAL),
+        does_not_cover=does_not_cover(wording),
+        fingerprint=fitted,
         calibration_digest="d0",
         order_digest="d1",
     )

@@ -53,7 +53,8 @@ def certify_family(family: Family, grid: Grid) -> Certifier:
 
     def certify(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
         with shared_p_values(fit, columns):
-            tested = certify_policies(fit.losses, family, fit.alphas, DELTA, promise, fit.kind)
+            losses = fit.losses.select(columns)
+            tested = certify_policies(losses, family, fit.alphas, DELTA, promise, fit.kind)
         certified_LT = np.zeros(fit.p_LT.shape, dtype=np.bool_)
         for column, certified_L in zip(columns, tested.certified_LT.T, strict=True):
             certified_LT[:, column] |= certified_L

@@ -27,6 +27,9 @@ from calibration import (
     certify,
 )
 from calibration.certificate.certificate import _digest
+from calibration.certificate.wording import covers, does_not_cover
+from calibration.simulation.risks import SELECTIVE
+from calibration.testing.p_values import binomial_p_values, clopper_pearson_upper
 from tests.calibration.recordings import all_correct, in_groups, several_rollouts
 
 MakeCertificate = Callable[..., Certificate]
@@ -36,9 +39,9 @@ def certified(alpha: float) -> CertifiedLevel:
     return CertifiedLevel(
         alpha=alpha,
         policy=ExitPolicy(0.1, 64, 0.9, alpha),
-        p_value=0.01,
+        p_value=float(binomial_p_values(np.array(3), np.array(150), alpha)),
         risk=0.02,
-        risk_upper=0.06,
+        risk_upper=float(clopper_pearson_upper(3, 150, 0.1 / 3)),
         total_weight=150.0,
         total_loss=3.0,
         share_answered=0.75,
@@ -49,12 +52,14 @@ def certified(alpha: float) -> CertifiedLevel:
 
 
 def infeasible(alpha: float) -> InfeasibleLevel:
-    return InfeasibleLevel(alpha, False, "risk too high: ...", 0.4, 9.0, 1.0)
+    p_value = float(binomial_p_values(np.array(1), np.array(9), alpha))
+    return InfeasibleLevel(alpha, False, "risk too high: ...", p_value, 9.0, 1.0)
 
 
 @pytest.fixture
 def make_certificate(fingerprint: Fingerprint) -> MakeCertificate:
     def make(*levels: Level, promise: Promise = Promise.SIMULTANEOUS) -> Certificate:
+        served = [level.policy for level in levels if isinstance(level, CertifiedLevel)]
         return Certificate(
             risk="selective",
             delta=0.1,
@@ -62,15 +67,15 @@ def make_certificate(fingerprint: Fingerprint) -> MakeCertificate:
             procedure=Procedure(),
             method="by hand",
             p_value=PValue.BINOMIAL,
-            tested=Family((FULL_BUDGET,), Correction.HOLM, "by hand"),
+            tested=Family((FULL_BUDGET, *served), Correction.HOLM, "by hand"),
             levels=levels,
             n_problems=200,
             n_units=200,
             n_rollouts=200,
             n_order_problems=100,
             smallest_certifiable_alpha=0.034,
-            covers="new problems",
-            does_not_cover=("old problems", "no problems"),
+            covers=covers(SELECTIVE, 0.1, promise, PValue.BINOMIAL),
+            does_not_cover=does_not_cover(SELECTIVE),
             fingerprint=fingerprint,
             calibration_digest="cd",
             order_digest="od",

@@ -170,6 +170,15 @@ async def test_a_certificate_of_another_engine_is_refused(
     assert set(await listed(ready)) == {ONE.id}
 
 
+async def test_a_forged_certificate_is_refused(ready: Running) -> None:
+    """Alpha .001 with p = .9 and a digest that fits was once accepted, activated and served."""
+    (_, level) = BETTER.levels
+    forged = replace(BETTER, levels=(replace(level, alpha=0.001, p_value=0.9),))
+    detail = error_of(await upload(ready, forged), 422, "invalid-request")
+    assert "contradicts itself: levels[0].p_value is 0.9, and must be 0.999739" in detail
+    assert set(await listed(ready)) == {ONE.id}
+
+
 def recorded(folder: Path) -> tuple[bytes, Certificate]:
     """Traces of the scripted engine, and their certificate."""
     rollouts = [

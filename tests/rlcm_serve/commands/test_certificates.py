@@ -331,6 +331,12 @@ def test_an_older_certificate_survives_an_error(rlcm: Rlcm, record: Record) -> N
     assert Path("c.json").read_bytes() == before
 
 
+def save_with_digest(plain: dict[str, Any]) -> None:
+    content = {name: plain[name] for name in plain if name not in ("id", "digest")}
+    digest = _digest(content)
+    Path("c.json").write_text(json.dumps({**content, "id": digest[:12], "digest": digest}))
+
+
 class TestVerify:
     @pytest.fixture
     def fitted(self, rlcm: Rlcm, record: Record) -> dict[str, Any]:
@@ -355,14 +361,20 @@ class TestVerify:
             assert "restore it, or fit again" in err
 
     def test_an_edit_with_a_digest_that_fits(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
-        fitted["levels"][2]["risk_upper"] = 0.01
-        content = {name: fitted[name] for name in fitted if name not in ("id", "digest")}
-        digest = _digest(content)
-        Path("c.json").write_text(json.dumps({**content, "id": digest[:12], "digest": digest}))
+        fitted["levels"][2]["expected_tokens"] = 1.0
+        save_with_digest(fitted)
         status, out, err = rlcm("verify c.json t.parquet")
         assert (status, err) == (DIFFERENT, "")
         (line,) = out.splitlines()
-        assert line.startswith("differs: alpha 0.4: risk_upper is 0.01 in the certificate, 0.")
+        assert line.startswith("differs: alpha 0.4: expected_tokens is 1.0 in the certificate, ")
+
+    def test_an_edit_that_contradicts_the_rest(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
+        fitted["levels"][2]["p_value"] = 0.9
+        save_with_digest(fitted)
+        for command in ("verify", "replay"):
+            status, out, err = rlcm(f"{command} c.json t.parquet")
+            assert (status, out) == (1, "")
+            assert "c.json: the certificate contradicts itself: levels[2].p_value is 0.9" in err
 
     def test_other_traces(self, rlcm: Rlcm, record: Record, fitted: dict[str, Any]) -> None:
         record("other.parquet", seed=2)

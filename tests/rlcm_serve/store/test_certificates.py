@@ -3,11 +3,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
-from calibration import FULL_BUDGET, Certificate, ExitPolicy, Procedure
+from calibration import FULL_BUDGET, Certificate, ExitPolicy
 from calibration.errors import CertificateError
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
 from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.store.certificate_table import ACTIVE, StoredCertificate
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
@@ -21,8 +23,7 @@ def of_one(alpha: float = 0.1) -> Certificate:
 
 
 def of_four(alpha: float = 0.1) -> Certificate:
-    made = certificate({alpha: EARLY}, fingerprint=fingerprint_of(IDENTITY, samples=4))
-    return replace(made, procedure=Procedure(samples=4))
+    return certificate({alpha: EARLY}, fingerprint=fingerprint_of(IDENTITY, samples=4))
 
 
 def saved(made: Certificate, folder: Path, name: str = "one.json") -> Path:
@@ -182,3 +183,20 @@ def test_what_is_kept_is_the_certificate_to_the_last_digit(database: Database) -
     store.add(made, "upload: “naïve” 😀")
     assert json.dumps(store.get(made.id).to_json()) == json.dumps(made.to_json())
     assert store.kept(made.id, None).origin == "upload: “naïve” 😀"
+
+
+def test_a_forgery_that_an_earlier_release_took_is_neither_served_nor_in_the_way(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, made = CertificateStore(database), of_one()
+    (level,) = made.levels
+    forged = replace(made, levels=(replace(level, alpha=0.001, p_value=0.9),))
+    for one in (forged, of_four()):
+        store.add(one, "upload")
+    with database.session() as session:
+        session.execute(update(StoredCertificate).values(state=ACTIVE))
+    assert store.load(IDENTITY, []).certificates == (of_four(),)
+    assert active(store) == {of_four().id}
+    assert f"the stored certificate {forged.id} is refused: the certificate contr" in caplog.text
+    with pytest.raises(NotFound, match=r"levels\[0\]\.p_value is 0\.9, and must be"):
+        store.activate(forged.id, IDENTITY)

@@ -1,0 +1,318 @@
+"""What a certificate must satisfy by its own figures, whoever wrote it.
+
+A digest can be computed by anybody. So every certificate that is loaded is also checked for what
+must hold among its fields: the p-value of a certified level is at most the share of delta that its
+test can have had, the risk is below alpha, totals and shares agree with the counts, the policy is
+one of the tested, and the texts are those of these figures. Where the test depends on nothing but
+the totals (binomial, Hoeffding-Bentkus), p-value and upper bound are computed again.
+
+What this cannot see, because it takes the traces:
+
+- Figures that were invented together and agree with each other, such as fewer wrong answers with
+  all that follows from them.
+- With a betting test: an alpha that is lower, but still above the risk, and a p-value or an upper
+  bound that is lower, but not lower than any bets on these totals could reach. These depend on the
+  loss of every unit.
+- Another tested policy in the place of the served one, and whether those tested before it passed.
+- Tokens, digests, the fingerprint, and the texts `method`, `tested.source` and `reason`.
+
+Against these, recompute the certificate from its traces (`calibration.certificate.verify`), or
+trust the signature of whoever did.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from calibration.certificate.levels import CertifiedLevel, Level
+from calibration.certificate.wording import (
+    covers,
+    does_not_cover,
+    former_covers,
+    former_does_not_cover,
+)
+from calibration.errors import CalibrationError, CertificateError
+from calibration.simulation.risks import ERROR, REGRET, RISKS, SELECTIVE, Risk
+from calibration.testing.betting import smallest_betting_p_value
+from calibration.testing.families import Correction
+from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.p_values import PValue, p_value_of_totals, upper_bound_of_totals
+
+if TYPE_CHECKING:
+    from calibration.certificate.certificate import Certificate
+
+_ROUNDING = 1e-9
+"""Relative tolerance for a sum of floating-point numbers."""
+_RECOMPUTED = 1e-6
+"""Relative tolerance for a p-value or bound: libraries differ in their last digits."""
+_GRID_STEP = 0.011
+"""Relative tolerance for a bound on the grid of `upper_bounds`: one step of it."""
+_MOST = 2**53
+"""Whole numbers up to here are exact as floating-point numbers."""
+
+
+def require_consistent(certificate: Certificate) -> None:
+    """Refuse a certificate whose fields contradict each other.
+
+    It returns for every certificate that `certify` writes. See the module for what it cannot see.
+
+    Raises:
+        CertificateError: the message names the field, its value and what it had to be.
+    """
+    _check_counts(certificate)
+    _check_tested(certificate)
+    _check_texts(certificate)
+    tested = frozenset(certificate.tested.policies)
+    for number, level in enumerate(certificate.levels):
+        _check_evidence(certificate, level, f"levels[{number}]")
+        if isinstance(level, CertifiedLevel):
+            listed = level.policy in tested
+            _require(listed, f"levels[{number}].policy", level.policy, "one of tested.policies")
+            _check_certified(certificate, level, number)
+    _check_between_levels(certificate)
+    _check_smallest_alpha(certificate)
+
+
+def _check_counts(made: Certificate) -> None:
+    _require(_is_number(made.delta) and 0 < made.delta < 1, "delta", made.delta, "between 0 and 1")
+    samples = made.procedure.samples
+    _require_count("procedure.samples", samples, 1)
+    if made.procedure.draws is not None:
+        _require_count("procedure.draws", made.procedure.draws, 1)
+    _require_count("n_units", made.n_units, 1)
+    _require_count("n_problems", made.n_problems, made.n_units, "n_units")
+    per_problem = "n_problems x procedure.samples"
+    _require_count("n_rollouts", made.n_rollouts, made.n_problems * samples, per_problem)
+    _require_count("n_order_problems", made.n_order_problems, 0)
+    _require(
+        (made.order_digest is None) == (made.n_order_problems == 0),
+        "order_digest",
+        made.order_digest,
+        f"null exactly if n_order_problems is 0, and that is {made.n_order_problems}",
+    )
+    if made.fingerprint is not None:
+        for name in ("samples", "vote"):
+            certified = getattr(made.procedure, name)
+            found = getattr(made.fingerprint, name)
+            rule = f"that of the procedure, {certified!r}"
+            _require(found == certified, f"fingerprint.{name}", found, rule)
+
+
+def _check_tested(made: Certificate) -> None:
+    family, n_levels = made.tested, len(made.levels)
+    n_policies = len(family.policies)
+    _require(n_policies >= 1, "tested.policies", [], "at least one policy")
+    _require(n_levels >= 1, "levels", [], "at least one level")
+    alphas = [level.alpha for level in made.levels]
+    for alpha in alphas:
+        _require(_is_number(alpha) and 0 < alpha < 1, "alpha", alpha, "between 0 and 1")
+    _require(alphas == sorted(set(alphas)), "levels", alphas, "levels by rising alpha")
+    if made.risk in RISKS:
+        try:
+            RISKS[made.risk].check_policies(family.policies)
+        except CalibrationError as error:
+            raise CertificateError(f"tested.policies: {error}") from error
+    if family.correction is Correction.GRAPH:
+        n_edges = len(family.graph.edges) if family.graph else 0
+        _require(n_edges == n_policies, "tested.edges", n_edges, f"{n_policies} lists of edges")
+        rows = [len(row) for row in family.weights_LT or ()]
+        shape = f"{n_levels} rows of {n_policies} weights"
+        _require(rows == [n_policies] * n_levels, "tested.weights", rows, shape)
+    for row in family.weights_LT or ():
+        for weight in row:
+            _require(_is_number(weight) and weight >= 0, "tested.weights", weight, "0 or more")
+        total = math.fsum(row)
+        _require(total <= 1 + _ROUNDING, "tested.weights", total, "at most 1 in sum at each level")
+
+
+def _check_texts(made: Certificate) -> None:
+    """A changed delta or promise, or a wider claim, contradicts the words; see `wording`."""
+    grouped = made.n_units < made.n_problems
+    if made.risk in RISKS:
+        risks = [RISKS[made.risk]]
+    else:
+        risks = [
+            Risk(made.risk, answers_always=always, loss=SELECTIVE.loss) for always in (True, False)
+        ]
+    said = [
+        words(risks[0], made.delta, made.promise, made.p_value, grouped=grouped)
+        for words in (covers, former_covers)
+    ]
+    rule = f"the text that belongs to these figures, {said[0]!r}"
+    _require(made.covers in said, "covers", made.covers, rule)
+    limits = [words(risk) for risk in risks for words in (does_not_cover, former_does_not_cover)]
+    rule = f"the text that belongs to this risk, {list(limits[0])!r}"
+    _require(made.does_not_cover in limits, "does_not_cover", list(made.does_not_cover), rule)
+
+
+def _check_evidence(made: Certificate, level: Level, name: str) -> None:
+    """Totals and p-value of a level, certified or not."""
+    loss, weight = level.total_loss, level.total_weight
+    _require_number(f"{name}.total_weight", weight, 0, made.n_units, "n_units")
+    _require_number(f"{name}.total_loss", loss, 0, weight, "total_weight")
+    _require_number(f"{name}.p_value", level.p_value, 0, 1)
+    if made.risk in (ERROR.name, REGRET.name):
+        whole = _close(weight, made.n_units)
+        _require(whole, f"{name}.total_weight", weight, f"n_units, {made.n_units}")
+    if made.p_value is PValue.BINOMIAL:
+        for field, value in (("total_loss", loss), ("total_weight", weight)):
+            rule = "a whole number, because the test is the binomial"
+            _require(float(value).is_integer(), f"{name}.{field}", value, rule)
+    again = p_value_of_totals(loss, weight, made.n_units, level.alpha, made.p_value)
+    if again is not None:
+        same = math.isclose(level.p_value, again, rel_tol=_RECOMPUTED, abs_tol=1e-300)
+        rule = f"{again:.6g}, which follows from total_loss {loss:g} and total_weight {weight:g}"
+        _require(same, f"{name}.p_value", level.p_value, rule)
+    if made.p_value is PValue.BETTING:
+        least = smallest_betting_p_value(loss, weight, made.n_units, level.alpha)
+        rule = f"at least {least:.6g}: no bets on total_loss {loss:g} and total_weight {weight:g} "
+        rule += "reach less"
+        _require(level.p_value >= least * (1 - _RECOMPUTED), f"{name}.p_value", level.p_value, rule)
+
+
+def _check_certified(made: Certificate, level: CertifiedLevel, number: int) -> None:
+    name = f"levels[{number}]"
+    most = _largest_p_value(made, number)
+    rule = f"at most {most:.6g}, the largest share of delta that its test can have had"
+    _require(level.p_value <= most * (1 + _ROUNDING), f"{name}.p_value", level.p_value, rule)
+    _require(level.total_weight > 0, f"{name}.total_weight", level.total_weight, "above 0")
+    ratio = level.total_loss / level.total_weight
+    rule = f"total_loss / total_weight, {ratio:.6g}"
+    _require(_is_number(level.risk) and _close(level.risk, ratio), f"{name}.risk", level.risk, rule)
+    _require(level.risk < level.alpha, f"{name}.risk", level.risk, f"below alpha, {level.alpha:g}")
+    _check_upper(made, level, name)
+    _check_shares(made, level, name)
+    for field in ("expected_tokens", "full_budget_tokens"):
+        value = getattr(level, field)
+        _require(_is_number(value) and value >= 0, f"{name}.{field}", value, "0 or more")
+
+
+def _largest_p_value(made: Certificate, number: int) -> float:
+    """The largest share of delta with which a policy of this level can have been certified.
+
+    At a level without a certified policy nothing was rejected, so its part of delta stays there:
+    of L levels, F of them without, a graph can bring at most delta / (F + 1) to another level, and
+    Holm's last rejection has at least F x T hypotheses beside it. Simultaneously, a policy may also
+    be certified at a smaller alpha and counts here by implication. A binomial p-value then is
+    smaller here; another may be larger, but is at most delta (see `certify_policies`).
+    """
+    family, n_policies = made.tested, len(made.tested.policies)
+    sums = [math.fsum(row) for row in family.weights_LT or ()]
+    if made.promise is Promise.POINTWISE:
+        shares = {Correction.BONFERRONI: 1 / n_policies, Correction.HOLM: 1.0}
+        return made.delta * shares.get(family.correction, sums[number] if sums else 1.0)
+    implied = [place for place in range(number) if made.levels[place].certified]
+    if implied and made.p_value is not PValue.BINOMIAL:
+        return made.delta
+    failed = sum(not level.certified for level in made.levels)
+    if family.correction is Correction.BONFERRONI:
+        return made.delta / (n_policies * len(made.levels))
+    if family.correction is Correction.HOLM:
+        return made.delta / (n_policies * failed + 1)
+    return made.delta * max(sums[place] for place in (*implied, number)) / (failed + 1)
+
+
+def _check_upper(made: Certificate, level: CertifiedLevel, name: str) -> None:
+    """The upper bound is above the risk, and follows from the totals where the test allows it."""
+    loss, weight, upper = level.total_loss, level.total_weight, level.risk_upper
+    _require_number(f"{name}.risk_upper", upper, 0, 1)
+    rule = f"at least the risk, {level.risk:g}"
+    _require(upper >= level.risk, f"{name}.risk_upper", upper, rule)
+    level_delta = made.delta / len(made.tested.policies)
+    again = upper_bound_of_totals(loss, weight, made.n_units, level_delta, made.p_value)
+    if again is not None:
+        tolerance = _RECOMPUTED if made.p_value is PValue.BINOMIAL else _GRID_STEP
+        rule = f"{again:.6g}, which follows from total_loss {loss:g} and total_weight {weight:g}"
+        same = math.isclose(upper, max(again, level.risk), rel_tol=tolerance)
+        _require(same, f"{name}.risk_upper", upper, rule)
+    elif made.p_value is PValue.BETTING and upper < 1:
+        least = smallest_betting_p_value(loss, weight, made.n_units, upper)
+        rule = "higher: no bets on these totals reject so low a risk at delta / number of policies"
+        _require(least <= level_delta * (1 + _RECOMPUTED), f"{name}.risk_upper", upper, rule)
+
+
+def _check_shares(made: Certificate, level: CertifiedLevel, name: str) -> None:
+    answered, right = level.share_answered, level.share_right
+    _require_number(f"{name}.share_answered", answered, 0, 1)
+    _require_number(f"{name}.share_right", right, 0, answered, "share_answered")
+    weight_share = level.total_weight / made.n_units
+    loss_share = level.total_loss / made.n_units
+    if made.risk == SELECTIVE.name:
+        rule = f"total_weight / n_units, {weight_share:.6g}"
+        _require(_close(answered, weight_share), f"{name}.share_answered", answered, rule)
+        wanted = weight_share - loss_share
+        rule = f"(total_weight - total_loss) / n_units, {wanted:.6g}"
+        _require(_close(right, wanted), f"{name}.share_right", right, rule)
+    elif made.risk == ERROR.name:
+        rule = f"1 - total_loss / n_units, {1 - loss_share:.6g}"
+        _require(_close(right, 1 - loss_share), f"{name}.share_right", right, rule)
+    elif made.risk == REGRET.name:
+        rule = f"at most 1 - total_loss / n_units, {1 - loss_share:.6g}"
+        _require(right <= 1 - loss_share + _ROUNDING, f"{name}.share_right", right, rule)
+
+
+def _check_between_levels(made: Certificate) -> None:
+    """One policy has one set of figures; the full budget is the same for all policies."""
+    certified = [level for level in made.levels if isinstance(level, CertifiedLevel)]
+    by_policy: dict[object, CertifiedLevel] = {}
+    for level in certified:
+        first = by_policy.setdefault(level.policy, level)
+        same = {**asdict(first), "alpha": level.alpha, "p_value": level.p_value}
+        for field, value in asdict(level).items():
+            rule = f"{same[field]!r} as at alpha {first.alpha:g}, where the policy is the same"
+            _require(value == same[field], f"{field} at alpha {level.alpha:g}", value, rule)
+        full, other = level.full_budget_tokens, certified[0].full_budget_tokens
+        rule = f"{other!r} as at alpha {certified[0].alpha:g}"
+        _require(full == other, f"full_budget_tokens at alpha {level.alpha:g}", full, rule)
+
+
+def _check_smallest_alpha(made: Certificate) -> None:
+    """It is a certified alpha, or a bound that a test without any loss can give."""
+    field, value = "smallest_certifiable_alpha", made.smallest_certifiable_alpha
+    _require_number(field, value, 0, 1)
+    certified = [level.alpha for level in made.levels if level.certified]
+    if value in certified or made.p_value is PValue.CLT:
+        return
+    alphas = [level.alpha for level in made.levels]
+    share = max(made.tested.first(number)[1] for number in range(len(alphas)))
+    level_delta = share * delta_per_level(made.delta, alphas, made.promise)
+    # Without any loss: (1 - alpha)^n <= level_delta.
+    least = -math.expm1(math.log(level_delta) / made.n_units) if level_delta > 0 else 1.0
+    rule = f"at least {least:.6g}, which {made.n_units} units without a loss would give"
+    _require(value >= least * (1 - _RECOMPUTED), field, value, rule)
+
+
+def _is_number(value: object) -> bool:
+    """A finite number; true and false are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -1e300 < value < 1e300
+
+
+def _close(value: float, other: float) -> bool:
+    return math.isclose(value, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+
+
+def _require_number(
+    field: str, value: object, low: float, high: float, high_name: str = ""
+) -> None:
+    named = f"{high_name}, {high:g}" if high_name else f"{high:g}"
+    inside = isinstance(value, int | float) and low <= value <= high * (1 + _ROUNDING)
+    _require(_is_number(value) and inside, field, value, f"a number from {low:g} to {named}")
+
+
+def _require_count(field: str, value: object, least: int, least_name: str = "") -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    inside = isinstance(value, int) and least <= value <= _MOST
+    named = f"{least_name}, {least}" if least_name else f"{least}"
+    _require(whole and inside, field, value, f"a whole number, at least {named}")
+
+
+def _require(holds: bool, field: str, value: object, rule: str) -> None:
+    if not holds:
+        raise CertificateError(
+            f"the certificate contradicts itself: {field} is {value!r}, and must be {rule}. It was "
+            "changed or damaged: restore it, or fit again"
+        )

@@ -1,0 +1,278 @@
+"""A certificate is held against its own figures, whoever computed its digest."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibration import Certificate, CertificateError, CertifiedLevel, Promise, PValue, certify
+from calibration.certificate.certificate import _digest
+from calibration.simulation.losses import Losses
+from calibration.testing.betting import betting_p_values, smallest_betting_p_value
+from calibration.testing.p_values import (
+    p_value_of_totals,
+    p_values,
+    upper_bound_of_totals,
+    upper_bounds,
+)
+from tests.calibration.recordings import several_rollouts
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted((ROOT / "rlcm_serve" / "models").glob("*/certificates/*.json"))
+FORMER = sorted((ROOT / "tests" / "data" / "certificates-0.1").glob("*.json"))
+BINOMIAL = json.loads(
+    (ROOT / "rlcm_serve/models/embedded/certificates/selective-8.json").read_text()
+)
+BETTING = json.loads(
+    (ROOT / "rlcm_serve/models/embedded/certificates/selective-1.json").read_text()
+)
+CERTIFIED = {"binomial": (0, 1, 2, 3, 4), "betting": (2, 3, 4)}
+PLAIN = {"binomial": BINOMIAL, "betting": BETTING}
+
+
+def load(content: dict[str, Any]) -> Certificate:
+    """As uploaded by someone who computes the digest of what they changed."""
+    content = {name: value for name, value in content.items() if name not in ("id", "digest")}
+    digest = _digest(content)
+    return Certificate.from_json({**content, "digest": digest, "id": digest[:12]})
+
+
+def changed(kind: str, *place: Any, to: Any) -> dict[str, Any]:
+    """A real certificate with one value changed; `to` may be a function of the old value."""
+    content: Any = copy.deepcopy(PLAIN[kind])
+    *outer, last = place
+    inner = content
+    for step in outer:
+        inner = inner[step]
+    inner[last] = to(inner[last]) if callable(to) else to
+    return dict(content)
+
+
+@pytest.mark.parametrize("file", [*SHIPPED, *FORMER], ids=lambda file: f"{file.parent}/{file.stem}")
+def test_every_certificate_that_was_ever_shipped_loads(file: Path) -> None:
+    assert len(SHIPPED) == 10
+    assert len(FORMER) == 3
+    plain = json.loads(file.read_text("utf-8"))
+    assert Certificate.load(file).digest == plain["digest"]
+
+
+@pytest.mark.parametrize("kind", PValue)
+@pytest.mark.parametrize("method", ["chains", "fixed-sequence", "holm", "bonferroni"])
+@pytest.mark.parametrize("promise", Promise)
+def test_whatever_certify_writes_loads(world, kind: PValue, method: str, promise: Promise) -> None:
+    """Many alphas close together: most levels are certified by implication from a smaller one."""
+    traces = world.draw(np.random.default_rng(7), 150)
+    alphas = (0.01, 0.2, 0.3, 0.301, 0.302, 0.4, 0.5)
+    made = certify(traces, alphas=alphas, p_value=kind, method=method, promise=promise)
+    assert any(level.certified for level in made.levels)
+    assert load(made.to_json()) == made
+
+
+@pytest.mark.parametrize("risk", ["selective", "error", "regret"])
+@pytest.mark.parametrize("samples", [1, 2])
+def test_whatever_certify_writes_of_averaged_losses_loads(world, risk: str, samples: int) -> None:
+    traces = several_rollouts(world.draw(np.random.default_rng(8), 480), 4)
+    made = certify(traces, risk=risk, alphas=(0.3, 0.5, 0.7), samples=samples)
+    assert load(made.to_json()) == made
+
+
+def test_the_forgery_that_started_this() -> None:
+    """Alpha .001 with a p-value of .9: accepted, activated and served up to now."""
+    content = changed("betting", "levels", 2, to=lambda level: level | {"p_value": 0.9})
+    content["levels"] = [content["levels"][2] | {"alpha": 0.001}]
+    content["tested"]["weights"] = content["tested"]["weights"][:1]
+    with pytest.raises(
+        CertificateError, match=r"levels\[0\]\.p_value is 0\.9, and must be at most"
+    ):
+        load(content)
+    content["levels"][0]["p_value"] = 1e-9
+    with pytest.raises(CertificateError, match=r"must be at least 0\.36.*no bets on total_loss 45"):
+        load(content)
+
+
+@pytest.mark.parametrize(
+    ("place", "to", "says"),
+    [
+        (("delta",), 0.01, "covers is 'With probability at least 90%"),
+        (("delta",), 0, "delta is 0, and must be between 0 and 1"),
+        (("delta",), "0.1", "delta is '0.1', and must be between 0 and 1"),
+        (("delta",), 10**400, "delta is 1000"),
+        (("promise",), "pointwise", "covers is"),
+        (("covers",), "Everything, always.", "covers is 'Everything, always.', and must be"),
+        (("does_not_cover",), [], r"does_not_cover is \[\], and must be"),
+        (("n_units",), 2000, "n_problems is 1440, and must be a whole number, at least n_units"),
+        (("n_units",), 0, "n_units is 0"),
+        (("n_units",), 1440.0, "n_units is 1440.0, and must be a whole number"),
+        (("n_units",), True, "n_units is True"),
+        (("n_problems",), 10**6, "n_rollouts is 11520, and must be a whole"),
+        (("n_problems",), 1441, "n_rollouts|covers"),
+        (("n_rollouts",), 1, "n_rollouts is 1"),
+        (("n_order_problems",), 0, "order_digest is .* null exactly if n_order_problems is 0"),
+        (("order_digest",), None, "order_digest is None"),
+        (("smallest_certifiable_alpha",), 1e-4, "which 1440 units without a loss would give"),
+        (("fingerprint", "samples"), 2, "fingerprint.samples is 2, and must be that of the proc"),
+        (("procedure", "samples"), 2, "fingerprint.samples is"),
+        (("levels",), [], "levels is .*at least one level"),
+        (("levels",), lambda levels: levels[::-1], "must be levels by rising alpha"),
+        (("tested", "policies"), lambda rows: rows[-1:], "tested.edges is"),
+        (("tested", "weights"), lambda rows: rows[:1], "tested.weights is"),
+        (("tested", "weights", 0, 0), 2.0, "tested.weights is .*at most 1 in sum"),
+        (("tested", "weights", 0, 0), -0.1, "tested.weights is -0.1"),
+        (("levels", 3, "policy", "lambda_high"), 0.8123, "must be one of tested.policies"),
+        (("levels", 3, "n_too_small"), True, "malformed"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", PLAIN)
+def test_the_message_names_the_field_its_value_and_what_it_had_to_be(
+    kind: str, place: tuple[Any, ...], to: object, says: str
+) -> None:
+    with pytest.raises(CertificateError, match=says):
+        load(changed(kind, *place, to=to))
+
+
+FACTORS = st.floats(0.2, 5).filter(lambda factor: abs(factor - 1) > 1e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    level=st.sampled_from(CERTIFIED["binomial"]),
+    name=st.sampled_from(
+        ["alpha", "p_value", "risk", "risk_upper", "total_weight", "total_loss", "share_answered",
+         "share_right", "full_budget_tokens"]
+    ),
+    factor=FACTORS,
+)  # fmt: skip
+def test_with_a_binomial_test_every_changed_figure_is_seen(
+    level: int, name: str, factor: float
+) -> None:
+    with pytest.raises(CertificateError):
+        load(changed("binomial", "levels", level, name, to=lambda value: value * factor))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    level=st.sampled_from(CERTIFIED["betting"]),
+    name=st.sampled_from(
+        ["risk", "total_weight", "total_loss", "share_answered", "share_right",
+         "full_budget_tokens"]
+    ),
+    factor=FACTORS,
+)  # fmt: skip
+def test_with_a_betting_test_every_changed_total_is_seen(
+    level: int, name: str, factor: float
+) -> None:
+    with pytest.raises(CertificateError):
+        load(changed("betting", "levels", level, name, to=lambda value: value * factor))
+
+
+@settings(max_examples=40, deadline=None)
+@given(level=st.sampled_from(CERTIFIED["betting"]), share=st.floats(0.001, 1))
+def test_with_a_betting_test_what_no_data_could_give_is_seen(level: int, share: float) -> None:
+    figures = BETTING["levels"][level]
+
+    def refused(name: str, value: float) -> None:
+        with pytest.raises(CertificateError):
+            load(changed("betting", "levels", level, name, to=value))
+
+    refused("alpha", share * figures["risk"])
+    refused("risk_upper", share * figures["risk"] * 0.999)
+    refused("p_value", 0.1 + share * 0.9 + 1e-6)
+    totals = figures["total_loss"], figures["total_weight"], BETTING["n_units"]
+    refused("p_value", share * 0.99 * smallest_betting_p_value(*totals, figures["alpha"]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(["delta", "n_units", "n_problems"]),
+    kind=st.sampled_from(["binomial", "betting"]),
+    factor=FACTORS,
+)
+def test_a_changed_count_or_delta_is_seen(name: str, kind: str, factor: float) -> None:
+    def scaled(value: float) -> float:
+        return value * factor if name == "delta" else round(value * factor) + (factor > 1)
+
+    with pytest.raises(CertificateError):
+        load(changed(kind, name, to=scaled))
+
+
+def test_a_share_of_delta_is_no_larger_than_the_levels_that_failed_leave(world) -> None:
+    """Two of five levels are not certified: their fifths of delta stay with them."""
+    assert [level["certified"] for level in BETTING["levels"]] == [False, False, True, True, True]
+    with pytest.raises(CertificateError, match=r"levels\[2\]\.p_value .* at most 0\.0333333"):
+        load(changed("betting", "levels", 2, "p_value", to=0.034))
+    load(changed("betting", "levels", 2, "p_value", to=0.033))
+    load(changed("betting", "levels", 3, "p_value", to=0.09))  # implied by the level below
+    with pytest.raises(CertificateError, match=r"levels\[3\]\.p_value .* at most 0\.1,"):
+        load(changed("betting", "levels", 3, "p_value", to=0.11))
+
+
+def test_a_policy_that_may_abstain_is_no_policy_for_the_risk_error() -> None:
+    content = json.loads((SHIPPED[0].parent / "error-8.json").read_text())
+    answer = content["tested"]["fields"].index("lambda_answer")
+    content["tested"]["policies"][0][answer] = 0.5
+    with pytest.raises(CertificateError, match=r"lambda_answer = 0\.5, so it may abstain"):
+        load(content)
+
+
+def test_one_policy_has_one_set_of_figures() -> None:
+    content = copy.deepcopy(BINOMIAL)
+    assert content["levels"][3]["policy"] == content["levels"][4]["policy"]
+    content["levels"][4]["expected_tokens"] -= 1
+    with pytest.raises(CertificateError, match=r"expected_tokens at alpha 0\.2 is"):
+        load(content)
+
+
+def test_what_takes_the_traces_to_see() -> None:
+    """The docstring of `consistency` says so, too: it must not promise more than it does."""
+    load(changed("binomial", "levels", 0, "expected_tokens", to=1.0))
+    load(changed("betting", "levels", 3, "alpha", to=0.08))
+    load(changed("betting", "levels", 3, "p_value", to=1e-9))
+    load(changed("betting", "levels", 3, "risk_upper", to=0.0701))
+    load(changed("betting", "fingerprint", "model", to="f" * 64))
+    load(changed("betting", "method", to="Trust me."))
+
+
+@pytest.mark.parametrize("kind", [PValue.BINOMIAL, PValue.HOEFFDING_BENTKUS])
+def test_totals_give_the_same_p_values_and_bounds(kind: PValue) -> None:
+    random = np.random.default_rng(3)
+    weight_UT = (random.random((200, 3)) < 0.7).astype(float)
+    loss_UT = weight_UT * (random.random((200, 3)) < 0.1)
+    losses = Losses(loss_UT, weight_UT)
+    found, bounds = p_values(losses, 0.15, kind), upper_bounds(losses, 0.05, kind)
+    for t in range(3):
+        totals = float(losses.total_loss_T[t]), float(losses.total_weight_T[t]), 200
+        assert p_value_of_totals(*totals, 0.15, kind) == pytest.approx(found[t], rel=1e-12)
+        assert upper_bound_of_totals(*totals, 0.05, kind) == pytest.approx(bounds[t], rel=1e-12)
+    for other in (PValue.BETTING, PValue.CLT):
+        assert p_value_of_totals(1.0, 9.0, 9, 0.1, other) is None
+        assert upper_bound_of_totals(1.0, 9.0, 9, 0.1, other) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n_units=st.integers(1, 60),
+    alpha=st.floats(0.01, 0.9),
+    rate=st.floats(0, 1),
+)
+def test_no_betting_p_value_is_below_the_smallest(
+    seed: int, n_units: int, alpha: float, rate: float
+) -> None:
+    random = np.random.default_rng(seed)
+    weight_UT = random.random((n_units, 1)).round(1)
+    losses = Losses((weight_UT * (random.random((n_units, 1)) < rate)).round(2), weight_UT)
+    (found,) = betting_p_values(losses, alpha, seed, np.array([0.05]))
+    totals = float(losses.total_loss_T[0]), float(losses.total_weight_T[0])
+    assert found >= smallest_betting_p_value(*totals, n_units, alpha) * (1 - 1e-9)
+
+
+def test_a_certified_level_always_has_a_risk_below_alpha(world) -> None:
+    made = certify(world.draw(np.random.default_rng(9), 200), alphas=(0.2, 0.4))
+    for level in made.levels:
+        if isinstance(level, CertifiedLevel):
+            assert level.risk < level.alpha
