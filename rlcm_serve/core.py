@@ -355,6 +355,28 @@ class Solution:
         return sum(sample.tokens for sample in self.samples)
 
     @property
+    def tokens_by_kind(self) -> dict[str, int]:
+        """The tokens of the question: generated, read or inserted.
+
+        The prompt counts once, however many samples read it; `cached_prompt` is the part of it that
+        no sample computed. `discarded` tokens were generated and dropped. `cancelled` tokens come
+        from samples that were cancelled because the vote was decided. `suffix` tokens were inserted
+        to force answers, not generated. Apart from `cached_prompt`, every token has exactly one
+        kind.
+        """
+        finished = self.finished
+        cached = (sample.rollout.cached_prompt_tokens for sample in finished)
+        return {
+            "prompt": self.prompt_tokens,
+            "cached_prompt": min(cached, default=0),
+            "reasoning": sum(len(sample.rollout.tokens) for sample in finished),
+            "answer": sum(sample.answer_tokens for sample in finished),
+            "suffix": sum(sample.suffix_tokens for sample in finished),
+            "discarded": sum(sample.rollout.discarded for sample in finished),
+            "cancelled": sum(sample.tokens for sample in self.cancelled),
+        }
+
+    @property
     def finished(self) -> tuple[Sample, ...]:
         """The samples that were not cancelled."""
         return tuple(sample for sample in self.samples if isinstance(sample, Sample))

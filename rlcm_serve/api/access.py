@@ -202,7 +202,6 @@ require_solve = _require(AccessScope.SOLVE)
 require_admin = _require(AccessScope.ADMIN)
 """The caller, who may change what the service does; for `Depends`."""
 MaySolve = Annotated[Caller, Depends(require_solve)]
-MayAdminister = Annotated[Caller, Depends(require_admin)]
 
 
 def cap_question(

@@ -17,13 +17,13 @@ from rlcm_serve.aggregation.formats.decoding import RolloutDecoder
 from rlcm_serve.aggregation.graders import Graders
 from rlcm_serve.aggregation.results import summary_json, to_json, to_json_lines
 from rlcm_serve.aggregation.rollouts import ITEMS, LINES
+from rlcm_serve.api.media import JSON
 from rlcm_serve.api.server.threaded import ThreadedResponse
 from rlcm_serve.api.wire.aggregate import AggregateOptions
 from rlcm_serve.errors import RequestRefused, TooManyRollouts
 
 MAX_ROLLOUTS = 1_000_000
 """Limit for one request."""
-JSON = "application/json"
 NDJSON = "application/x-ndjson"
 
 

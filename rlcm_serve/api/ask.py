@@ -91,9 +91,22 @@ class LiveSolution:
             self._started.set_exception(failure)
             self._started.exception()  # a client that disconnected does not read it
 
-    async def start(self) -> Prepared:
-        """The question as it starts; raises as `ask` does if it is refused."""
-        return await self._started
+    async def start(self, request: Request) -> Prepared:
+        """The question as it starts. Without a start, it is cancelled.
+
+        Raises:
+            ClientDisconnect: the client of `request` has disconnected.
+            Exception: as `ask` does, if the question is refused.
+        """
+
+        async def started() -> Prepared:
+            return await self._started
+
+        try:
+            return await while_connected(request, started())
+        except BaseException:
+            self.cancel()
+            raise
 
     async def events(self) -> AsyncIterator[list[Event]]:
         """All events until success or failure, in batches: each holds the events since the last."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Self
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -72,6 +72,12 @@ class ErrorDocument:
     detail: str
     members: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_status(cls, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Self:
+        """An error that has no name but that of its status."""
+        name = HTTPStatus(status).phrase.lower().replace(" ", "-")
+        return cls(status, name, detail, headers=dict(headers or {}))
 
     def document(self) -> dict[str, Any]:
         """The error as problem details (RFC 9457)."""
@@ -163,8 +169,8 @@ def document_of(error: BaseException) -> ErrorDocument:
             return ErrorDocument(504, "out-of-time", str(error))
         case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):
             return _invalid([{"field": "body", "message": "send JSON in UTF-8, with less nesting"}])
-        case HTTPException():
-            return _of_framework(error)
+        case HTTPException():  # unknown paths, wrong methods, wrong media types
+            return ErrorDocument.of_status(error.status_code, str(error.detail), error.headers)
     return ErrorDocument(500, "internal", "internal error; see the service's log")
 
 
@@ -177,9 +183,7 @@ def report_unexpected(error: BaseException) -> None:
 def response_of(path: str, error: Exception) -> Response:
     """The response to a request for `path` that ended in `error`."""
     if isinstance(error, ClientDisconnect):
-        return Response(
-            status_code=499
-        )  # nobody reads it; the access log counts a client that left
+        return Response(status_code=499)  # nobody reads it; the access log counts it
     found = document_of(error)
     if path.startswith(OPENAI_PREFIX):
         if found.status == 422:  # OpenAI's clients expect 400 for an invalid request
@@ -211,10 +215,7 @@ def documented(*statuses: int, **members: dict[str, Any]) -> dict[int | str, dic
     schema["properties"] |= members
     schema["required"] += members
     return {
-        status: {
-            "description": MEANING[status],
-            "content": {MEDIA_TYPE: {"schema": schema}},
-        }
+        status: {"description": MEANING[status], "content": {MEDIA_TYPE: {"schema": schema}}}
         for status in statuses
     }
 
@@ -256,14 +257,6 @@ def _invalid(errors: list[dict[str, str]]) -> ErrorDocument:
         for found in errors
     )
     return ErrorDocument(422, "invalid-request", detail, {"errors": errors})
-
-
-def _of_framework(error: HTTPException) -> ErrorDocument:
-    """Errors that the framework raises: unknown paths, wrong methods, wrong media types."""
-    name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-    return ErrorDocument(
-        error.status_code, name, str(error.detail), headers=dict(error.headers or {})
-    )
 
 
 def _retry(seconds: int) -> dict[str, str]:

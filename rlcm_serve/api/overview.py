@@ -194,7 +194,7 @@ def _served(readout: Readout, certificate: Certificate, level: Level) -> int:
 async def _jobs(context: Context) -> tuple[list[JobNow], str | None]:
     """The latest jobs, or the reason why they are unavailable."""
     try:
-        latest = await context.jobs.latest(JOBS, LOG_LINES)
+        latest = await asyncio.to_thread(context.jobs.store.latest, JOBS, LOG_LINES)
     except DatabaseRefused as error:
         report_unexpected(error)
         return [], document_of(error).detail

@@ -10,18 +10,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile, SpooledTemporaryFile
 
-from fastapi import HTTPException, Request
+from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from calibration.certificate.certificate import Certificate
 from calibration.errors import CertificateError
+from rlcm_serve.api.media import JSON, media_type, unsupported
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem, parse_problems
 
 LINES = (
     "application/x-ndjson",
     "application/jsonl",
-    "application/json",
+    JSON,
     "text/plain",
     "application/octet-stream",
     "application/x-www-form-urlencoded",  # the default of curl --data-binary
@@ -39,8 +40,8 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[tuple[Certific
         RequestRefused: a part is missing, unknown or no certificate.
         HTTPException: 415, the body is neither JSON nor a form; 400, the form is broken.
     """
-    kind = _media_type(request)
-    if kind == "application/json":
+    kind = media_type(request)
+    if kind == JSON:
         yield parse_certificate(await request.body()), None
     elif kind == _FORM:
         async with request.form(max_files=2, max_fields=2) as form:
@@ -61,7 +62,7 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[tuple[Certific
                 await asyncio.to_thread(file.flush)
                 yield certificate, Path(file.name)
     else:
-        raise _unsupported(request, ("application/json", _FORM))
+        raise unsupported(request, JSON, _FORM)
 
 
 def parse_certificate(content: bytes | str) -> Certificate:
@@ -87,19 +88,10 @@ async def uploaded_problems(request: Request) -> list[LabelledProblem]:
         RequestRefused: a line is malformed or an id comes twice; the message names the line.
         HTTPException: 415, the content type is not JSON Lines.
     """
-    if _media_type(request) not in LINES:
-        raise _unsupported(request, LINES[:1])
+    if media_type(request) not in LINES:
+        raise unsupported(request, LINES[0])
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         async for chunk in request.stream():
             file.write(chunk)
         file.seek(0)
         return await asyncio.to_thread(parse_problems, file, "the body")
-
-
-def _media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _unsupported(request: Request, kinds: tuple[str, ...]) -> HTTPException:
-    given = request.headers.get("content-type") or "missing"
-    return HTTPException(415, f"the content type is {given!r}: send {' or '.join(kinds)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rlcm_serve.commands.settings_options import ConfigOption, settings_for_keys
+from rlcm_serve.commands.settings_options import ConfigOption
+from rlcm_serve.settings import load_settings
 
 if TYPE_CHECKING:
     from rlcm_serve.store.keys import KeyRecord, Keys
@@ -115,11 +116,9 @@ def _opened(config: Path | None, state: Path | None, database: str | None) -> It
     from rlcm_serve.store.database import Database
     from rlcm_serve.store.keys import Keys
 
-    opened = Database(settings_for_keys(config, state, database).settings.database_url)
-    try:
+    settings = load_settings({"state": state, "database": database}, config).settings
+    with closing(Database(settings.database_url)) as opened:
         yield Keys(opened)
-    finally:
-        opened.close()
 
 
 def _as_json(record: KeyRecord) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlcm_serve.settings import Loaded, Settings, load_settings
+from rlcm_serve.settings import Settings, load_settings
 from rlcm_serve.settings.reference import Described, described
 
 ConfigOption = Annotated[
@@ -38,11 +38,6 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
-
-
-def settings_for_keys(config: Path | None, state: Path | None, database: str | None) -> Loaded:
-    """The settings, for a command that needs to know where the database is."""
-    return load_settings({"state": state, "database": database}, config)
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

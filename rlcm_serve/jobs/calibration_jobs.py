@@ -15,7 +15,7 @@ from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
+from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState
 
 RETRY = 5.0
 """Seconds until an unreachable database is tried again."""
@@ -33,6 +33,9 @@ class CalibrationJobs:
         service: its engine records with the capacity that questions leave.
         certificates: receives the results.
         concurrency: rollouts in flight.
+
+    Attributes:
+        store: the jobs in the database. Its methods block.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class CalibrationJobs:
     ) -> None:
         self._service = service
         self._runner = JobRunner(database, service, certificates, concurrency)
-        self._jobs = self._runner.jobs
+        self.store = self._runner.jobs
         self._posted = asyncio.Event()
         self._running: tuple[str, asyncio.Task[None]] | None = None
 
@@ -74,7 +77,7 @@ class CalibrationJobs:
             recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
             await check_problems(recorder, problems)
         id_ = f"cal_{secrets.token_hex(6)}"
-        job = await asyncio.to_thread(self._jobs.create, id_, request, problems)
+        job = await asyncio.to_thread(self.store.create, id_, request, problems)
         self._posted.set()
         return job
 
@@ -84,15 +87,7 @@ class CalibrationJobs:
         Raises:
             NotFound: there is no such job.
         """
-        return await asyncio.to_thread(self._jobs.get, id_)
-
-    async def all(self) -> list[Calibration]:
-        """The latest jobs, newest first, without their logs."""
-        return await asyncio.to_thread(self._jobs.all)
-
-    async def latest(self, jobs: int, lines: int) -> list[Calibration]:
-        """The latest jobs, newest first, each with the last lines of its log."""
-        return await asyncio.to_thread(self._jobs.latest, jobs, lines)
+        return await asyncio.to_thread(self.store.get, id_)
 
     async def watch(self, id_: str) -> AsyncIterator[Calibration]:
         """The job now and after every change, until it has ended.
@@ -110,15 +105,6 @@ class CalibrationJobs:
                 return
             await asyncio.sleep(WATCH_INTERVAL)
 
-    async def traces(self, id_: str) -> bytes:
-        """The traces that a job recorded, as Parquet.
-
-        Raises:
-            NotFound: there is no such job.
-            Conflict: its recordings are not complete.
-        """
-        return await asyncio.to_thread(self._jobs.traces, id_)
-
     async def cancel(self, id_: str) -> Calibration:
         """Cancels a job and deletes its recordings.
 
@@ -127,31 +113,27 @@ class CalibrationJobs:
             Conflict: it has ended already.
         """
         async with self._runner.ending:
-            await asyncio.to_thread(self._jobs.cancel, id_)
-        if self._running is not None and self._running[0] == id_:
-            task = self._running[1]
+            await asyncio.to_thread(self.store.cancel, id_)
+        if (task := self._task_of(id_)) is not None:
             task.cancel()
             await asyncio.wait({task})
         return await self.get(id_)
 
     def seconds_left(self, job: Calibration) -> float | None:
         """Estimated time until everything is recorded; None if it is unknown."""
-        if job.state is not JobState.RECORDING or not self._is_running(job.id):
+        if job.state is not JobState.RECORDING or self._task_of(job.id) is None:
             return None
         return self._runner.pace.seconds_left
 
-    def count(self) -> dict[JobState, int]:
-        """The number of jobs in each state."""
-        return self._jobs.count()
-
-    def _is_running(self, id_: str) -> bool:
-        return self._running is not None and self._running[0] == id_
+    def _task_of(self, id_: str) -> asyncio.Task[None] | None:
+        running, task = self._running or ("", None)
+        return task if running == id_ else None
 
     async def _run_jobs(self) -> None:
         while True:
             self._posted.clear()
             try:
-                job = await asyncio.to_thread(self._jobs.next_unfinished)
+                job = await asyncio.to_thread(self.store.next_unfinished)
                 if job is None:
                     await self._posted.wait()
                 else:
@@ -180,9 +162,9 @@ class CalibrationJobs:
         if error is not None:
             _log.error("calibration %s failed with an unexpected error", job.id, exc_info=error)
             await asyncio.to_thread(
-                self._jobs.move,
+                self.store.move,
                 job,
-                (JobState.QUEUED, JobState.RECORDING, JobState.FITTING),
+                UNFINISHED,
                 JobState.FAILED,
                 error="an unexpected error in the service; see its log",
             )

@@ -15,7 +15,6 @@ from rlcm_serve.events import Event, OnEvent
 from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.contract import QuestionSpan, Tracing
 from rlcm_serve.telemetry.metrics import Metrics
-from rlcm_serve.telemetry.question_metrics import tokens_by_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Observation:
         logs.add_fields(
             answered=not solution.abstained,
             certificate=None if promised is None else promised.certificate,
-            tokens=tokens_by_kind(solution),
+            tokens=solution.tokens_by_kind,
         )
         if self._log_prompts:
             logs.add_fields(answer=solution.answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -17,27 +18,6 @@ CANCELLED = "cancelled"
 NO_CERTIFICATE = ""
 """Label of questions without a guarantee."""
 TOKEN_KINDS = ("prompt", "cached_prompt", "reasoning", "answer", "suffix", "discarded", CANCELLED)
-
-
-def tokens_by_kind(solution: Solution) -> dict[str, int]:
-    """The tokens of a solution, by `TOKEN_KINDS`.
-
-    The prompt counts once, however many samples read it; `cached_prompt` is the part of it that no
-    sample computed. `discarded` tokens were generated and dropped. `cancelled` tokens come from
-    samples that were cancelled because the vote was decided. `suffix` tokens were inserted to force
-    answers, not generated. Apart from `cached_prompt`, every token has exactly one kind.
-    """
-    finished = solution.finished
-    cached = (sample.rollout.cached_prompt_tokens for sample in finished)
-    return {
-        "prompt": solution.prompt_tokens,
-        "cached_prompt": min(cached, default=0),
-        "reasoning": sum(len(sample.rollout.tokens) for sample in finished),
-        "answer": sum(sample.answer_tokens for sample in finished),
-        "suffix": sum(sample.suffix_tokens for sample in finished),
-        "discarded": sum(sample.rollout.discarded for sample in finished),
-        CANCELLED: sum(sample.tokens for sample in solution.cancelled),
-    }
 
 
 class QuestionMetrics:
@@ -61,44 +41,40 @@ class QuestionMetrics:
 
 class _Outcomes:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.questions = Counter(
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self.questions = counter(
             "rlcm_questions",
             "Questions by outcome (answered, abstained), with or without a guarantee.",
             ("outcome", "guarantee"),
-            registry=registry,
         )
         for outcome in ("answered", "abstained"):
             for guarantee in ("given", "withheld"):
                 self.questions.labels(outcome, guarantee)
-        self.certified = Counter(
+        self.certified = counter(
             "rlcm_certified_questions",
             "Questions answered or abstained from under each certified level.",
             ("certificate", "alpha"),
-            registry=registry,
         )
-        self.failures = Counter(
+        self.failures = counter(
             "rlcm_question_failures",
             "Questions that ended without answer or abstention, by kind of error.",
             ("kind",),
-            registry=registry,
         )
-        self.seconds = Histogram(
+        self.seconds = histogram(
             "rlcm_question_seconds",
             "Seconds from a question to its answer or abstention, including the queue.",
             buckets=SECONDS,
-            registry=registry,
         )
-        self.samples = Histogram(
+        self.samples = histogram(
             "rlcm_question_samples",
             "Samples requested per question.",
             buckets=(1, 2, 4, 8, 16, 32, 64),
-            registry=registry,
         )
-        self.confidence = Histogram(
+        self.confidence = histogram(
             "rlcm_answer_confidence",
             "Confidence of answers; with several samples, the answer's share of the vote.",
             buckets=SHARES,
-            registry=registry,
         )
 
     def count(self, question: Question, solution: Solution, seconds: float) -> None:
@@ -116,11 +92,9 @@ class _Outcomes:
 
 class _Samples:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.exits = Counter(
-            "rlcm_exits",
-            "Samples by the reason for which they stopped thinking.",
-            ("reason",),
-            registry=registry,
+        counter = partial(Counter, registry=registry)
+        self.exits = counter(
+            "rlcm_exits", "Samples by the reason for which they stopped thinking.", ("reason",)
         )
         for reason in (*ExitReason, CANCELLED):
             self.exits.labels(str(reason))
@@ -133,10 +107,8 @@ class _Samples:
             registry=registry,
         )
         self.confidences.labels(NO_CERTIFICATE)
-        self.broken_readings = Counter(
-            "rlcm_broken_readings",
-            "Samples whose last reading was not a number (NaN).",
-            registry=registry,
+        self.broken_readings = counter(
+            "rlcm_broken_readings", "Samples whose last reading was not a number (NaN)."
         )
 
     def count(self, solution: Solution) -> None:
@@ -156,35 +128,32 @@ class _Samples:
 
 class _Tokens:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.by_kind = Counter(
+        counter = partial(Counter, registry=registry)
+        self.by_kind = counter(
             "rlcm_tokens",
             "Tokens by kind. A prompt counts once; cached_prompt is part of it; suffix tokens were "
             "inserted, not generated.",
             ("kind",),
-            registry=registry,
         )
         for kind in TOKEN_KINDS:
             self.by_kind.labels(kind)
-        self.expected = Counter(
+        self.expected = counter(
             "rlcm_full_budget_tokens",
             "Expected tokens of the questions at full budget, without early exits, from the "
             "calibration data of their certificates.",
-            registry=registry,
         )
-        self.saved = Counter(
+        self.saved = counter(
             "rlcm_tokens_saved",
             "Tokens below the expected full budget, summed over the questions that cost less.",
-            registry=registry,
         )
-        self.over = Counter(
+        self.over = counter(
             "rlcm_tokens_over",
             "Tokens above the expected full budget, summed over the questions that cost more. The "
             "net saving is rlcm_tokens_saved minus rlcm_tokens_over.",
-            registry=registry,
         )
 
     def count(self, solution: Solution) -> None:
-        for kind, tokens in tokens_by_kind(solution).items():
+        for kind, tokens in solution.tokens_by_kind.items():
             self.by_kind.labels(kind).inc(tokens)
         saved = solution.tokens_saved
         if saved is None or solution.expectation is None:

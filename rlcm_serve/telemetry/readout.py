@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from prometheus_client import Metric
-
-
-@dataclass(frozen=True, slots=True)
-class _Series:
-    labels: dict[str, str]
-    value: float
+from prometheus_client.samples import Sample
 
 
 class Readout:
@@ -24,11 +18,10 @@ class Readout:
 
     def __init__(self, families: Iterable[Metric], uptime: float) -> None:
         self.uptime = uptime
-        self._series: dict[str, list[_Series]] = {}
+        self._series: dict[str, list[Sample]] = {}
         for family in families:
             for sample in family.samples:
-                series = _Series(sample.labels, sample.value)
-                self._series.setdefault(sample.name, []).append(series)
+                self._series.setdefault(sample.name, []).append(sample)
 
     def total(self, name: str, **labels: str) -> float:
         """The sum of the series with this name and these labels; 0 if there are none."""

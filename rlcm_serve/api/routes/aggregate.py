@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response, Security
+from fastapi import APIRouter, Query, Request, Response, Security
 
 from rlcm_serve.api.access import require_solve
-from rlcm_serve.api.aggregate import JSON, NDJSON, vote_on_array, vote_on_lines
+from rlcm_serve.api.aggregate import NDJSON, vote_on_array, vote_on_lines
 from rlcm_serve.api.error_responses import documented
+from rlcm_serve.api.media import JSON, media_type, unsupported
 from rlcm_serve.api.wire.aggregate import (
     ROLLOUTS_EXAMPLE,
     AggregateOptions,
@@ -68,10 +69,9 @@ async def post_aggregate(
 
     Answers of equal value, such as `0.5` and `\frac12`, are counted together.
     """
-    given = request.headers.get("content-type", "")
-    kind = given.partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind == JSON:
         return vote_on_array(options)
     if kind == NDJSON:
         return vote_on_lines(options)
-    raise HTTPException(415, f"the content type is {given or 'missing'!r}: send {JSON} or {NDJSON}")
+    raise unsupported(request, JSON, NDJSON)

@@ -85,7 +85,7 @@ async def post_calibration(
 )
 async def list_calibrations(context: ContextOfApp) -> CalibrationList:
     """Lists the latest calibration jobs."""
-    jobs = await context.jobs.all()
+    jobs = await asyncio.to_thread(context.jobs.store.all)
     return CalibrationList(
         calibrations=[CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in jobs]
     )
@@ -124,7 +124,7 @@ async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
 async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
     """Returns the traces that a job recorded, once recording is complete."""
     name = f'attachment; filename="{id_}.parquet"'
-    content = await context.jobs.traces(id_)
+    content = await asyncio.to_thread(context.jobs.store.traces, id_)
     return Response(content, media_type=PARQUET, headers={"Content-Disposition": name})
 
 

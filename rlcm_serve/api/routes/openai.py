@@ -77,11 +77,7 @@ async def create_chat_completion(
             return Response(answered.model_dump_json(), media_type="application/json")
         is_live = question.samples == 1
         live = LiveSolution(functools.partial(ask, context, caller, question, text=is_live))
-        try:
-            await while_connected(request, live.start())
-        except BaseException:
-            live.cancel()
-            raise
+        await live.start(request)
     writer = ChunkWriter(response_id, created, model, body.include_usage)
     chunks = _chunks(live, writer, body, question)
     return event_response(chunks, context.settings.heartbeat_s)

@@ -50,12 +50,7 @@ async def solve(
         # Sent directly: FastAPI would validate and encode it a second time.
         return Response(answered.model_dump_json(), media_type="application/json")
     live = LiveSolution(functools.partial(ask, context, caller, question, text=body.stream_tokens))
-    try:
-        prepared = await while_connected(request, live.start())
-    except BaseException:
-        live.cancel()
-        raise
-    start = StartBody.from_prepared(prepared)
+    start = StartBody.from_prepared(await live.start(request))
     events = _events(live, start, body.return_trace)
     return event_response(events, context.settings.heartbeat_s)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from http import HTTPStatus
-from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from rlcm_serve.api.error_responses import MEDIA_TYPE, ErrorDocument
 
 MOST_OF_HEAD = 64 * 2**10
 """Limit on a request's first line and headers together, in bytes."""
@@ -100,17 +100,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def _response(status: int, detail: str) -> bytes:
-    phrase = HTTPStatus(status).phrase
-    name = phrase.lower().replace(" ", "-")
-    document: dict[str, Any] = {
-        "type": f"urn:rlcm:problem:{name}",
-        "title": phrase,
-        "status": status,
-        "detail": detail,
-    }
-    body = json.dumps(document).encode()
+    body = ErrorDocument.of_status(status, detail).to_json().encode()
     head = (
-        f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/problem+json\r\n"
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -80,7 +80,7 @@ def build_context(
     admission = Admission(settings.max_running, settings.max_waiting)
     jobs = CalibrationJobs(database, service, store, settings.job_concurrency)
     metrics = Metrics()
-    metrics.watch(admission=admission, service=service, jobs=jobs.count)
+    metrics.watch(admission=admission, service=service, jobs=jobs.store.count)
     return Context(
         settings=settings,
         service=service,

@@ -151,17 +151,9 @@ class UsageBody(Wire):
     @classmethod
     def from_solution(cls, solution: Solution) -> Self:
         """Token counts, summed over the samples."""
-        finished = solution.finished
-        counts = {
-            "prompt_tokens": solution.prompt_tokens,
-            "reasoning_tokens": sum(len(sample.rollout.tokens) for sample in finished),
-            "answer_tokens": sum(sample.answer_tokens for sample in finished),
-            "suffix_tokens": sum(sample.suffix_tokens for sample in finished),
-            "discarded_tokens": sum(sample.rollout.discarded for sample in finished),
-            "cancelled_tokens": sum(sample.tokens for sample in solution.cancelled),
-        }
-        cached = min((sample.rollout.cached_prompt_tokens for sample in finished), default=0)
-        return cls(**counts, cached_prompt_tokens=cached, total_tokens=sum(counts.values()))
+        counts = {f"{kind}_tokens": count for kind, count in solution.tokens_by_kind.items()}
+        total = sum(counts.values()) - counts["cached_prompt_tokens"]  # they are prompt tokens too
+        return cls(**counts, total_tokens=total)
 
 
 class SavingsBody(Wire):

@@ -222,4 +222,4 @@ async def test_jobs_and_certificates_are_changed_by_administrators_only(tmp_path
             assert "scope admin" in error_of(refused, 403)["detail"]
             allowed = await running.client.request(method, path, headers=admin)
             assert allowed.status_code in (404, 415)
-        assert running.context.jobs.count()[JobState.QUEUED] == 0
+        assert running.context.jobs.store.count()[JobState.QUEUED] == 0

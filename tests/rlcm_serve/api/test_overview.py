@@ -203,10 +203,10 @@ async def test_the_latest_jobs_are_told_of_with_their_last_lines(running: Runnin
 async def test_without_the_database_the_rest_is_told(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(jobs: int, lines: int) -> None:
+    def refuse(jobs: int, lines: int) -> None:
         raise DatabaseRefused("sqlite:////secret is locked")
 
-    monkeypatch.setattr(running.context.jobs, "latest", refuse)
+    monkeypatch.setattr(running.context.jobs.store, "latest", refuse)
     found = await overview(running)
     assert found["jobs"] == []
     assert "the database cannot be reached" in found["jobs_error"]

@@ -18,7 +18,7 @@ async def main(url: str, diary: Path, limit: float) -> None:
     await service.start()
     jobs = CalibrationJobs(database, service, store, concurrency=4)
     async with jobs.running():
-        for job in await jobs.all():
+        for job in jobs.store.all():
             async for _ in jobs.watch(job.id):
                 pass
     service.stop()

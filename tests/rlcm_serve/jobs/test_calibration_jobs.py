@@ -81,7 +81,7 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         report = here.store.report(kept.certificate.id)
         assert report.certificate == kept.certificate.digest
         assert report.calibration.n_problems == 40
-        (tmp_path / "t.parquet").write_bytes(await here.jobs.traces(job.id))
+        (tmp_path / "t.parquet").write_bytes(here.jobs.store.traces(job.id))
         assert verify(kept.certificate, read_traces(tmp_path / "t.parquet")) == []
         assert sorted(here.engine.begun) == list(range(40))
         assert {generation.priority for generation in here.engine.drawings} == {1}
@@ -105,10 +105,10 @@ async def test_a_certificate_without_report_data_is_valid(
 async def test_the_latest_jobs_have_their_last_lines(database: Database) -> None:
     async with running(database) as here:
         first, second = [await here.run(asked=PROBLEMS[:20]) for _ in range(2)]
-        (latest,) = await here.jobs.latest(1, 2)
+        (latest,) = here.jobs.store.latest(1, 2)
         assert latest.id == second.id
         assert [line.text for line in latest.log] == ["fitting", "alpha 0.2: certified"]
-        both = await here.jobs.latest(5, 200)
+        both = here.jobs.store.latest(5, 200)
         assert [(job.id, job.log) for job in both] == [
             (second.id, second.log),
             (first.id, first.log),
@@ -146,8 +146,8 @@ async def test_jobs_run_one_after_another(database: Database) -> None:
         assert (await here.ended(second)).state is JobState.DONE
         assert (await here.jobs.get(first.id)).state is JobState.DONE
         assert sorted(here.engine.begun[:20]) == sorted(here.engine.begun[20:]) == list(range(20))
-        assert [job.id for job in await here.jobs.all()] == [second.id, first.id]
-        assert here.jobs.count()[JobState.DONE] == 2
+        assert [job.id for job in here.jobs.store.all()] == [second.id, first.id]
+        assert here.jobs.store.count()[JobState.DONE] == 2
 
 
 async def test_where_nothing_can_be_certified_the_job_is_done_and_says_why(
@@ -170,7 +170,7 @@ async def test_what_cannot_be_recorded_is_refused_when_it_is_posted(database: Da
             await here.jobs.submit(REQUEST, [*PROBLEMS, too_long])
         with pytest.raises(RequestRefused, match="5 problems or groups"):
             await here.jobs.submit(REQUEST, PROBLEMS[:5])
-        assert await here.jobs.all() == []
+        assert here.jobs.store.all() == []
         assert here.engine.begun == []
 
 
@@ -326,6 +326,8 @@ async def test_only_what_is_recording_has_time_left(database: Database) -> None:
 
 async def test_unknown_jobs_are_not_found(database: Database) -> None:
     async with running(database) as here:
-        for attempt in (here.jobs.get, here.jobs.cancel, here.jobs.traces):
+        for attempt in (here.jobs.get, here.jobs.cancel):
             with pytest.raises(NotFound, match="no calibration 'nobody'"):
                 await attempt("nobody")
+        with pytest.raises(NotFound, match="no calibration 'nobody'"):
+            here.jobs.store.traces("nobody")

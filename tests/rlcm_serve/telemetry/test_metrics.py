@@ -13,7 +13,7 @@ from rlcm_serve.core import Question
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.job import JobState
 from rlcm_serve.telemetry.metrics import Metrics
-from rlcm_serve.telemetry.question_metrics import TOKEN_KINDS, tokens_by_kind
+from rlcm_serve.telemetry.question_metrics import TOKEN_KINDS
 from rlcm_serve.telemetry.request_metrics import ServedRequest
 from tests.rlcm_serve.scripted_engine import ScriptedEngine, certificate
 from tests.rlcm_serve.telemetry.solutions import QUESTION, sample, solution
@@ -101,7 +101,7 @@ def test_samples_are_counted_by_exit_and_confidence() -> None:
 
 def test_every_token_is_of_one_kind() -> None:
     solved = solution()
-    kinds = tokens_by_kind(solved)
+    kinds = solved.tokens_by_kind
     assert kinds == {
         "prompt": 50,
         "cached_prompt": 16,
