@@ -13,9 +13,7 @@ from training.rl.settings import RunSettings
 CHECKPOINTS = "checkpoints"
 
 
-def trl_arguments(
-    settings: RunSettings, out: Path, ranks: int, sequence: int, uses_vllm: bool = True
-) -> dict[str, Any]:
+def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -> dict[str, Any]:
     """The arguments of `GRPOConfig`.
 
     The policy loss is GRPO's (RLCM §2.1): the mean over a rollout's tokens, then over rollouts; no
@@ -26,7 +24,6 @@ def trl_arguments(
         out: the run's folder.
         ranks: number of training processes.
         sequence: length limit of the engine's sequences, in tokens.
-        uses_vllm: whether vLLM samples; otherwise transformers does (in tests only).
 
     Raises:
         TrainingRefused: a step's rollouts cannot be divided evenly, or `[trainer]` sets a field
@@ -62,18 +59,15 @@ def trl_arguments(
         "loss_type": "grpo",
         "beta": 0.0,
         "scale_rewards": "group",
+        "use_vllm": True,
+        "vllm_mode": engine.mode,
+        "vllm_server_base_url": engine.server if engine.mode == "server" else None,
+        "vllm_gpu_memory_utilization": engine.memory,
+        "vllm_tensor_parallel_size": engine.tensor_parallel,
+        "vllm_enable_sleep_mode": engine.sleeps,
+        "vllm_max_model_length": sequence,
+        "vllm_importance_sampling_mode": "token_truncate",
     }
-    if uses_vllm:
-        chosen |= {
-            "use_vllm": True,
-            "vllm_mode": engine.mode,
-            "vllm_server_base_url": engine.server if engine.mode == "server" else None,
-            "vllm_gpu_memory_utilization": engine.memory,
-            "vllm_tensor_parallel_size": engine.tensor_parallel,
-            "vllm_enable_sleep_mode": engine.sleeps,
-            "vllm_max_model_length": sequence,
-            "vllm_importance_sampling_mode": "token_truncate",
-        }
     if taken := sorted(set(settings.trainer) & (chosen.keys() | {"reward_weights"})):
         raise TrainingRefused(
             f"[trainer] sets {', '.join(taken)}, which other tables of the file decide: leave it "

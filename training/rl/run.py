@@ -78,7 +78,7 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         finish(trainer, prepared, out, code_commit)
 
 
-def prepare(settings: RunSettings, out: Path, grader: Grader, uses_vllm: bool = True) -> Prepared:
+def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     """Checks everything that can be checked without the model's weights.
 
     Raises:
@@ -95,7 +95,7 @@ def prepare(settings: RunSettings, out: Path, grader: Grader, uses_vllm: bool = 
     recipe = Recipe(settings, thinking, grader)
     sequence = _longest_sequence(settings, files, tokenizer, thinking, problems)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    arguments = trl_arguments(settings, out, ranks, sequence, uses_vllm)
+    arguments = trl_arguments(settings, out, ranks, sequence)
     return Prepared(settings, files, tokenizer, recipe, problems, sequence, arguments)
 
 

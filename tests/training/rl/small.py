@@ -46,7 +46,9 @@ def small_run(out: Path, **changes: Any) -> Prepared:
     rows = ({"problem": one.question, "answer": one.answer} for one in islice(made, 40))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = replace(SMALL, data=DataSettings(source=str(path)))
-    return prepare(replace(settings, **changes), out, grader_named("exact"), uses_vllm=False)
+    prepared = prepare(replace(settings, **changes), out, grader_named("exact"))
+    without = {name: own for name, own in prepared.arguments.items() if "vllm" not in name}
+    return replace(prepared, arguments=without)
 
 
 def small_trainer(out: Path, **changes: Any) -> RLCMTrainer:

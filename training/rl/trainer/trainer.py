@@ -29,7 +29,6 @@ from training.rl.trainer.joint_probe import JointProbe
 from training.rl.trainer.passes import Pass, dealt_by_length, passes, trimmed
 from training.rl.trainer.positions import count_from_the_prompt
 from training.rl.trainer.recipe import Recipe
-from training.rl.trainer.requirements import check_signatures
 from training.rl.trainer.states import CutStates
 from training.rl.trainer.step_clock import UPDATE, StepClock, overhead
 
@@ -45,9 +44,6 @@ class RLCMTrainer(GRPOTrainer):
         recipe: settings, end of thinking, and grader of the run.
         args: as for `GRPOTrainer`; rewards and their weights come from the recipe.
         more: as for `GRPOTrainer`.
-
-    Raises:
-        TrainingRefused: the installed TRL does not fit this class (`check_signatures`).
     """
 
     _tag_names = ("trl", "rlcm")
@@ -56,7 +52,6 @@ class RLCMTrainer(GRPOTrainer):
     _buffered_inputs: list[dict[str, Any]]
 
     def __init__(self, model: Any, recipe: Recipe, args: GRPOConfig, **more: Any) -> None:
-        check_signatures(GRPOTrainer)
         method, strength = recipe.settings.chosen, recipe.settings.weight
         args.reward_weights = [term.weight(strength) for term in method.terms]
         args.importance_sampling_level = "sequence" if method.is_sequence_level else "token"
