@@ -155,7 +155,7 @@ class TestMemory:
     def test_what_comes_back_from_disk_are_whole_problems(self) -> None:
         rows = batch([Row(f"p{at % 5000}", "7", 0.5) for at in range(20_000)])
         parts = from_disk(rows, size=1000)
-        assert len(parts) > 64
+        assert len(parts) > 20
         names = [{*part["problem_id"].to_pylist()} for part in parts]
         assert sum(map(len, names)) == len(set().union(*names)) == 5000
         assert sorted(row for part in parts for row in part["row"].to_pylist()) == [
