@@ -4,6 +4,7 @@ RlcmError
 |-- ModelRefused        a model this service cannot control, and why
 |-- UnsupportedVllm     a vLLM that lacks something this service relies on
 |-- CertificateMismatch a certificate that was fitted on another engine
+|-- SignatureRefused    a signature that is missing, wrong or not trusted, or an unusable key
 |-- DatabaseRefused     a database that cannot be used, and why
 |-- EngineDead          vLLM stopped; no request can be served until it is back
 |-- NotReady            the service is starting, failed to start, or is stopping
@@ -39,6 +40,10 @@ class UnsupportedVllm(RlcmError):
 
 class CertificateMismatch(RlcmError):
     """A certificate was fitted on another engine, or two certificates are for one procedure."""
+
+
+class SignatureRefused(RlcmError):
+    """A certificate has no signature of a trusted key, or a key or signature cannot be read."""
 
 
 class DatabaseRefused(RlcmError):

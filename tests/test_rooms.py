@@ -28,6 +28,7 @@ LADDERS = {
     "rlcm_serve": (
         "errors",
         "terminal",
+        "signing",
         "core",
         "events",
         "admission",

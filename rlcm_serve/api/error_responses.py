@@ -36,6 +36,7 @@ from rlcm_serve.errors import (
     Overloaded,
     RequestRefused,
     RlcmError,
+    SignatureRefused,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -134,6 +135,8 @@ def document_of(error: BaseException) -> ErrorDocument:
             return ErrorDocument(422, "invalid-request", str(error), {"errors": errors})
         case CertificateMismatch():
             return ErrorDocument(422, "certificate-mismatch", str(error))
+        case SignatureRefused():
+            return ErrorDocument(422, "signature-refused", str(error))
         case CalibrationError():
             return ErrorDocument(422, "invalid-calibration", str(error))
         case AccessDenied(known=True):

@@ -232,30 +232,65 @@ def _grid(
 
 def verify(
     certificate: CertificateArgument,
-    traces: TracesArgument,
+    traces: Annotated[
+        Path | None, typer.Argument(help="Traces: a Parquet file, or a folder of them.")
+    ] = None,
     order: OrderOption = None,
     loss: LossOption = None,
+    public_key: Annotated[
+        list[Path] | None,
+        typer.Option(help="Public key (PEM) that must have signed it; with several, one of them."),
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(help="Signature file. Default: NAME.dsse.json beside the certificate."),
+    ] = None,
 ) -> None:
     """Recompute a certificate from its traces, with independent code, and list differences.
 
-    Ends with status 1 if there are any.
+    With --public-key, check its signature too, or alone if no traces are given. Ends with status 1
+    if there is a difference, or if the signature is missing or wrong.
     """
-    from calibration import Certificate, read_traces
+    from calibration import Certificate
+
+    if traces is None and not public_key:
+        raise typer.BadParameter("give traces, or --public-key to check the signature alone")
+    loaded = Certificate.load(certificate)
+    console = Console(soft_wrap=True)
+    if public_key:
+        signer = _signer(loaded, certificate, signature, public_key)
+        console.print(f"certificate {loaded.id}: signed by key {signer}", highlight=False)
+    if traces is not None and _print_differences(console, loaded, traces, order, loss):
+        raise typer.Exit(DIFFERENT)
+
+
+def _signer(
+    loaded: Certificate, certificate: Path, signature: Path | None, public_keys: list[Path]
+) -> str:
+    from rlcm_serve.signing import TrustedKeys, envelope_path, load_envelope
+
+    envelope = load_envelope(signature or envelope_path(certificate))
+    return TrustedKeys.load(public_keys).signer_of(loaded, envelope)
+
+
+def _print_differences(
+    console: Console, loaded: Certificate, traces: Path, order: Path | None, loss: str | None
+) -> bool:
+    """Whether there are any."""
+    from calibration import read_traces
     from calibration.certificate.verify import verify as differences_of
 
-    loaded = Certificate.load(certificate)
     differences = differences_of(
         loaded,
         read_traces(traces),
         order=read_traces(order) if order else None,
         risk=_risk_of(loaded, loss),
     )
-    console = Console(soft_wrap=True)
     for difference in differences:
         console.print(f"differs: {difference}", markup=False, highlight=False)
-    if differences:
-        raise typer.Exit(DIFFERENT)
-    console.print(f"certificate {loaded.id}: no differences", highlight=False)
+    if not differences:
+        console.print(f"certificate {loaded.id}: no differences", highlight=False)
+    return bool(differences)
 
 
 def replay(

@@ -1,4 +1,4 @@
-"""`rlcm keys`: who may use a service."""
+"""`rlcm keys`: who may use a service, and who vouches for certificates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rlcm_serve.commands import signing
 from rlcm_serve.commands.settings_options import ConfigOption
 from rlcm_serve.settings import load_settings
 
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
 
 keys = typer.Typer(
     name="keys",
-    help="Create, list and revoke API keys.\n\nExample: rlcm keys new --name alice --scope solve",
+    help="Create, list and revoke API keys. Create signing keys, and sign certificates.\n\n"
+    "Example: rlcm keys new --name alice --scope solve",
     no_args_is_help=True,
 )
+keys.command(rich_help_panel=signing.PANEL)(signing.new_signing_key)
+keys.command(rich_help_panel=signing.PANEL)(signing.sign)
+API_KEYS = "API keys (for callers of the service)"
 StateOption = Annotated[
     Path | None, typer.Option("--state", help="The service's state folder, if it has its own.")
 ]
@@ -32,7 +37,7 @@ DatabaseOption = Annotated[
 ]
 
 
-@keys.command()
+@keys.command(rich_help_panel=API_KEYS)
 def new(
     name: Annotated[str, typer.Option(help="Name of the key's owner.")],
     scope: Annotated[
@@ -72,7 +77,7 @@ def new(
     )
 
 
-@keys.command(name="list")
+@keys.command(name="list", rich_help_panel=API_KEYS)
 def list_keys(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: ConfigOption = None,
@@ -98,7 +103,7 @@ def list_keys(
     Console().print(table)
 
 
-@keys.command()
+@keys.command(rich_help_panel=API_KEYS)
 def revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key, from `rlcm keys list`.")],
     config: ConfigOption = None,

@@ -29,6 +29,7 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
+from rlcm_serve.signing import SUFFIX as SIGNATURE_SUFFIX
 from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
 
 CERTIFICATE_FOLDER = "certificates"
@@ -57,7 +58,8 @@ class Terms:
 
 def find_certificates(model: Path) -> tuple[Path, ...]:
     """The certificate files in a model's folder; empty if there is no such folder."""
-    return tuple(sorted((model / CERTIFICATE_FOLDER).glob("*.json")))
+    files = sorted((model / CERTIFICATE_FOLDER).glob("*.json"))
+    return tuple(file for file in files if not file.name.endswith(SIGNATURE_SUFFIX))
 
 
 class Guarantees:

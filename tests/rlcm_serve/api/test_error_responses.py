@@ -33,6 +33,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.NoReport("no traces"), 404, "no-exhibit"),
     (errors.Conflict("it has ended"), 409, "conflict"),
     (errors.CertificateMismatch("another engine"), 422, "certificate-mismatch"),
+    (errors.SignatureRefused("not signed"), 422, "signature-refused"),
     (CalibrationError("delta is 2"), 422, "invalid-calibration"),
     (TraceError("row 3"), 422, "invalid-calibration"),
     (CertificateError("edited"), 422, "invalid-calibration"),
