@@ -1,47 +1,17 @@
-"""What a comparison is made of: the runs it takes, and what it finds."""
+"""What a comparison finds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.vote_curves import VoteCurves
 from calibration.report_kit.tables import Rank
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
 
-COLUMNS = ("accuracy", "pce", "ece")
-"""Metrics of the main table (RLCM Table 1), in its order."""
 DIFFERENCES = ("accuracy", "pce", "ece", "auroc", "within_auroc")
 """Metrics of the paired differences."""
-HIGHER_IS_BETTER = frozenset({"accuracy", "auroc", "within_auroc"})
-
-
-class Run(Protocol):
-    """A finished run."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def source(self) -> str:
-        """The source of confidence that it is compared by."""
-
-    @property
-    def measures(self) -> RunMeasures:
-        """Its measures."""
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """Its settings."""
-
-    def scored(self, benchmark: str, source: str, /) -> ScoredRollouts:
-        """A benchmark's rollouts as they ended, under a source of confidence."""
-
-    def problem_ids(self, benchmark: str, /) -> tuple[str, ...]:
-        """A benchmark's problems, in the order in which `scored` numbers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +57,28 @@ class BenchmarkComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class RunOnBenchmark:
+    """A run on a benchmark that it has.
+
+    Attributes:
+        place: of the run in the comparison, from 0.
+        run: its name.
+        source: of the confidence that it is compared by.
+    """
+
+    place: int
+    run: str
+    source: str
+    benchmark: BenchmarkMeasures
+
+    @property
+    def votes(self) -> VoteCurves | None:
+        """Votes weighted by its source, if that was read."""
+        found = self.benchmark.by_source(self.source)
+        return found.votes if found else None
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Runs side by side.
 
@@ -107,12 +99,16 @@ class Comparison:
     warnings: tuple[str, ...]
     measures: tuple[RunMeasures, ...]
 
+    def on(self, benchmark: BenchmarkComparison) -> list[RunOnBenchmark]:
+        """The runs that have a benchmark."""
+        runs = enumerate(zip(self.names, self.sources, self.measures, strict=True))
+        return [
+            RunOnBenchmark(place, name, source, found)
+            for place, (name, source, measures) in runs
+            if (found := measures.benchmark(benchmark.name)) is not None
+        ]
 
-def benchmark_of(measures: RunMeasures, name: str) -> BenchmarkMeasures | None:
-    """A run's benchmark, if it has it."""
-    return next((found for found in measures.benchmarks if found.name == name), None)
-
-
-def source_of(benchmark: BenchmarkMeasures, name: str) -> SourceMeasures | None:
-    """A benchmark's source of confidence, if it was measured."""
-    return next((found for found in benchmark.sources if found.source == name), None)
+    def on_all(self, benchmarks: Sequence[BenchmarkComparison]) -> Iterator[RunOnBenchmark]:
+        """The runs that have each benchmark."""
+        for benchmark in benchmarks:
+            yield from self.on(benchmark)

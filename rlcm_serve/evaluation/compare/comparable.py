@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from calibration.report_kit.wording import listed
-from rlcm_serve.evaluation.compare.base import Run, benchmark_of
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.report.style import is_probability, title_of
+from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import flat
 
 _OF_THE_MODEL = frozenset({"model", "engine model", "engine probe", "engine tokenizer", "source"})
@@ -33,7 +33,7 @@ def warnings(runs: Sequence[Run]) -> Iterator[str]:
         yield from _settings(first, other)
         titles_of: dict[str, list[str]] = {}
         for benchmark in first.measures.benchmarks:
-            found = benchmark_of(other.measures, benchmark.name)
+            found = other.measures.benchmark(benchmark.name)
             differs = (
                 [f"not evaluated in {other.name}."]
                 if found is None
@@ -42,7 +42,7 @@ def warnings(runs: Sequence[Run]) -> Iterator[str]:
             for sentence in differs:
                 titles_of.setdefault(sentence, []).append(benchmark.title)
         for benchmark in other.measures.benchmarks:
-            if benchmark_of(first.measures, benchmark.name) is None:
+            if first.measures.benchmark(benchmark.name) is None:
                 sentence = f"not evaluated in {first.name}, but in {other.name}."
                 titles_of.setdefault(sentence, []).append(benchmark.title)
         yield from (f"{listed(titles)}: {sentence}" for sentence, titles in titles_of.items())

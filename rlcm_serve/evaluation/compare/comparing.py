@@ -14,19 +14,16 @@ from calibration.metrics.scores import ScoredRollouts
 from calibration.report_kit.tables import ranked
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare.base import (
-    COLUMNS,
     DIFFERENCES,
-    HIGHER_IS_BETTER,
     BenchmarkComparison,
     Comparison,
     Difference,
     Place,
-    Run,
-    benchmark_of,
-    source_of,
 )
 from rlcm_serve.evaluation.compare.comparable import warnings
-from rlcm_serve.evaluation.report.results import mean
+from rlcm_serve.evaluation.report.metrics import COLUMNS, METRICS
+from rlcm_serve.evaluation.report.results import main_figures, mean
+from rlcm_serve.evaluation.run import Run
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -46,11 +43,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
     if twice is not None:
         raise RequestRefused("runs", f"two runs are called {twice!r}: name one, as NAME=FOLDER")
     titles = {b.name: b.title for run in runs for b in run.measures.benchmarks}
-    in_all = [
-        name for name in titles if all(benchmark_of(run.measures, name) is not None for run in runs)
-    ]
+    in_all = [name for name in titles if all(run.measures.benchmark(name) for run in runs)]
     ours = [benchmark.name for benchmark in runs[0].measures.benchmarks]
-    if not any(benchmark_of(run.measures, name) for run in runs[1:] for name in ours):
+    if not any(run.measures.benchmark(name) for run in runs[1:] for name in ours):
         raise RequestRefused(
             "runs", f"{names[0]} has no benchmark in common with any other: evaluate on the same"
         )
@@ -70,22 +65,17 @@ def _benchmark(runs: Sequence[Run], name: str, title: str) -> BenchmarkCompariso
 
 
 def _figures(run: Run, name: str) -> dict[str, Estimate] | None:
-    benchmark = benchmark_of(run.measures, name)
-    if benchmark is None:
-        return None
-    found = source_of(benchmark, run.source)
-    metrics = found.metrics if found else {}
-    errors = {column: metrics.get(column, Estimate(None)) for column in COLUMNS[1:]}
-    return {"accuracy": benchmark.accuracy, **errors}
+    benchmark = run.measures.benchmark(name)
+    return main_figures(benchmark, run.source) if benchmark else None
 
 
 def _placed(figures: Sequence[dict[str, Estimate] | None]) -> tuple[dict[str, Place] | None, ...]:
     ranks = {
-        column: ranked([f[column] if f else None for f in figures], column in HIGHER_IS_BETTER)
-        for column in COLUMNS
+        name: ranked([f[name] if f else None for f in figures], METRICS[name].higher_is_better)
+        for name in COLUMNS
     }
     return tuple(
-        {column: Place(found[column], ranks[column][i]) for column in COLUMNS} if found else None
+        {name: Place(found[name], ranks[name][i]) for name in COLUMNS} if found else None
         for i, found in enumerate(figures)
     )
 
@@ -100,11 +90,11 @@ def _overall(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Place
 
 def _differences(runs: Sequence[Run], name: str) -> Iterator[Difference]:
     first, *others = runs
-    if benchmark_of(first.measures, name) is None:
+    if first.measures.benchmark(name) is None:
         return
     ours = first.problem_ids(name)
     for other in others:
-        if benchmark_of(other.measures, name) is None:
+        if other.measures.benchmark(name) is None:
             continue
         theirs = other.problem_ids(name)
         shared = [problem_id for problem_id in ours if problem_id in set(theirs)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,35 +10,18 @@ from matplotlib.ticker import MaxNLocator
 
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.palette import INK
-from calibration.report_kit.panels import (
-    draw_curve,
-    legend,
-    panels,
-    percent_axis,
-    rows_of_panels,
-    tokens_axis,
-)
+from calibration.report_kit.panels import draw_curve, legend, panels, percent_axis, tokens_axis
 from calibration.report_kit.style import Style
-from rlcm_serve.evaluation.compare.base import Comparison, benchmark_of, source_of
+from rlcm_serve.evaluation.compare.base import BenchmarkComparison, Comparison, RunOnBenchmark
 from rlcm_serve.evaluation.measuring.markers import Category
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
-from rlcm_serve.evaluation.report.style import RUNS
-from rlcm_serve.evaluation.report.verbalized import CATEGORY_TITLES
+from rlcm_serve.evaluation.report.layout import Heights, row_per_benchmark
+from rlcm_serve.evaluation.report.style import CATEGORY_TITLES, RUNS
 
 _SHOWN = (("accuracy", "accuracy, points"), ("ece", "ECE"), ("auroc", "AUROC"))
 """Metrics whose differences are drawn; the table has all."""
 
-
-def style_of(place: int) -> Style:
-    """Style of the run at this place."""
-    return RUNS[place % len(RUNS)]
-
-
-def of_run(
-    comparison: Comparison, place: int, names: Sequence[str]
-) -> list[BenchmarkMeasures | None]:
-    """A run's benchmarks of these names."""
-    return [benchmark_of(comparison.measures[place], name) for name in names]
+Read = Callable[[RunOnBenchmark], Sequence[Estimate]]
+"""The points of a run's curve."""
 
 
 def draw_differences(comparison: Comparison) -> Figure:
@@ -67,42 +50,43 @@ def draw_differences(comparison: Comparison) -> Figure:
     return figure
 
 
-def draw_budgets(comparison: Comparison, names: Sequence[str]) -> Figure:
+def draw_budgets(comparison: Comparison, benchmarks: Sequence[BenchmarkComparison]) -> Figure:
     """Accuracy and ECE against the budget (RLCM §4.3): a row per benchmark, a line per run."""
-    figure, rows = rows_of_panels(len(names), 2, 2.6 if len(names) == 1 else 2.1)
-    for place, run in enumerate(comparison.names):
-        style, source = style_of(place), comparison.sources[place]
-        for (accuracy, ece), benchmark in zip(rows, of_run(comparison, place, names), strict=True):
-            if benchmark is None or not benchmark.budgets:
-                continue
-            tokens_B = [at.tokens for at in benchmark.budgets]
-            draw_curve(accuracy, tokens_B, [at.accuracy for at in benchmark.budgets], style, run)
-            known = [at.ece.get(source, Estimate(None)) for at in benchmark.budgets]
-            draw_curve(ece, tokens_B, known, style, run)
-    _finish(comparison, rows, names, ("accuracy", "ECE"))
+    columns: dict[str, Read] = {
+        "accuracy": lambda on: [at.accuracy for at in on.benchmark.budgets],
+        "ECE": lambda on: [at.ece.get(on.source, Estimate(None)) for at in on.benchmark.budgets],
+    }
+    figure, rows = _draw_curves(
+        comparison,
+        benchmarks,
+        columns,
+        lambda on: [at.tokens for at in on.benchmark.budgets],
+        "budget, reasoning tokens",
+        (2.6, 2.1),
+    )
     for accuracy, ece in rows:
         percent_axis(accuracy, "y", 5)
         for panel in (accuracy, ece):
             panel.set_ylim(bottom=0)
             tokens_axis(panel, 5)
-    figure.supxlabel("budget, reasoning tokens")
-    legend(figure)
     return figure
 
 
-def draw_votes(comparison: Comparison, names: Sequence[str]) -> Figure:
+def draw_votes(comparison: Comparison, benchmarks: Sequence[BenchmarkComparison]) -> Figure:
     """Majority, weighted vote and oracle against n (RLCM §5.2): a row per benchmark."""
-    fields = ("majority", "confidence", "oracle")
-    figure, rows = rows_of_panels(len(names), len(fields), 2.5 if len(names) == 1 else 2.1)
-    for place, run in enumerate(comparison.names):
-        source = comparison.sources[place]
-        for row, benchmark in zip(rows, of_run(comparison, place, names), strict=True):
-            found = source_of(benchmark, source) if benchmark else None
-            if found is None:
-                continue
-            for panel, field in zip(row, fields, strict=True):
-                draw_curve(panel, found.votes.n, getattr(found.votes, field), style_of(place), run)
-    _finish(comparison, rows, names, ("majority", "weighted by confidence", "oracle"))
+    columns: dict[str, Read] = {
+        "majority": lambda on: on.votes.majority if on.votes else (),
+        "weighted by confidence": lambda on: on.votes.confidence if on.votes else (),
+        "oracle": lambda on: on.votes.oracle if on.votes else (),
+    }
+    figure, rows = _draw_curves(
+        comparison,
+        benchmarks,
+        columns,
+        lambda on: on.votes.n if on.votes else (),
+        "rollouts that vote, n",
+        (2.5, 2.1),
+    )
     for row in rows:
         low = min(panel.get_ylim()[0] for panel in row)
         high = max(panel.get_ylim()[1] for panel in row)
@@ -110,46 +94,55 @@ def draw_votes(comparison: Comparison, names: Sequence[str]) -> Figure:
             panel.set_ylim(low, min(high, 1.02))
             percent_axis(panel, "y", 5)
             panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    figure.supxlabel("rollouts that vote, n")
-    legend(figure)
     return figure
 
 
-def draw_markers(comparison: Comparison, names: Sequence[str]) -> Figure:
+def draw_markers(comparison: Comparison, benchmarks: Sequence[BenchmarkComparison]) -> Figure:
     """Categories of markers per 1,000 tokens and per rollout: a row per benchmark."""
     n_runs = len(comparison.names)
-    figure, rows = rows_of_panels(len(names), 2, 0.5 + 3 * (0.12 + 0.14 * n_runs))
-    for place, run in enumerate(comparison.names):
-        for row, benchmark in zip(rows, of_run(comparison, place, names), strict=True):
-            for marker in benchmark.categories if benchmark else ():
-                at = list(Category).index(Category(marker.category))
-                offset = 0.6 * ((place + 0.5) / n_runs - 0.5)
+    height = 0.5 + 3 * (0.12 + 0.14 * n_runs)
+    titles = [benchmark.title for benchmark in benchmarks]
+    columns = ("per 1,000 tokens", "per rollout")
+    figure, rows = row_per_benchmark(titles, columns, (height, height))
+    for row, benchmark in zip(rows, benchmarks, strict=True):
+        for on in comparison.on(benchmark):
+            style, offset = style_of(on.place), 0.6 * ((on.place + 0.5) / n_runs - 0.5)
+            for marker in on.benchmark.categories:
+                y = list(Category).index(Category(marker.category)) + offset
                 for panel, per in zip(row, ("per_1000_tokens", "per_rollout"), strict=True):
-                    _draw_interval(panel, getattr(marker, per), at + offset, style_of(place), run)
-    _finish(comparison, rows, names, ("per 1,000 tokens", "per rollout"))
-    for left, right in rows:
-        left.set_yticks(range(len(Category)), [CATEGORY_TITLES[category] for category in Category])
-        right.set_yticks(range(len(Category)), [""] * len(Category))
-        for panel in (left, right):
-            panel.set_ylim(len(Category) - 0.5, -0.5)
+                    _draw_interval(panel, getattr(marker, per), y, style, on.run)
+        names = list(CATEGORY_TITLES.values())
+        for panel, labels in zip(row, (names, [""] * len(names)), strict=True):
+            panel.set_yticks(range(len(names)), labels)
+            panel.set_ylim(len(names) - 0.5, -0.5)
             panel.set_xlim(left=0)
     legend(figure)
     return figure
 
 
-def _finish(
+def style_of(place: int) -> Style:
+    """Style of the run at this place."""
+    return RUNS[place % len(RUNS)]
+
+
+def _draw_curves(
     comparison: Comparison,
-    rows: Sequence[Sequence[Axes]],
-    names: Sequence[str],
-    titles: Sequence[str],
-) -> None:
-    """Titles over the first row, benchmarks beside every row."""
-    of = {benchmark.name: benchmark.title for benchmark in comparison.benchmarks}
-    for panel, title in zip(rows[0], titles, strict=True):
-        panel.set_title(title)
-    if len(names) > 1:
-        for row, name in zip(rows, names, strict=True):
-            row[0].set_ylabel(of[name])
+    benchmarks: Sequence[BenchmarkComparison],
+    columns: Mapping[str, Read],
+    points: Callable[[RunOnBenchmark], Sequence[float]],
+    x: str,
+    heights: Heights,
+) -> tuple[Figure, list[list[Axes]]]:
+    """A row per benchmark, a line per run that has any points there."""
+    titles = [benchmark.title for benchmark in benchmarks]
+    figure, rows = row_per_benchmark(titles, list(columns), heights, x)
+    for row, benchmark in zip(rows, benchmarks, strict=True):
+        for on in comparison.on(benchmark):
+            for panel, read in zip(row, columns.values(), strict=True):
+                if points(on):
+                    draw_curve(panel, points(on), read(on), style_of(on.place), on.run)
+    legend(figure)
+    return figure, rows
 
 
 def _draw_interval(

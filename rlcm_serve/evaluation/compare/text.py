@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from calibration.metrics.estimates import Estimate
-from calibration.report_kit.wording import (
-    UNDEFINED,
-    excludes_zero,
-    in_points,
-    number,
-    number_interval,
-    share,
-    signed,
+from calibration.report_kit.tables import Cell
+from rlcm_serve.evaluation.compare.base import Comparison
+from rlcm_serve.evaluation.compare.tables import (
+    ARROWED,
+    DIFFERENCE_TITLES,
+    difference_cells,
+    main_columns,
+    place_cells,
 )
-from rlcm_serve.evaluation.compare.base import COLUMNS, Comparison, Place
 from rlcm_serve.evaluation.report.style import title_of
 
 _STYLES = {"best": "bold", "second": "underline", "": ""}
@@ -33,61 +29,37 @@ def to_text(comparison: Comparison) -> RenderableType:
 
 def _main(comparison: Comparison) -> Table:
     """Benchmarks below each other, because a terminal is narrow."""
-    table = Table(
-        title="Best in bold" + (", second underlined" if len(comparison.names) > 2 else ""),
-        title_justify="left",
-    )
-    for column in ("benchmark", "run", "confidence"):
-        table.add_column(column)
-    for column in ("accuracy ↑", "PCE ↓", "ECE ↓"):
-        table.add_column(column, justify="right")
-    rows = [(benchmark.title, benchmark.table) for benchmark in comparison.benchmarks]
-    if comparison.overall:
-        rows.append(("overall", comparison.overall))
-    for title, places in rows:
-        for number_of, (name, source, found) in enumerate(
-            zip(comparison.names, comparison.sources, places, strict=True)
-        ):
-            head = title if number_of == 0 else ""
-            table.add_row(head, Text(name), title_of(source), *_places(found))
+    title = "Best in bold" + (", second underlined" if len(comparison.names) > 2 else "")
+    table = _table(title, ("benchmark", "run", "confidence"), ARROWED)
+    for title, by_run in main_columns(comparison, "overall"):
+        for name, source, places in zip(comparison.names, comparison.sources, by_run, strict=True):
+            figures = [_text(cell) for cell in place_cells(places)]
+            table.add_row(title, Text(name), title_of(source), *figures)
+            title = ""
         table.add_section()
     return table
-
-
-def _places(places: dict[str, Place] | None) -> Sequence[RenderableType]:
-    if places is None:
-        return [UNDEFINED] * len(COLUMNS)
-    return [
-        Text(
-            (share if column == "accuracy" else number)(places[column].estimate),
-            style=_STYLES[places[column].rank],
-        )
-        for column in COLUMNS
-    ]
-
-
-def _difference(estimate: Estimate, digits: int) -> Text:
-    text = f"{signed(estimate, digits)} ({number_interval(estimate, digits)})"
-    return Text(text, style="bold" if excludes_zero(estimate) else "")
 
 
 def _differences(comparison: Comparison) -> Table:
-    table = Table(
-        title=f"Differences to {comparison.names[0]}, 95% intervals; bold: 0 is excluded",
-        title_justify="left",
-    )
-    for column in ("benchmark", "run"):
-        table.add_column(column)
-    for column in ("problems", "accuracy, points", "ECE"):
-        table.add_column(column, justify="right")
+    title = f"Differences to {comparison.names[0]}, 95% intervals; bold: 0 is excluded"
+    names = ("accuracy", "ece")
+    titles = [DIFFERENCE_TITLES[name] for name in names]
+    table = _table(title, ("benchmark", "run"), ("problems", *titles))
     for benchmark in comparison.benchmarks:
         for found in benchmark.differences:
-            cells: list[RenderableType] = [Text(found.reason or "")] * 2
+            figures = [Text(found.reason or "")] * len(names)
             if found.reason is None:
-                cells = [
-                    _difference(in_points(found.metrics["accuracy"]), 1),
-                    _difference(found.metrics["ece"], 3),
-                ]
-            table.add_row(benchmark.title, Text(found.run), f"{found.n_problems:,}", *cells)
+                cells = difference_cells(found, names)
+                figures = [_text(cell, f" ({cell.small})") for cell in cells]
+            table.add_row(benchmark.title, Text(found.run), f"{found.n_problems:,}", *figures)
         table.add_section()
     return table
+
+
+def _table(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    columns = [Column(name, justify="right") for name in numbers]
+    return Table(*names, *columns, title=title, title_justify="left")
+
+
+def _text(cell: Cell, more: str = "") -> Text:
+    return Text(cell.text + more, style=_STYLES[cell.rank])

@@ -27,7 +27,6 @@ from rlcm_serve.evaluation.measuring.measures import (
     Marker,
     Part,
     SourceMeasures,
-    Votes,
 )
 from rlcm_serve.evaluation.measuring.risk_control import fit_sources, frontier, replay_certificates
 from rlcm_serve.evaluation.recorded import Recorded
@@ -88,8 +87,6 @@ def _source(recorded: Recorded, source: Source) -> SourceMeasures:
     confidence_R, correct_R = scored.confidence_R, scored.correct_R
     curve = risk_coverage(confidence_R, correct_R)
     thinned = np.unique(np.linspace(0, len(curve.risk_K) - 1, _CURVE).astype(np.intp))
-    n = np.arange(1, int(scored.rollouts_P.min()) + 1)
-    votes = vote_curves(scored, n.tolist())
     return SourceMeasures(
         source=source,
         reading_tokens=recorded.reading_tokens(source),
@@ -102,7 +99,7 @@ def _source(recorded: Recorded, source: Source) -> SourceMeasures:
         median=float(np.median(confidence_R)),
         coverage=tuple(curve.coverage_K[thinned].tolist()),
         risk=tuple(curve.risk_K[thinned].tolist()),
-        votes=Votes(votes.n, votes.pass_at_1, votes.majority, votes.confidence, votes.oracle),
+        votes=vote_curves(scored, range(1, int(scored.rollouts_P.min()) + 1)),
     )
 
 

@@ -10,20 +10,10 @@ from dataclasses import dataclass
 
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.reliability import ReliabilityBin
+from calibration.metrics.vote_curves import VoteCurves
 
 METRICS = ("ece", "pce", "adaptive_ece", "brier", "nll", "auroc", "aurc", "within_auroc")
 """The metrics of a source, in the order of tables."""
-
-
-@dataclass(frozen=True, slots=True)
-class Votes:
-    """Accuracy of one answer from n rollouts, over problems and subsets (RLCM §5.2, App. F)."""
-
-    n: tuple[int, ...]
-    pass_at_1: tuple[Estimate, ...]
-    majority: tuple[Estimate, ...]
-    confidence: tuple[Estimate, ...]
-    oracle: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +43,7 @@ class SourceMeasures:
     median: float
     coverage: tuple[float, ...]
     risk: tuple[float, ...]
-    votes: Votes
+    votes: VoteCurves
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +90,11 @@ class Origin:
         several = f" (n = {self.samples})" if self.samples > 1 else ""
         return f"certificate {self.certificate}{several}"
 
+    @property
+    def kind(self) -> str:
+        """It in one word."""
+        return "certified" if self.certificate else "fitted"
+
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
@@ -129,6 +124,18 @@ class Controlled:
     tokens: float | None = None
     full_tokens: float | None = None
     n_problems: int = 0
+
+    @property
+    def measured_risk(self) -> Estimate:
+        """The realised risk; without a value where there is none."""
+        return self.realised or Estimate(None)
+
+    @property
+    def tokens_share(self) -> float | None:
+        """Tokens as a share of the full budget's; None where nothing is certified."""
+        if self.tokens is None or not self.full_tokens:
+            return None
+        return self.tokens / self.full_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +218,10 @@ class BenchmarkMeasures:
     categories: tuple[Marker, ...]
     indicators: tuple[Marker, ...]
 
+    def by_source(self, source: str) -> SourceMeasures | None:
+        """The measures of a source of confidence, if it was read."""
+        return next((found for found in self.sources if found.source == source), None)
+
 
 @dataclass(frozen=True, slots=True)
 class RunMeasures:
@@ -232,3 +243,7 @@ class RunMeasures:
     created: str
     version: str
     benchmarks: tuple[BenchmarkMeasures, ...]
+
+    def benchmark(self, name: str) -> BenchmarkMeasures | None:
+        """A benchmark, if the run has it."""
+        return next((found for found in self.benchmarks if found.name == name), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,37 +14,41 @@ from calibration.report_kit.panels import legend, panels, percent_axis
 from calibration.report_kit.style import DASHES, DOTS
 from calibration.report_kit.wording import number, number_in_full, rate
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
+from rlcm_serve.evaluation.report.layout import panel_per_benchmark
 from rlcm_serve.evaluation.report.style import STYLES, title_of
 
 FOOT = 0.22
 """Height of the highest bar of a reliability diagram, as a share of its panel's height."""
+_QUARTERS = [0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"]
+"""Ticks of a confidence, and their labels."""
 
 
 def draw_reliability(benchmark: BenchmarkMeasures) -> Figure:
     """Share right against confidence, a panel per source; at the foot the number of rollouts."""
-    columns = _columns(len(benchmark.sources))
-    figure, axes = panels(len(benchmark.sources), columns, 2.05 if columns > 3 else 2.5)
-    for panel, found in zip(axes, benchmark.sources, strict=True):
-        _draw_bins(panel, found)
-        panel.set_title(title_of(found.source), fontsize=8.5, pad=18)
-        panel.set(xlim=(0, 1), ylim=(0, 1))
-        _write_ece(panel, found)
-        _quarters(panel)
-    figure.supxlabel("confidence")
-    figure.supylabel("share right")
-    legend(figure)
-    return figure
+    columns = _columns(benchmark)
+    return _per_source(benchmark, _draw_bins, 2.05 if columns > 3 else 2.5, "share right", 18)
 
 
 def draw_distributions(benchmark: BenchmarkMeasures) -> Figure:
     """Rollouts by confidence: the right ones upwards, the wrong ones downwards (RLCM App. D)."""
-    columns = _columns(len(benchmark.sources))
-    figure, axes = panels(len(benchmark.sources), columns, 1.95 if columns > 2 else 2.6)
+    height = 1.95 if _columns(benchmark) > 2 else 2.6
+    return _per_source(benchmark, draw_distribution, height, "share of the rollouts")
+
+
+def _per_source(
+    benchmark: BenchmarkMeasures,
+    draw: Callable[[Axes, SourceMeasures], None],
+    height: float,
+    y: str,
+    pad: float | None = None,
+) -> Figure:
+    """A panel per source; `pad` is the room below its title, in points."""
+    figure, axes = panels(len(benchmark.sources), _columns(benchmark), height)
     for panel, found in zip(axes, benchmark.sources, strict=True):
-        draw_distribution(panel, found)
-        panel.set_title(title_of(found.source), fontsize=8.5)
+        draw(panel, found)
+        panel.set_title(title_of(found.source), fontsize=8.5, pad=pad)
     figure.supxlabel("confidence")
-    figure.supylabel("share of the rollouts")
+    figure.supylabel(y)
     legend(figure)
     return figure
 
@@ -65,18 +69,21 @@ def draw_distribution(panel: Axes, found: SourceMeasures) -> None:
     panel.set_xlim(0, 1)
     percent_axis(panel, "y", 4)
     panel.yaxis.set_major_formatter(lambda share, _: rate(abs(round(share, 9))))
-    panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    panel.set_xticks(*_QUARTERS)
 
 
 def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     """Share wrong among the most confident rollouts against their share, a line per source."""
-    columns = min(len(benchmarks), 3)
-    figure, axes = panels(len(benchmarks), columns, 3.4 if columns == 1 else 2.5)
-    single = len(benchmarks) == 1
+    figure, axes, columns = panel_per_benchmark(
+        [benchmark.title for benchmark in benchmarks],
+        (3.4, 2.5),
+        "share answered, most confident first",
+        "share wrong of the answers",
+    )
     for panel, benchmark in zip(axes, benchmarks, strict=True):
         for found in benchmark.sources:
             label = title_of(found.source)
-            if single:
+            if len(benchmarks) == 1:
                 label += f" ({number(found.metrics['aurc'])})"
             panel.plot(
                 [0, *found.coverage],
@@ -86,13 +93,10 @@ def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
                 markevery=_spread(found.coverage, list(STYLES).index(found.source)),
                 **STYLES[found.source].line(),
             )
-        panel.set_title("" if single else benchmark.title)
         panel.set_xlim(0, 1)
         panel.set_ylim(bottom=0)
         percent_axis(panel, "x", 5 if columns < 3 else 2)
         percent_axis(panel, "y", 5)
-    figure.supxlabel("share answered, most confident first")
-    figure.supylabel("share wrong of the answers")
     legend(figure)
     return figure
 
@@ -122,7 +126,13 @@ def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
 
 
 def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
-    """Accuracy by confidence, gaps as lines; at the foot the number of rollouts of each bin."""
+    """Accuracy by confidence, gaps as lines; at the foot the number of rollouts of each bin.
+
+    The ECE is between title and panel.
+    """
+    panel.set(xlim=(0, 1), ylim=(0, 1))
+    panel.set_xticks(*_QUARTERS)
+    panel.set_yticks(*_QUARTERS)
     most = max(b.count for b in found.bins)
     panel.bar(
         [b.low for b in found.bins],
@@ -141,35 +151,24 @@ def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
         color=MUTED,
         linewidth=1,
     )
-    for label, color, sure in (
-        ("overconfident", ORANGE, True),
-        ("underconfident", BLUE, False),
+    for label, marker, color, over in (
+        ("overconfident", "s", ORANGE, True),
+        ("underconfident", "o", BLUE, False),
     ):
-        bins = [b for b in found.bins if (b.confidence > b.accuracy) == sure]
-        if not bins:
-            continue
-        panel.plot(
-            [b.confidence for b in bins],
-            [b.accuracy for b in bins],
-            "s" if sure else "o",
-            color=color,
-            markersize=4.5,
-            clip_on=False,
-            label=label,
-            zorder=3,
-        )
-
-
-def _write_ece(panel: Axes, found: SourceMeasures) -> None:
-    """Between title and panel."""
-    panel.text(
-        0,
-        1.07,
-        f"ECE {number_in_full(found.metrics['ece'])}",
-        transform=panel.transAxes,
-        fontsize=7.2,
-        color=MUTED,
-    )
+        bins = [b for b in found.bins if (b.confidence > b.accuracy) == over]
+        if bins:
+            panel.plot(
+                [b.confidence for b in bins],
+                [b.accuracy for b in bins],
+                marker,
+                color=color,
+                markersize=4.5,
+                clip_on=False,
+                label=label,
+                zorder=3,
+            )
+    ece = f"ECE {number_in_full(found.metrics['ece'])}"
+    panel.text(0, 1.07, ece, transform=panel.transAxes, fontsize=7.2, color=MUTED)
 
 
 def _draw_rank(panel: Axes, found: SourceMeasures, row: int) -> None:
@@ -192,13 +191,9 @@ def _lowest(found: SourceMeasures) -> float:
     return min(bounds, default=0.5)
 
 
-def _columns(n: int) -> int:
+def _columns(benchmark: BenchmarkMeasures) -> int:
+    n = len(benchmark.sources)
     return 4 if n > 6 or n == 4 else 3
-
-
-def _quarters(panel: Axes) -> None:
-    for axis in (panel.xaxis, panel.yaxis):
-        axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
 def _spread(x: Sequence[float], first: int) -> list[int]:

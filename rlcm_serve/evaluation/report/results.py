@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.content import Card, Cards, Part, Section, Text
-from calibration.report_kit.tables import Cell, Row, Table, number_cell, share_cell
+from calibration.report_kit.tables import Cell, Row, Table, number_cell
 from calibration.report_kit.wording import (
     UNDEFINED,
     count,
@@ -20,8 +20,9 @@ from calibration.report_kit.wording import (
     tokens,
 )
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
-from rlcm_serve.evaluation.report.benchmarks import own_source
+from rlcm_serve.evaluation.report.metrics import COLUMNS, METRICS
 from rlcm_serve.evaluation.report.style import is_probability, title_of
+from rlcm_serve.evaluation.report.words import words
 
 UNKNOWN = Estimate(None)
 
@@ -48,7 +49,7 @@ def headline(run: RunMeasures) -> str:
 
 def cards(run: RunMeasures) -> Cards:
     """The key numbers; means over benchmarks if there are several."""
-    own = [own_source(run, benchmark) for benchmark in run.benchmarks]
+    own = [benchmark.by_source(run.source) for benchmark in run.benchmarks]
     metrics = [found.metrics for found in own if found]
     several = len(run.benchmarks) > 1
     accuracy = mean([b.accuracy for b in run.benchmarks])
@@ -73,33 +74,11 @@ def section(run: RunMeasures) -> Section:
     rows = [row for benchmark in run.benchmarks for row in _rows(run, benchmark)]
     if len(run.benchmarks) > 1:
         rows.append(_overall(run))
-    caption = (
-        f"Confidence: {title_of(run.source)}, at the end of each rollout. 95% intervals by "
-        "resampling problems. Accuracy: higher is better; PCE and ECE: lower is better. If PCE "
-        "equals ECE, the whole error is overconfidence. Ended: rollouts that ended by themselves "
-        "before the budget. No answer: rollouts without a readable answer."
-    )
-    head = [
-        "benchmark", "problems", "accuracy", "PCE", "ECE",
-        "tokens", "ended", "no answer",
-    ]  # fmt: skip
-    content: list[Part] = [Table(caption, head, rows)]
+    head = ["benchmark", "problems", "accuracy", "PCE", "ECE", "tokens", "ended", "no answer"]
+    content: list[Part] = [Table(words("results", run=run), head, rows)]
     if not is_probability(run.source):
-        content.append(
-            Text(
-                f"The confidence of this run ({title_of(run.source)}) does not claim to be the "
-                "probability of being right: PCE and ECE only show how far its scale is from a "
-                "probability.",
-                "note",
-            )
-        )
-    return Section(
-        "results",
-        "Accuracy and calibration",
-        "How often is a single rollout right, and does its confidence say so? Rollouts without a "
-        "readable answer count as wrong.",
-        tuple(content),
-    )
+        content.append(Text(words("no_probability", run=run), "note"))
+    return words.section("results", content)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
@@ -112,54 +91,37 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(sum(values) / len(values))
 
 
-def _rows(run: RunMeasures, benchmark: BenchmarkMeasures) -> list[Row]:
-    own = own_source(run, benchmark)
+def main_figures(benchmark: BenchmarkMeasures, source: str) -> dict[str, Estimate]:
+    """The figures of the main table under a source of confidence, by the names of `COLUMNS`."""
+    own = benchmark.by_source(source)
     metrics = own.metrics if own else {}
-    whole = Row(
+    errors = {name: metrics.get(name, UNKNOWN) for name in COLUMNS[1:]}
+    return {"accuracy": benchmark.accuracy, **errors}
+
+
+def _rows(run: RunMeasures, benchmark: BenchmarkMeasures) -> Iterator[Row]:
+    figures = main_figures(benchmark, run.source)
+    yield Row(
         benchmark.title,
         [
             Cell(f"{benchmark.n_problems:,}", count(benchmark.n_rollouts, "rollout")),
-            share_cell(benchmark.accuracy),
-            *(number_cell(metrics.get(name, UNKNOWN)) for name in ("pce", "ece")),
+            *(METRICS[name].cell(found) for name, found in figures.items()),
             number_cell(benchmark.tokens, 0),
             Cell(percent(benchmark.natural)),
             Cell(percent(benchmark.unread)),
         ],
     )
-    parts = [
-        Row(
-            part.name,
-            [
-                Cell(f"{part.n_problems:,}"),
-                share_cell(part.accuracy),
-                number_cell(part.pce),
-                number_cell(part.ece),
-                *[Cell("")] * 3,
-            ],
-            indented=True,
-        )
-        for part in benchmark.parts
-    ]
-    return [whole, *parts]
+    for part in benchmark.parts:
+        of_part = [METRICS[name].cell(getattr(part, name)) for name in COLUMNS]
+        cells = [Cell(f"{part.n_problems:,}"), *of_part, *[Cell("")] * 3]
+        yield Row(part.name, cells, indented=True)
 
 
 def _overall(run: RunMeasures) -> Row:
-    own = [own_source(run, benchmark) for benchmark in run.benchmarks]
-    errors = [
-        mean([found.metrics.get(name, UNKNOWN) if found else UNKNOWN for found in own])
-        for name in ("pce", "ece")
-    ]
-    return Row(
-        "mean of the benchmarks",
-        [
-            Cell(""),
-            Cell(share(mean([benchmark.accuracy for benchmark in run.benchmarks]))),
-            *(Cell(number(error)) for error in errors),
-            Cell(number(mean([benchmark.tokens for benchmark in run.benchmarks]), 0)),
-            Cell(""),
-            Cell(""),
-        ],
-    )
+    found = [main_figures(benchmark, run.source) for benchmark in run.benchmarks]
+    means = [METRICS[name].cell(mean([each[name] for each in found])) for name in COLUMNS]
+    spent = number_cell(mean([benchmark.tokens for benchmark in run.benchmarks]), 0)
+    return Row("mean of the benchmarks", [Cell(""), *means, spent, Cell(""), Cell("")])
 
 
 def _under(estimate: Estimate, interval: Callable[[Estimate], str], several: bool) -> str:
@@ -171,6 +133,6 @@ def _under(estimate: Estimate, interval: Callable[[Estimate], str], several: boo
 
 def _gap(run: RunMeasures) -> float | None:
     """Mean confidence minus accuracy, averaged over benchmarks; None without either."""
-    own = [(own_source(run, benchmark), benchmark.accuracy.value) for benchmark in run.benchmarks]
+    own = [(b.by_source(run.source), b.accuracy.value) for b in run.benchmarks]
     gaps = [found.mean - value for found, value in own if found and value is not None]
     return sum(gaps) / len(gaps) if gaps and len(gaps) == len(own) else None

@@ -10,16 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibration.report_kit.palette import BLUE, INK, MUTED, PAPER
-from calibration.report_kit.panels import (
-    draw_target,
-    drawable,
-    legend,
-    panels,
-    percent_axis,
-    rows_of_panels,
-)
+from calibration.report_kit.panels import draw_target, drawable, legend, panels, percent_axis
 from calibration.report_kit.style import DASH_DOT, DASHES, DOTS, SOLID, Style
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
+from rlcm_serve.evaluation.report.equal_error import full_error
+from rlcm_serve.evaluation.report.layout import panel_per_benchmark, row_per_benchmark
 from rlcm_serve.evaluation.report.style import STYLES, title_of
 
 MOST_ADDED = 0.15
@@ -32,12 +27,8 @@ def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
     columns = 4 if len(shown) > 6 or len(shown) == 4 else 3
     figure, axes = panels(len(shown), columns, 2.1 if min(len(shown), columns) > 2 else 3.0)
     right = min(1.0, 1.12 * max(found.alpha for found in benchmark.controlled))
-    highest = [
-        found.realised.high
-        for found in benchmark.controlled
-        if found.realised and found.realised.high is not None
-    ]
-    top = min(1.0, max([right, *(1.06 * high for high in highest)]))
+    highs = (found.measured_risk.high for found in benchmark.controlled)
+    top = min(1.0, max([right, *(1.06 * high for high in highs if high is not None)]))
     for panel, (source, samples) in zip(axes, shown, strict=True):
         draw_target(panel, right, top)
         here = [found for found in benchmark.controlled if _panel_of(found) == (source, samples)]
@@ -55,7 +46,12 @@ def draw_target_risk(benchmark: BenchmarkMeasures) -> Figure:
 
 def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     """Tokens and answers against target: a row per benchmark, a line per source and origin."""
-    figure, rows = rows_of_panels(len(benchmarks), 2, 2.7 if len(benchmarks) == 1 else 2.2)
+    figure, rows = row_per_benchmark(
+        [benchmark.title for benchmark in benchmarks],
+        ("tokens, share of the full budget's", "questions answered"),
+        (2.7, 2.2),
+        "target α",
+    )
     for (spent, answered), benchmark in zip(rows, benchmarks, strict=True):
         spent.axhline(1, color=INK, linewidth=1, linestyle=DASHES, label="at the full budget")
         n_certificates = 0
@@ -67,7 +63,7 @@ def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
                 style = _of_certificate(source, n_certificates)
                 n_certificates += 1
             alphas = [at.alpha for at in found]
-            spent.plot(alphas, drawable(tokens_share(at) for at in found), label=label, **style)
+            spent.plot(alphas, drawable(at.tokens_share for at in found), label=label, **style)
             answered.plot(alphas, drawable(at.answered for at in found), label=label, **style)
         for panel in (spent, answered):
             percent_axis(panel, "x", 5)
@@ -75,19 +71,18 @@ def draw_target_tokens(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
             panel.set_xlim(left=0)
             panel.set_ylim(bottom=0)
         answered.set_ylim(0, 1.04)
-        if len(benchmarks) > 1:
-            spent.set_ylabel(benchmark.title)
-    rows[0][0].set_title("tokens, share of the full budget's")
-    rows[0][1].set_title("questions answered")
-    figure.supxlabel("target α")
     legend(figure)
     return figure
 
 
 def draw_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     """Tokens against error along each source's thresholds."""
-    columns = min(len(benchmarks), 3)
-    figure, axes = panels(len(benchmarks), columns, 3.5 if columns == 1 else 2.5)
+    figure, axes, columns = panel_per_benchmark(
+        [benchmark.title for benchmark in benchmarks],
+        (3.5, 2.5),
+        "tokens including those of the readings, share of the full budget's",
+        "share answered wrong",
+    )
     for panel, benchmark in zip(axes, benchmarks, strict=True):
         for frontier in benchmark.frontiers:
             panel.plot(
@@ -98,15 +93,12 @@ def draw_frontier(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
                 **STYLES[frontier.source].line(),
             )
         panel.plot(
-            1, max(f.error[0] for f in benchmark.frontiers), "o", color=INK, markersize=9,
+            1, full_error(benchmark), "o", color=INK, markersize=9,
             markerfacecolor="none", markeredgewidth=1.4, label="full budget", zorder=4,
         )  # fmt: skip
-        panel.set_title("" if len(benchmarks) == 1 else benchmark.title)
         _near_full_budget(panel, benchmark)
         percent_axis(panel, "x", 5 if columns < 3 else 3)
         percent_axis(panel, "y", 5)
-    figure.supxlabel("tokens including those of the readings, share of the full budget's")
-    figure.supylabel("share answered wrong")
     legend(figure)
     return figure
 
@@ -127,18 +119,10 @@ def _panel_of(found: Controlled) -> tuple[str, int]:
     return found.source, found.origin.samples
 
 
-def tokens_share(found: Controlled) -> float | None:
-    """Tokens as a share of the full budget's; None where nothing is certified."""
-    if found.tokens is None or not found.full_tokens:
-        return None
-    return found.tokens / found.full_tokens
-
-
 def _near_full_budget(panel: Axes, benchmark: BenchmarkMeasures) -> None:
     """Leaves out errors far above the full budget's, where nobody would stop."""
     errors = [error for frontier in benchmark.frontiers for error in frontier.error]
-    full = max(frontier.error[0] for frontier in benchmark.frontiers)
-    top = min(max(errors), full + MOST_ADDED)
+    top = min(max(errors), full_error(benchmark) + MOST_ADDED)
     shown = [
         tokens
         for frontier in benchmark.frontiers
@@ -164,20 +148,16 @@ def _draw_realised(panel: Axes, here: Sequence[Controlled]) -> None:
 
 def _draw_origin(panel: Axes, own: Sequence[Controlled]) -> None:
     """Points with their intervals."""
-    known = [
-        (found.alpha, found.realised)
-        for found in own
-        if found.realised is not None and found.realised.value is not None
-    ]
-    for alpha, realised in known:
-        bounds = drawable((realised.low, realised.high))
-        panel.plot([alpha, alpha], bounds, color=BLUE, linewidth=1.3)
+    known = [found for found in own if found.measured_risk.value is not None]
+    for found in known:
+        bounds = drawable((found.measured_risk.low, found.measured_risk.high))
+        panel.plot([found.alpha, found.alpha], bounds, color=BLUE, linewidth=1.3)
     if not known:
         return
     certificate = own[0].origin.certificate
     panel.plot(
-        [alpha for alpha, _ in known],
-        drawable(realised.value for _, realised in known),
+        [found.alpha for found in known],
+        drawable(found.measured_risk.value for found in known),
         "o" if certificate else "D",
         color=BLUE,
         markersize=5,
@@ -197,7 +177,7 @@ def _of_certificate(source: str, number: int) -> dict[str, Any]:
 def _lines(controlled: Iterable[Controlled]) -> Iterator[list[Controlled]]:
     """Targets with tokens, by source and origin, by rising target."""
     shown = sorted(
-        (found for found in controlled if tokens_share(found) is not None),
+        (found for found in controlled if found.tokens_share is not None),
         key=lambda found: (list(STYLES).index(found.source), str(found.origin), found.alpha),
     )
     for _, line in groupby(shown, key=lambda found: (found.source, found.origin)):

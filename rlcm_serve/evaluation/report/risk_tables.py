@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.tables import Cell, Row, Table
-from calibration.report_kit.wording import (
-    UNDEFINED,
-    listed,
-    percent,
-    share,
-    share_in_full,
-    target,
-    tokens,
-)
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled, Origin
-from rlcm_serve.evaluation.report.equal_error import ALLOWED, error_levels, full_error, tokens_at
-from rlcm_serve.evaluation.report.risk_figures import certified_sources, tokens_share
+from calibration.report_kit.wording import UNDEFINED, percent, share, share_in_full, target, tokens
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
+from rlcm_serve.evaluation.report.equal_error import ALLOWED, error_levels, tokens_at
+from rlcm_serve.evaluation.report.risk_figures import certified_sources
 from rlcm_serve.evaluation.report.style import title_of
+from rlcm_serve.evaluation.report.words import words
+
+_EVERYTHING: dict[str, Callable[[Controlled], Cell]] = {
+    "policies": lambda found: Cell(str(found.origin), kind="words"),
+    "realised risk": lambda found: Cell(share_in_full(found.measured_risk)),
+    "answered": lambda found: Cell(share(Estimate(found.answered))),
+    "right": lambda found: Cell(share(Estimate(found.right))),
+    "tokens": lambda found: Cell(UNDEFINED if found.tokens is None else tokens(found.tokens)),
+    "saved": lambda found: Cell(
+        UNDEFINED if found.tokens_share is None else percent(1 - found.tokens_share)
+    ),
+    "remark": lambda found: Cell(found.reason or "", kind="words"),
+}
+"""The columns of the table of every target."""
 
 
 def by_target(benchmark: BenchmarkMeasures, risk: str) -> Table:
     """Tokens by source and target: which source is cheapest at an equal target."""
     certified = [found for found in benchmark.controlled if found.reason is None]
     alphas = sorted({found.alpha for found in benchmark.controlled})
-    lines = dict.fromkeys((found.source, found.origin) for found in certified)
     by_place = {(f.source, f.origin, f.alpha): f for f in benchmark.controlled}
     all_answer = all(found.answered in (None, 1.0) for found in certified)
     cheapest = {alpha: _cheapest(certified, alpha) if all_answer else None for alpha in alphas}
-    marked = (
-        "Bold: the fewest tokens among the policies fitted for this report, so the cheapest source "
-        "at that target."
-        if all_answer
-        else "Below: the share of questions answered. Fewer tokens are no gain if fewer questions "
-        "are answered, so no figure is marked as best."
-    )
-    return Table(
-        f"{benchmark.title}, {risk} risk: tokens including those of the readings, as a share of "
-        f"the full budget's, and the realised risk. {marked}",
-        ["source, policies", *(target(alpha) for alpha in alphas)],
-        [
-            Row(
-                f"{title_of(source)}, {kind_of(origin)}",
-                [
-                    _target_cell(by_place.get((source, origin, alpha)), cheapest[alpha])
-                    for alpha in alphas
-                ],
-                small=str(origin),
-            )
-            for source, origin in lines
-        ],
-    )
+    rows = []
+    for source, origin in dict.fromkeys((found.source, found.origin) for found in certified):
+        cells = [
+            _target_cell(by_place.get((source, origin, alpha)), cheapest[alpha]) for alpha in alphas
+        ]
+        rows.append(Row(f"{title_of(source)}, {origin.kind}", cells, small=str(origin)))
+    caption = words("by_target", benchmark=benchmark, risk=risk, all_answer=all_answer)
+    return Table(caption, ["source, policies", *map(target, alphas)], rows)
 
 
 def nowhere_certified(benchmark: BenchmarkMeasures, risk: str) -> str:
@@ -61,110 +51,57 @@ def nowhere_certified(benchmark: BenchmarkMeasures, risk: str) -> str:
     without = [title_of(source) for source in sources if source not in certified]
     if not without:
         return ""
-    return (
-        f"{benchmark.title}, {risk} risk: for {listed(without)} no policy passed the test at any "
-        "target. The table below has the reasons; more problems make a test stronger."
-    )
+    return words("nowhere_certified", benchmark=benchmark, risk=risk, sources=without)
 
 
 def every_target(benchmark: BenchmarkMeasures) -> Table:
     """All measures of every target, one target per line."""
     rows = [
-        Row(f"{title_of(found.source)}, {found.risk}, {target(found.alpha)}", _full_cells(found))
+        Row(
+            f"{title_of(found.source)}, {found.risk}, {target(found.alpha)}",
+            [cell(found) for cell in _EVERYTHING.values()],
+        )
         for found in benchmark.controlled
     ]
-    return Table(
-        f"{benchmark.title}: realised risk with its 95% interval; tokens per question including "
-        "those of the readings; tokens saved against the full budget without readings.",
-        [
-            "source, risk, target",
-            "policies",
-            "realised risk",
-            "answered",
-            "right",
-            "tokens",
-            "saved",
-            "remark",
-        ],
-        rows,
-    )
+    caption = words("every_target", benchmark=benchmark)
+    return Table(caption, ["source, risk, target", *_EVERYTHING], rows)
 
 
 def at_equal_error(benchmark: BenchmarkMeasures) -> Table:
     """Tokens that each source needs at the same error."""
     levels = error_levels(benchmark)
-    spent = {
-        frontier.source: [tokens_at(frontier, error) for error in levels]
-        for frontier in benchmark.frontiers
-    }
-    least = [
-        min((part for row in spent.values() if (part := row[i]) is not None), default=None)
-        for i in range(len(levels))
+    spent = [[tokens_at(each, error) for error in levels] for each in benchmark.frontiers]
+    fewest = [
+        min((part for part in column if part is not None), default=None)
+        for column in zip(*spent, strict=True)
     ]
-    rows = [
-        Row(
-            title_of(source),
-            [
-                Cell(
-                    UNDEFINED if part is None else percent(part),
-                    rank="best" if part is not None and part == least[i] and len(spent) > 1 else "",
-                )
-                for i, part in enumerate(row)
-            ],
-        )
-        for source, row in spent.items()
-    ]
+    rows = []
+    for frontier, parts in zip(benchmark.frontiers, spent, strict=True):
+        cells = []
+        for part, least in zip(parts, fewest, strict=True):
+            bold = part is not None and part == least and len(spent) > 1
+            cells.append(Cell(share(Estimate(part)), rank="best" if bold else ""))
+        rows.append(Row(title_of(frontier.source), cells))
     more = [f"+{100 * extra:g} points" for extra in ALLOWED[1:]]
-    return Table(
-        f"{benchmark.title}: tokens at equal error, as a share of the full budget's, interpolated "
-        f"on the lines above. The full budget has {percent(full_error(benchmark))} wrong; each "
-        "further column allows more errors by that many points. The fewest tokens are bold.",
-        ["source", "as at the full budget", *more],
-        rows,
-    )
-
-
-def kind_of(origin: Origin) -> str:
-    """An origin in one word."""
-    return "certified" if origin.certificate else "fitted"
+    caption = words("at_equal_error", benchmark=benchmark)
+    return Table(caption, ["source", "as at the full budget", *more], rows)
 
 
 def _target_cell(found: Controlled | None, cheapest: str | None) -> Cell:
-    spent = tokens_share(found) if found else None
-    if found is None or spent is None:
+    if found is None or found.tokens_share is None:
         return Cell("", "not certified" if found else "")
-    realised = found.realised or Estimate(None)
-    small = [f"risk {share(realised)}"]
+    small = [f"risk {share(found.measured_risk)}"]
     if found.answered is not None and found.answered < 1:
         small.append(f"answers {percent(found.answered, 0)}")
     best = found.source == cheapest and not found.origin.certificate
-    return Cell(percent(spent), "\n".join(small), "best" if best else "")
+    return Cell(percent(found.tokens_share), "\n".join(small), "best" if best else "")
 
 
 def _cheapest(controlled: Sequence[Controlled], alpha: float) -> str | None:
     """The source that spends the fewest tokens, if several were fitted for this report."""
     spent = {
-        found.source: part
+        found.source: found.tokens_share
         for found in controlled
-        if found.alpha == alpha
-        and not found.origin.certificate
-        and (part := tokens_share(found)) is not None
+        if found.alpha == alpha and not found.origin.certificate and found.tokens_share is not None
     }
     return min(spent, key=lambda source: spent[source]) if len(spent) > 1 else None
-
-
-def _full_cells(found: Controlled) -> list[Cell]:
-    spent = tokens_share(found)
-
-    def part(value: float | None) -> str:
-        return UNDEFINED if value is None else percent(value)
-
-    return [
-        Cell(str(found.origin), kind="words"),
-        Cell(share_in_full(found.realised) if found.realised else UNDEFINED),
-        Cell(part(found.answered)),
-        Cell(part(found.right)),
-        Cell(UNDEFINED if found.tokens is None else tokens(found.tokens)),
-        Cell(UNDEFINED if spent is None else percent(1 - spent)),
-        Cell(found.reason or "", kind="words"),
-    ]

@@ -17,7 +17,7 @@ from calibration.report_kit.panels import legend, panels, percent_axis
 from calibration.report_kit.style import Style
 from calibration.report_kit.tables import ranked
 from calibration.report_kit.wording import number
-from rlcm_serve.evaluation.compare.base import COLUMNS, HIGHER_IS_BETTER
+from rlcm_serve.evaluation.report.metrics import COLUMNS, HIGHER_IS_BETTER
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
 from studies.paper.report.results_index import ResultsIndex, fewest_rollouts, scored_alike, title_of
 from studies.paper.report.seeds import mean_difference

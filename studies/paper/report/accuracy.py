@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.tables import ranked
-from rlcm_serve.evaluation.compare.base import COLUMNS, HIGHER_IS_BETTER
+from rlcm_serve.evaluation.report.metrics import COLUMNS, HIGHER_IS_BETTER
 from rlcm_serve.evaluation.report.style import title_of as source_title
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
 from studies.paper.report.results_index import (

@@ -14,8 +14,8 @@ from calibration.report_kit.wording import number, share
 from rlcm_serve.evaluation.measuring.markers import Category
 from rlcm_serve.evaluation.measuring.measures import Marker
 from rlcm_serve.evaluation.report.confidence_figures import draw_distribution
+from rlcm_serve.evaluation.report.style import CATEGORY_TITLES
 from rlcm_serve.evaluation.report.style import title_of as source_title
-from rlcm_serve.evaluation.report.verbalized import CATEGORY_TITLES
 from studies.paper.report.accuracy import METHODS
 from studies.paper.report.markdown import NOT_RUN, Block, in_full, table
 from studies.paper.report.results_index import (

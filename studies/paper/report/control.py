@@ -13,7 +13,7 @@ from calibration.report_kit.content import Caption, Plate
 from calibration.report_kit.panels import draw_target, legend, panels, percent_axis, rows_of_panels
 from calibration.report_kit.wording import number, number_in_full, rate, share
 from rlcm_serve.evaluation.measuring.measures import Controlled
-from rlcm_serve.evaluation.report.risk_figures import MOST_ADDED, tokens_share
+from rlcm_serve.evaluation.report.risk_figures import MOST_ADDED
 from studies.paper.report.accuracy import METHODS
 from studies.paper.report.markdown import NOT_RUN, Block, table
 from studies.paper.report.results_index import ResultsIndex, benchmark_of, over_seeds, title_of
@@ -146,7 +146,7 @@ def _tokens(found: Controlled) -> float | None:
 
 
 def _share(found: Controlled) -> float | None:
-    return tokens_share(found)
+    return found.tokens_share
 
 
 def _answered(found: Controlled) -> float | None:

@@ -13,7 +13,6 @@ from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
-from rlcm_serve.evaluation.report.benchmarks import own_source
 from rlcm_serve.evaluation.report.results import UNKNOWN
 from studies.paper.result import Result, read_results
 from studies.paper.runs import BASE, SEEDS, PaperRun, paper_runs
@@ -111,7 +110,7 @@ def source_of(result: Result) -> SourceMeasures:
     Raises:
         RequestRefused: this source was not measured.
     """
-    found = own_source(result.measures, benchmark_of(result))
+    found = benchmark_of(result).by_source(result.measures.source)
     if found is None:
         raise RequestRefused("results", f"{result.name} holds nothing of {result.measures.source}")
     return found

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from calibration.metrics.bootstrap import mean_over_problems
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.vote_curves import vote_curves
+from calibration.metrics.vote_curves import VoteCurves, vote_curves
 from calibration.report_kit.content import Caption, Plate
 from calibration.report_kit.palette import INK
 from calibration.report_kit.panels import draw_curve, legend, panels, percent_axis
 from calibration.report_kit.tables import ranked
 from calibration.report_kit.wording import number
-from rlcm_serve.evaluation.measuring.measures import Votes
 from studies.paper.report.accuracy import METHODS
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
 from studies.paper.report.results_index import ResultsIndex, over_seeds, source_of, title_of
@@ -118,7 +117,7 @@ def _summary(seeds: Sequence[Result], field: str, n: int) -> Estimate:
 
 
 def _at(result: Result, field: str, n: int) -> Estimate:
-    found: Votes = source_of(result).votes
+    found: VoteCurves = source_of(result).votes
     estimates: tuple[Estimate, ...] = getattr(found, field)
     return estimates[found.n.index(n)]
 

@@ -17,6 +17,7 @@ from calibration.metrics.reliability import (
 )
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.scoring import brier_score
+from calibration.metrics.vote_curves import VoteCurves
 from rlcm_serve.evaluation.measuring.markers import INDICATORS, PHRASES, Category
 from rlcm_serve.evaluation.measuring.measures import (
     AtBudget,
@@ -28,7 +29,6 @@ from rlcm_serve.evaluation.measuring.measures import (
     Part,
     RunMeasures,
     SourceMeasures,
-    Votes,
 )
 from rlcm_serve.evaluation.sources import ABOUT, Source
 
@@ -241,7 +241,7 @@ def _source(world: World, source: Source) -> SourceMeasures:
     )
 
 
-def _votes(world: World, confidence_R: NDArray[np.float64]) -> Votes:
+def _votes(world: World, confidence_R: NDArray[np.float64]) -> VoteCurves:
     """Votes of the first n rollouts of each problem."""
     n_rollouts = len(world.problem_R) // world.n_problems
     shape = (world.n_problems, n_rollouts)
@@ -257,7 +257,7 @@ def _votes(world: World, confidence_R: NDArray[np.float64]) -> Votes:
         curves["oracle"].append(world.estimate(right_PR[:, :n].any(axis=1).mean(), 0.3))
     once = world.estimate(world.right_R.mean(), 0.38)
     numbers = tuple(range(1, n_rollouts + 1))
-    return Votes(
+    return VoteCurves(
         n=numbers,
         pass_at_1=(once,) * n_rollouts,
         **{name: tuple(points) for name, points in curves.items()},
