@@ -238,14 +238,10 @@ def _measure(
     traces, texts = recorded.own, part.texts()
     ids = (traces.problem_ids[problem] for problem in traces.problem_R)
     return measure_benchmark(
-        name=benchmark.name,
-        title=benchmark.title,
-        grader=benchmark.grader.name,
-        problems=benchmark.digest,
-        recorded=recorded,
-        texts=[texts[key] for key in zip(ids, traces.rollout_R.tolist(), strict=True)],
-        parts=benchmark.parts,
-        certificates=with_other_problems(certificates, traces, console),
+        benchmark,
+        recorded,
+        [texts[key] for key in zip(ids, traces.rollout_R.tolist(), strict=True)],
+        with_other_problems(certificates, traces, console),
     )
 
 

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -32,7 +31,10 @@ def source_rows(benchmark: Benchmark) -> list[Row]:
     """
     source = benchmark.source
     if isinstance(source, Hub):
-        return _hub_files(benchmark, source) if source.files else _hub_split(benchmark, source)
+        where = f"{source.repository} on the hub"
+        if source.files:
+            return [row for name in source.files for row in _hub_file(source, name, where)]
+        return _load_split(source.repository, source, where, source.revision)
     if isinstance(source, Web):
         return file_rows(_downloaded(benchmark, source.url))
     return list(source.rows())
@@ -83,7 +85,7 @@ def _parse(path: Path, kind: str) -> list[Row]:
         return table
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     if kind == ".jsonl":
-        rows: list[Row] = [row for _, row in parse_lines(content.split(b"\n"), _unchanged)]
+        rows: list[Row] = [row for _, row in parse_lines(content.split(b"\n"), lambda row: row)]
         return rows
     if kind == ".json":
         rows = json.loads(content)
@@ -94,16 +96,6 @@ def _parse(path: Path, kind: str) -> list[Row]:
         csv.field_size_limit(_LONGEST_FIELD)
         return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
     raise ValueError(f"its name must end in {FORMATS}")
-
-
-def _unchanged(row: Any) -> Any:
-    return row
-
-
-def _hub_split(benchmark: Benchmark, source: Hub) -> list[Row]:
-    return _load_split(
-        source.repository, source, f"{source.repository} on the hub", source.revision
-    )
 
 
 def _load_split(path: str, source: Hub, what: str, revision: str | None) -> list[Row]:
@@ -122,20 +114,16 @@ def _load_split(path: str, source: Hub, what: str, revision: str | None) -> list
     return list(loaded)
 
 
-def _hub_files(benchmark: Benchmark, source: Hub) -> list[Row]:
+def _hub_file(source: Hub, name: str, where: str) -> list[Row]:
     from huggingface_hub import hf_hub_download
 
-    rows: list[Row] = []
-    for name in source.files:
-        try:
-            local = hf_hub_download(
-                source.repository, name, repo_type="dataset", revision=source.revision
-            )
-        except Exception as error:  # of the library or the network
-            what = f"{name} of {source.repository} on the hub"
-            raise _refusal(source, what, error) from error
-        rows += file_rows(Path(local))
-    return rows
+    try:
+        local = hf_hub_download(
+            source.repository, name, repo_type="dataset", revision=source.revision
+        )
+    except Exception as error:  # of the library or the network
+        raise _refusal(source, f"{name} of {where}", error) from error
+    return file_rows(Path(local))
 
 
 def _refusal(source: Hub, what: str, error: Exception) -> RequestRefused:

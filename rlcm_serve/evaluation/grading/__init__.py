@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair
 
-GRADERS = ("math", "choice", "code", "exact")
-"""Names that `grader_named` accepts."""
+GRADERS = {
+    "math": "math:MathGrader",
+    "choice": "choice:ChoiceGrader",
+    "code": "code:CodeGrader",
+    "exact": "exact:ExactGrader",
+}
+"""Module and class of each name that `grader_named` accepts."""
 
 __all__ = ["GRADERS", "Grader", "Pair", "grader_named"]
 
@@ -17,20 +24,8 @@ def grader_named(name: str) -> Grader:
     Raises:
         RequestRefused: there is no such grader.
     """
-    if name == "math":
-        from rlcm_serve.evaluation.grading.math import MathGrader
-
-        return MathGrader()
-    if name == "choice":
-        from rlcm_serve.evaluation.grading.choice import ChoiceGrader
-
-        return ChoiceGrader()
-    if name == "code":
-        from rlcm_serve.evaluation.grading.code import CodeGrader
-
-        return CodeGrader()
-    if name == "exact":
-        from rlcm_serve.evaluation.grading.exact import ExactGrader
-
-        return ExactGrader()
-    raise RequestRefused("grader", f"{name!r} is not a grader: choose one of {', '.join(GRADERS)}")
+    if name not in GRADERS:
+        known = ", ".join(GRADERS)
+        raise RequestRefused("grader", f"{name!r} is not a grader: choose one of {known}")
+    grader: Grader = resolve_name(f"{__name__}.{GRADERS[name]}")()
+    return grader

@@ -60,21 +60,13 @@ class Grader(ABC):
         """
 
     @abstractmethod
-    def classes(self, answers: Sequence[str | None]) -> list[int]:
-        """The class of each answer to one problem; equal answers share one, None has NO_ANSWER.
-
-        Classes are numbered by first appearance.
-        """
-
     def classes_of_all(
         self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = ignore_progress
     ) -> list[list[int]]:
-        """The `classes` of each list of answers."""
-        found = []
-        for answers in problems:
-            found.append(self.classes(answers))
-            on_progress(len(found), len(problems))
-        return found
+        """The class of each answer to each problem, numbered by first appearance.
+
+        Equal answers to a problem share a class; None has NO_ANSWER.
+        """
 
     def stop(self) -> None:  # noqa: B027  most graders start nothing
         """Ends worker processes. May be called twice; the grader can be used again."""
@@ -102,8 +94,14 @@ class KeyedGrader(Grader):
         on_progress(len(pairs), len(pairs))
         return [self.is_right(answer, reference) for answer, reference in pairs]
 
-    def classes(self, answers: Sequence[str | None]) -> list[int]:
-        """As `Grader.classes`, by `key`."""
+    def classes_of_all(
+        self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = ignore_progress
+    ) -> list[list[int]]:
+        """As `Grader.classes_of_all`, by `key`."""
+        on_progress(len(problems), len(problems))
+        return [self._classes(answers) for answers in problems]
+
+    def _classes(self, answers: Sequence[str | None]) -> list[int]:
         numbers: dict[str, int] = {}
         return [
             NO_ANSWER if answer is None else numbers.setdefault(self.key(answer), len(numbers))

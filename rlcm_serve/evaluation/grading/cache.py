@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Grades:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-        _cut_unfinished_line(path)
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         self._verdicts: dict[str, bool] = {}
         for line in path.read_text().splitlines():
             key, _, verdict = line.partition(" ")
@@ -38,9 +38,9 @@ class Grades:
         """The verdict, or None if it is unknown."""
         return self._verdicts.get(_key(grader, pair))
 
-    def add(self, grader: str, verdicts: Iterable[tuple[Pair, bool]]) -> None:
+    def add(self, grader: str, verdicts: Mapping[Pair, bool]) -> None:
         """Writes verdicts to the file."""
-        found = {_key(grader, pair): right for pair, right in verdicts}
+        found = {_key(grader, pair): right for pair, right in verdicts.items()}
         with self.path.open("a") as file:
             file.write("".join(f"{key} {right:d}\n" for key, right in found.items()))
         self._verdicts |= found
@@ -56,14 +56,14 @@ def grade_missing(
     """
     verdicts = {pair: cache.get(grader.name, pair) for pair in pairs}
     missing = [pair for pair, known in verdicts.items() if known is None]
-    known = len(verdicts) - len(missing)
-    on_progress(known, len(verdicts))
+    total = len(verdicts)
+    on_progress(total - len(missing), total)
     for start in range(0, len(missing), CHUNK):
-        chunk = missing[start : start + CHUNK]
-        graded = grader.grade(chunk, partial(_pass_on, on_progress, known + start, len(verdicts)))
-        found = list(zip(chunk, graded, strict=True))
+        chunk, before = missing[start : start + CHUNK], total - len(missing) + start
+        graded = grader.grade(chunk, partial(_pass_on, on_progress, before, total))
+        found = dict(zip(chunk, graded, strict=True))
         cache.add(grader.name, found)
-        verdicts.update(found)
+        verdicts |= found
     return {pair: bool(verdict) for pair, verdict in verdicts.items()}
 
 
@@ -73,7 +73,3 @@ def _pass_on(on_progress: OnProgress, before: int, total: int, done: int, _: int
 
 def _key(grader: str, pair: Pair) -> str:
     return hashlib.sha256(json.dumps([grader, *pair]).encode()).hexdigest()[:32]
-
-
-def _cut_unfinished_line(path: Path) -> None:
-    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

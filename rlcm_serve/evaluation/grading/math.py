@@ -67,15 +67,10 @@ class MathGrader(Grader):
             on_progress(done, len(verdict))
         return [bool(verdict[pair]) for pair in pairs]
 
-    def classes(self, answers: Sequence[str | None]) -> list[int]:
-        """As `AnswerGrader.classes`: answers joined by a chain of equal ones share a class."""
-        (classes,) = self.classes_of_all([answers])
-        return classes
-
     def classes_of_all(
         self, problems: Sequence[Sequence[str | None]], on_progress: OnProgress = ignore_progress
     ) -> list[list[int]]:
-        """As `classes`, with several problems in parallel."""
+        """As `AnswerGrader.classes`: answers joined by a chain of equal ones share a class."""
         present = [[answer for answer in answers if answer is not None] for answers in problems]
         comparisons = [Comparison(answers, (), None) for answers in present]
         classes = []

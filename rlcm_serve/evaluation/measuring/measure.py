@@ -19,6 +19,7 @@ from calibration.metrics.vote_curves import vote_curves
 from calibration.policy.exit_search import find_exits
 from calibration.policy.voting import NO_ANSWER
 from calibration.traces.traces import Traces
+from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
 from rlcm_serve.evaluation.measuring import markers
 from rlcm_serve.evaluation.measuring.measures import (
     METRICS,
@@ -38,34 +39,27 @@ _CURVE = 200
 
 
 def measure_benchmark(
-    name: str,
-    title: str,
-    grader: str,
-    problems: str,
+    benchmark: LoadedBenchmark,
     recorded: Recorded,
     texts: Sequence[str],
-    parts: Mapping[str, str],
     certificates: Sequence[Certificate],
 ) -> BenchmarkMeasures:
     """All measures of one benchmark.
 
     Args:
-        problems: digest of the problems and references.
         texts: the reasoning of each rollout, in the order of the traces; may be empty.
-        parts: the part of a problem, by its id; may be empty.
         certificates: to replay; fitted for the same engine.
     """
     own = recorded.own
     scored = recorded.scored(recorded.own_source)
-    rows = np.arange(own.n_rollouts)
-    final = rows, own.final_R
+    final = np.arange(own.n_rollouts), own.final_R
     spent_R = own.tokens_RC[final] + recorded.answer_tokens_RC[final]
     categories, indicators = _markers(own, texts)
     return BenchmarkMeasures(
-        name=name,
-        title=title,
-        grader=grader,
-        problems=problems,
+        name=benchmark.name,
+        title=benchmark.title,
+        grader=benchmark.grader.name,
+        problems=benchmark.digest,
         n_problems=own.n_problems,
         n_rollouts=own.n_rollouts,
         accuracy=estimate_metrics(scored, ["accuracy"])["accuracy"],
@@ -73,7 +67,7 @@ def measure_benchmark(
         natural=float(own.natural_R.mean()),
         unread=float((own.answer_class_RC[final] == NO_ANSWER).mean()),
         sources=tuple(_source(recorded, source) for source in recorded.sources),
-        parts=tuple(_parts(scored, own.problem_ids, parts)),
+        parts=tuple(_parts(scored, own.problem_ids, benchmark.parts)),
         budgets=tuple(_budgets(recorded, certificates)),
         controlled=(*replay_certificates(certificates, recorded), *fit_sources(recorded)),
         frontiers=tuple(frontier(recorded, source) for source in recorded.sources),

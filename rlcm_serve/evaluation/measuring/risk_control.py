@@ -46,18 +46,16 @@ def replay_certificates(
         n = certificate.procedure.samples
         if n > traces.rollouts_P.min():
             continue
-        levels = replay_certificate(certificate, traces)
-        origin = Origin(certificate.id, samples=n)
-        for level in levels:
-            yield _controlled(
-                recorded.own_source,
-                origin,
-                certificate.risk,
-                level.alpha,
-                level.reason,
-                level.evaluation,
-                traces.n_problems,
-            )
+        target = Controlled(
+            recorded.own_source,
+            Origin(certificate.id, samples=n),
+            certificate.risk,
+            alpha=0,
+            n_problems=traces.n_problems,
+        )
+        for level in replay_certificate(certificate, traces):
+            at = replace(target, alpha=level.alpha, reason=level.reason)
+            yield at if level.evaluation is None else _measured(at, level.evaluation)
 
 
 def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterator[Controlled]:
@@ -80,64 +78,45 @@ def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterato
         _, tested = fit.split(_SCALE_SHARE)
         origin = Origin(fitted_on=fit.n_problems)
         for risk in FITTED:
-            yield from _fit(source, origin, risk, alphas, tested, test)
+            at = Controlled(source, origin, risk, alpha=0, n_problems=test.n_problems)
+            yield from _fit(at, alphas, tested, test)
 
 
 def _fit(
-    source: Source, origin: Origin, risk: str, alphas: Sequence[float], tested: Traces, test: Traces
+    at: Controlled, alphas: Sequence[float], tested: Traces, test: Traces
 ) -> Iterator[Controlled]:
+    """This target with each alpha, measured with the policy certified there if there is one."""
     try:
         certificate = certify(
             tested,
-            risk=risk,
+            risk=at.risk,
             alphas=alphas,
             delta=DELTA,
             promise=Promise.POINTWISE,
             method=Method.CHAINS,
         )
     except CalibrationError as error:
-        for alpha in alphas:
-            yield _controlled(source, origin, risk, alpha, str(error), None, test.n_problems)
+        yield from (replace(at, alpha=alpha, reason=str(error)) for alpha in alphas)
         return
     levels = certificate.levels
     policies = [level.policy for level in levels if isinstance(level, CertifiedLevel)]
-    found = iter(evaluate(policies, test, risk_named(risk)) if policies else ())
+    found = iter(evaluate(policies, test, risk_named(at.risk)) if policies else ())
     for level in levels:
-        certified = isinstance(level, CertifiedLevel)
-        yield _controlled(
-            source,
-            origin,
-            risk,
-            level.alpha,
-            None if isinstance(level, CertifiedLevel) else level.reason,
-            next(found) if certified else None,
-            test.n_problems,
-        )
+        if isinstance(level, CertifiedLevel):
+            yield _measured(replace(at, alpha=level.alpha), next(found))
+        else:
+            yield replace(at, alpha=level.alpha, reason=level.reason)
 
 
-def _controlled(
-    source: Source,
-    origin: Origin,
-    risk: str,
-    alpha: float,
-    reason: str | None,
-    found: Evaluation | None,
-    n_problems: int,
-) -> Controlled:
-    if found is None:
-        return Controlled(source, origin, risk, alpha, reason, n_problems=n_problems)
+def _measured(at: Controlled, found: Evaluation) -> Controlled:
     low, high = found.risk_interval or (None, None)
-    return Controlled(
-        source=source,
-        origin=origin,
-        risk=risk,
-        alpha=alpha,
+    return replace(
+        at,
         realised=Estimate(found.realised_risk, low, high),
         answered=found.answered_share,
         right=found.right_share,
         tokens=found.tokens,
         full_tokens=found.full_budget_tokens,
-        n_problems=n_problems,
     )
 
 

@@ -53,7 +53,7 @@ def test_pairs_that_repeat_are_graded_once(tmp_path: Path) -> None:
 
 def test_another_grader_answer_or_reference_is_another_verdict(tmp_path: Path) -> None:
     grades = Grades(tmp_path / "grades")
-    grades.add("exact 1", [(("a", "b"), True)])
+    grades.add("exact 1", {("a", "b"): True})
     assert grades.get("exact 1", ("a", "b")) is True
     for grader, pair in [("exact 2", ("a", "b")), ("exact 1", ("b", "a")), ("exact 1", ("a", "c"))]:
         assert grades.get(grader, pair) is None
@@ -61,7 +61,7 @@ def test_another_grader_answer_or_reference_is_another_verdict(tmp_path: Path) -
 
 def test_a_line_that_a_kill_cut_off_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "grades"
-    Grades(path).add("g", [(("a", "a"), True), (("b", "c"), False)])
+    Grades(path).add("g", {("a", "a"): True, ("b", "c"): False})
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])

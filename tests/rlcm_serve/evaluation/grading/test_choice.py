@@ -86,7 +86,7 @@ def test_a_reference_that_does_not_parse_is_refused(text: str) -> None:
 
 def test_answers_share_a_class_by_letter_or_by_text() -> None:
     answers = ["B", "(b)", "B. x", None, "mitochondria", "Mitochondria.", "A ribosome", "A"]
-    assert GRADER.classes(answers) == [0, 0, 0, NO_ANSWER, 1, 1, 2, 3]
+    assert GRADER.classes_of_all([answers]) == [[0, 0, 0, NO_ANSWER, 1, 1, 2, 3]]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_forced_program_ends_at_its_fence(grader: CodeGrader) -> None:
 
 
 def test_programs_are_the_same_if_their_texts_are(grader: CodeGrader) -> None:
-    assert grader.classes(["a = 1  \n", None, "a = 1", "a=1"]) == [0, NO_ANSWER, 0, 1]
+    assert grader.classes_of_all([["a = 1  \n", None, "a = 1", "a=1"]]) == [[0, NO_ANSWER, 0, 1]]
 
 
 def test_a_reference_without_tests_is_refused(grader: CodeGrader) -> None:

@@ -13,7 +13,7 @@ def test_case_and_white_space_are_looked_past_and_nothing_else() -> None:
 
 
 def test_classes_are_the_same_texts() -> None:
-    assert GRADER.classes(["a", "B ", None, "b", "A"]) == [0, 1, NO_ANSWER, 1, 0]
+    assert GRADER.classes_of_all([["a", "B ", None, "b", "A"]]) == [[0, 1, NO_ANSWER, 1, 0]]
 
 
 def test_an_empty_reference_is_refused() -> None:

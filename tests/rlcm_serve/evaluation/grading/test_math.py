@@ -52,8 +52,8 @@ def test_an_endless_comparison_is_wrong_and_holds_nobody_up() -> None:
 
 def test_classes_are_chains_of_equal_answers(grader: MathGrader) -> None:
     answers = ["8", None, "2/4", "0.5", "8.0"]
-    assert grader.classes(answers) == [0, NO_ANSWER, 1, 1, 0]
-    assert grader.classes([None, None]) == [NO_ANSWER, NO_ANSWER]
+    assert grader.classes_of_all([answers]) == [[0, NO_ANSWER, 1, 1, 0]]
+    assert grader.classes_of_all([[None, None]]) == [[NO_ANSWER, NO_ANSWER]]
 
 
 def test_it_may_be_used_again_after_its_end() -> None:
