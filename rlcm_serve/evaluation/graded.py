@@ -70,21 +70,16 @@ def graded_table(
     """
     ordered = sorted(records, key=lambda record: record.key)
     equal = _Equal.find(ordered, references, verdicts, classes_of_all)
-    rollouts: list[Rollout] = []
-    read: dict[Source, list[Read]] = {one: [] for one in Source}
-    answer_tokens: list[int] = []
-    for record in ordered:
-        for at in range(len(record.readings)):
-            answer_tokens.append(record.answer_at(at)[1])
-            for one in Source:
-                read[one].append(_read(one, record, at, equal))
-        rollouts.append(_rollout(record, groups[record.problem_id], equal, source))
+    rollouts = [_rollout(record, groups[record.problem_id], equal, source) for record in ordered]
     table = to_table(rollouts, fingerprint)
+    readings = [(record, at) for record in ordered for at in range(len(record.readings))]
+    answer_tokens = [record.answer_at(at)[1] for record, at in readings]
     table = table.append_column(ANSWER_TOKENS, pa.array(answer_tokens, pa.int64()))
-    for one, column in read.items():
-        if one is source or any(each.confidence is not None for each in column):
-            values = pa.array([each.confidence for each in column], pa.float64())
-            tokens = pa.array([each.tokens for each in column], pa.int64())
+    for one in Source:
+        read = [_read(one, record, at, equal) for record, at in readings]
+        if one is source or any(each.confidence is not None for each in read):
+            values = pa.array([each.confidence for each in read], pa.float64())
+            tokens = pa.array([each.tokens for each in read], pa.int64())
             table = table.append_column(CONFIDENCE + one, values)
             table = table.append_column(TOKENS + one, tokens)
     return table
