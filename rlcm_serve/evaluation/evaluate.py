@@ -38,13 +38,7 @@ from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.report import write_report
 from rlcm_serve.evaluation.rollouts import EvaluationRollout
-from rlcm_serve.evaluation.run_folder import (
-    BenchmarkFolder,
-    RunFolder,
-    flat,
-    plain_manifest,
-    write_table,
-)
+from rlcm_serve.evaluation.run_folder import RunFolder, flat, plain_manifest, write_table
 from rlcm_serve.evaluation.sources import ABOUT, Source
 from rlcm_serve.recording.journal import RecordingJournal
 from rlcm_serve.recording.offline import running_engine
@@ -83,6 +77,11 @@ class EvaluationPlan:
         """Rollouts per problem of this benchmark."""
         return self.rollouts or benchmark.rollouts
 
+    @property
+    def folder(self) -> RunFolder:
+        """The files of the run."""
+        return RunFolder(self.out)
+
 
 async def evaluate(plan: EvaluationPlan, console: Console) -> Path:
     """Records what is missing, grades, measures and reports; returns the path of the report.
@@ -92,21 +91,18 @@ async def evaluate(plan: EvaluationPlan, console: Console) -> Path:
         ModelRefused, EngineDead: the engine cannot run the model, or died; the folder keeps
             finished rollouts.
     """
-    folder = RunFolder(plan.out)
     with ExitStack() as graders:
         for benchmark in plan.benchmarks:
             graders.enter_context(benchmark.grader)
         async with running_engine(plan.settings, console) as engine:
-            await record(engine, plan, folder, console)
+            await record(engine, plan, console)
             identity = engine.identity
         for benchmark in plan.benchmarks:
-            grade(benchmark, plan, identity, folder, console)
-    return measure(plan, folder, console)
+            grade(benchmark, plan, identity, console)
+    return measure(plan, console)
 
 
-async def record(
-    engine: ReasoningEngine, plan: EvaluationPlan, folder: RunFolder, console: Console
-) -> None:
+async def record(engine: ReasoningEngine, plan: EvaluationPlan, console: Console) -> None:
     """Records the rollouts that the folder does not hold yet."""
     recorders = [
         EvaluationRecorder(engine, benchmark.grader, plan.answers, plan.sources)
@@ -115,9 +111,9 @@ async def record(
     for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
         for problem in benchmark.problems:  # before hours are spent on the first ones
             recorder.check(problem)
-    folder.begin(_manifest(plan, engine.identity))
+    plan.folder.begin(_manifest(plan, engine.identity))
     for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
-        await _record(recorder, benchmark, plan, folder.benchmark(benchmark.name), console)
+        await _record(recorder, benchmark, plan, console)
 
 
 def _manifest(plan: EvaluationPlan, identity: EngineIdentity) -> dict[str, Any]:
@@ -137,16 +133,14 @@ async def _record(
     recorder: EvaluationRecorder,
     benchmark: LoadedBenchmark,
     plan: EvaluationPlan,
-    folder: BenchmarkFolder,
     console: Console,
 ) -> None:
-    rollouts = plan.rollouts_of(benchmark)
+    folder, rollouts = plan.folder.benchmark(benchmark.name), plan.rollouts_of(benchmark)
     settings = {"grader": benchmark.grader.name}
     folder.begin(benchmark.problems)
     wanted = {(problem.id, number) for problem in benchmark.problems for number in range(rollouts)}
-    with RecordingJournal(
-        EvaluationRollout, folder.journal, settings, folder.finished()
-    ) as journal:
+    finished = folder.finished()
+    with RecordingJournal(EvaluationRollout, folder.journal, settings, finished) as journal:
         if wanted - journal.keys():
             with shown_progress(console, benchmark.title) as progress:
                 await record_missing(recorder, benchmark.problems, rollouts, journal, progress)
@@ -157,14 +151,10 @@ async def _record(
 
 
 def grade(
-    benchmark: LoadedBenchmark,
-    plan: EvaluationPlan,
-    identity: EngineIdentity,
-    folder: RunFolder,
-    console: Console,
+    benchmark: LoadedBenchmark, plan: EvaluationPlan, identity: EngineIdentity, console: Console
 ) -> None:
     """Grades the planned rollouts and writes their traces; the folder may hold more rollouts."""
-    part, grader = folder.benchmark(benchmark.name), benchmark.grader
+    part, grader = plan.folder.benchmark(benchmark.name), benchmark.grader
     references = {problem.id: problem.answer for problem in benchmark.problems}
     rollouts = range(plan.rollouts_of(benchmark))
     recordings = [
@@ -176,7 +166,7 @@ def grade(
         {(answer, references[problem_id]) for problem_id, answer in answers_after_stops(recordings)}
     )
     with shown_progress(console, f"grading {benchmark.title}") as progress:
-        verdicts = grade_missing(grader, pairs, Grades(folder.grades_file), progress)
+        verdicts = grade_missing(grader, pairs, Grades(plan.folder.grades_file), progress)
     with shown_progress(console, "comparing answers") as progress:
         table = graded_table(
             recordings,
@@ -199,7 +189,7 @@ def _fingerprint(identity: EngineIdentity, source: Source, grader: Grader) -> Fi
     return fingerprint_of(identity) if servable else None
 
 
-def measure(plan: EvaluationPlan, folder: RunFolder, console: Console) -> Path:
+def measure(plan: EvaluationPlan, console: Console) -> Path:
     """Measures the graded rollouts and writes figures and report."""
     model = resolve_model(plan.settings.model)
     loaded = map(Certificate.load, find_certificates(model))
@@ -208,13 +198,13 @@ def measure(plan: EvaluationPlan, folder: RunFolder, console: Console) -> Path:
     measured = []
     for benchmark in plan.benchmarks:
         with console.status(f"measuring {benchmark.title}"):
-            measured.append(_measure(benchmark, plan.source, certificates, folder, console))
+            measured.append(_measure(benchmark, plan, certificates, console))
     run = RunMeasures(
         name=plan.settings.model,
         source=plan.source,
         made_by={
             name: repr(value) if name.endswith("forced_suffix") else str(value)
-            for name, value in flat(folder.manifest()).items()
+            for name, value in flat(plan.folder.manifest()).items()
         },
         rollouts={one.name: plan.rollouts_of(one) for one in plan.benchmarks},
         created=date.today().isoformat(),
@@ -222,19 +212,19 @@ def measure(plan: EvaluationPlan, folder: RunFolder, console: Console) -> Path:
         benchmarks=tuple(measured),
     )
     with console.status("plotting"):
-        write_text(folder.metrics_file, msgspec.json.format(msgspec.json.encode(run)).decode())
-        return write_report(run, folder.path)
+        text = msgspec.json.format(msgspec.json.encode(run)).decode()
+        write_text(plan.folder.metrics_file, text)
+        return write_report(run, plan.out)
 
 
 def _measure(
     benchmark: LoadedBenchmark,
-    source: Source,
+    plan: EvaluationPlan,
     certificates: Sequence[Certificate],
-    folder: RunFolder,
     console: Console,
 ) -> BenchmarkMeasures:
-    part = folder.benchmark(benchmark.name)
-    recorded = Recorded.read(part.traces, source)
+    part = plan.folder.benchmark(benchmark.name)
+    recorded = Recorded.read(part.traces, plan.source)
     traces, texts = recorded.own, part.texts()
     ids = (traces.problem_ids[problem] for problem in traces.problem_R)
     return measure_benchmark(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from calibration.report_kit.wording import listed
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.report.style import is_probability, title_of
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import flat
@@ -31,21 +30,14 @@ def warnings(runs: Sequence[Run]) -> Iterator[str]:
     first, *others = runs
     for other in others:
         yield from _settings(first, other)
+        titles: dict[str, str] = {}
+        for benchmark in (*first.measures.benchmarks, *other.measures.benchmarks):
+            titles.setdefault(benchmark.name, benchmark.title)
         titles_of: dict[str, list[str]] = {}
-        for benchmark in first.measures.benchmarks:
-            found = other.measures.benchmark(benchmark.name)
-            differs = (
-                [f"not evaluated in {other.name}."]
-                if found is None
-                else _benchmarks(first, benchmark, other, found)
-            )
-            for sentence in differs:
-                titles_of.setdefault(sentence, []).append(benchmark.title)
-        for benchmark in other.measures.benchmarks:
-            if first.measures.benchmark(benchmark.name) is None:
-                sentence = f"not evaluated in {first.name}, but in {other.name}."
-                titles_of.setdefault(sentence, []).append(benchmark.title)
-        yield from (f"{listed(titles)}: {sentence}" for sentence, titles in titles_of.items())
+        for name, title in titles.items():
+            for sentence in _benchmark(first, other, name):
+                titles_of.setdefault(sentence, []).append(title)
+        yield from (f"{listed(alike)}: {sentence}" for sentence, alike in titles_of.items())
     yield from _sources(runs)
 
 
@@ -60,17 +52,22 @@ def _settings(first: Run, other: Run) -> Iterator[str]:
             )
 
 
-def _benchmarks(
-    first: Run, one: BenchmarkMeasures, other: Run, two: BenchmarkMeasures
-) -> Iterator[str]:
+def _benchmark(first: Run, other: Run, name: str) -> Iterator[str]:
+    one, two = first.measures.benchmark(name), other.measures.benchmark(name)
+    if two is None:
+        yield f"not evaluated in {other.name}."
+        return
+    if one is None:
+        yield f"not evaluated in {first.name}, but in {other.name}."
+        return
     if one.grader != two.grader:
         yield (
             f"graded by {one.grader} in {first.name} and by {two.grader} in {other.name}; where "
             "the graders disagree, the difference is attributed to the models."
         )
     if one.problems != two.problems:
-        yield _problems(first, other, one.name)
-    ours, theirs = (run.measures.rollouts.get(one.name) for run in (first, other))
+        yield _problems(first, other, name)
+    ours, theirs = (run.measures.rollouts.get(name) for run in (first, other))
     if ours != theirs:
         yield (
             f"{ours} rollouts of each problem in {first.name} and {theirs} in {other.name}; votes "

@@ -83,10 +83,10 @@ def plan_of(
 
 def run(to_do: EvaluationPlan, engine: ScriptedEngine) -> None:
     """All but the start of an engine, and the figures."""
-    console, folder = Console(file=io.StringIO()), RunFolder(to_do.out)
-    asyncio.run(record(engine, to_do, folder, console))
+    console = Console(file=io.StringIO())
+    asyncio.run(record(engine, to_do, console))
     for benchmark in to_do.benchmarks:
-        grade(benchmark, to_do, engine.identity, folder, console)
+        grade(benchmark, to_do, engine.identity, console)
 
 
 def counts(path: Path) -> tuple[int, int]:
@@ -108,7 +108,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     path, engine, printed = tmp_path_factory.mktemp("run") / "one", ScriptedEngine(*scripts()), ""
     run(plan_of(path), engine)
     console = Console(file=io.StringIO(), width=400)
-    assert measure(plan_of(path), RunFolder(path), console).is_file()
+    assert measure(plan_of(path), console).is_file()
     printed = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     (measured,) = Run.load(str(path)).measures.benchmarks
     return Finished(path, engine, printed, measured)
@@ -192,11 +192,11 @@ def test_a_run_that_was_interrupted_goes_on_and_repeats_nothing(tmp_path: Path) 
     folder, console = RunFolder(tmp_path), Console(file=io.StringIO())
     dying = Dying(90, scripts())
     with pytest.raises(EngineDead):
-        asyncio.run(record(dying, plan_of(tmp_path, rollouts=5), folder, console))
+        asyncio.run(record(dying, plan_of(tmp_path, rollouts=5), console))
     kept = folder.benchmark("dials").journal.read_text().splitlines()[1:]
     assert 0 < len(kept) < 100
     second = ScriptedEngine(*scripts())
-    asyncio.run(record(second, plan_of(tmp_path, rollouts=5), folder, console))
+    asyncio.run(record(second, plan_of(tmp_path, rollouts=5), console))
     assert len(second.policies) == 100 - len(kept)
     assert not folder.benchmark("dials").journal.exists()
     assert len(folder.benchmark("dials").finished()) == 100

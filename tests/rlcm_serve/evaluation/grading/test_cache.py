@@ -68,7 +68,7 @@ def test_a_line_that_a_kill_cut_off_is_dropped(tmp_path: Path) -> None:
         grades = Grades(path)
         assert grades.get("g", ("b", "c")) is None
         assert grades.get("g", ("a", "a")) in (None, True)
-        grades.add("g", [(("b", "c"), False)])
+        grades.add("g", {("b", "c"): False})
         assert Grades(path).get("g", ("b", "c")) is False
 
 
