@@ -21,6 +21,11 @@ FOOT = 0.22
 """Height of the highest bar of a reliability diagram, as a share of its panel's height."""
 _QUARTERS = [0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"]
 """Ticks of a confidence, and their labels."""
+_RANKS = {
+    "auroc": ("over all rollouts", -0.13, PAPER),
+    "within_auroc": ("within each question", 0.13, BLUE),
+}
+"""Label, offset and fill of each metric of a ranking."""
 
 
 def draw_reliability(benchmark: BenchmarkMeasures) -> Figure:
@@ -106,7 +111,9 @@ def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     most = max(len(benchmark.sources) for benchmark in benchmarks)
     columns = min(len(benchmarks), 2)
     figure, axes = panels(len(benchmarks), columns, 0.75 + 0.3 * most)
-    left = min(0.46, *(_lowest(found) - 0.02 for b in benchmarks for found in b.sources))
+    estimates = [found.metrics[name] for b in benchmarks for found in b.sources for name in _RANKS]
+    bounds = [bound for e in estimates for bound in (e.value, e.low) if bound is not None]
+    left = min([0.46, *(bound - 0.02 for bound in bounds)])
     for place, (panel, benchmark) in enumerate(zip(axes, benchmarks, strict=True)):
         panel.axvline(0.5, color=INK, linewidth=1, linestyle=DASHES, label="chance")
         for row, found in enumerate(benchmark.sources):
@@ -172,23 +179,13 @@ def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
 
 
 def _draw_rank(panel: Axes, found: SourceMeasures, row: int) -> None:
-    for name, label, offset, face in (
-        ("auroc", "over all rollouts", -0.13, PAPER),
-        ("within_auroc", "within each question", 0.13, BLUE),
-    ):
+    for name, (label, offset, face) in _RANKS.items():
         estimate = found.metrics[name]
         if estimate.value is None:
             continue
         if estimate.low is not None and estimate.high is not None:
             panel.hlines(row + offset, estimate.low, min(estimate.high, 1), color=BLUE)
         panel.plot(estimate.value, row + offset, "o", color=BLUE, markerfacecolor=face, label=label)
-
-
-def _lowest(found: SourceMeasures) -> float:
-    """The lowest figure of a source's ranking, its interval included."""
-    estimates = (found.metrics["auroc"], found.metrics["within_auroc"])
-    bounds = [bound for e in estimates for bound in (e.value, e.low) if bound is not None]
-    return min(bounds, default=0.5)
 
 
 def _columns(benchmark: BenchmarkMeasures) -> int:
