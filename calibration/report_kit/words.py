@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,10 +11,6 @@ from matplotlib.figure import Figure
 
 from calibration.report_kit import wording
 from calibration.report_kit.content import Caption, Part, Plate, Section, Text
-
-_FILTERS = ("count", "in_points", "listed", "number", "number_in_full", "percent", "rate", "share",
-            "share_in_full", "target", "tokens")  # fmt: skip
-"""Functions of `wording` that a template can use."""
 
 
 class Words:
@@ -25,7 +22,7 @@ class Words:
     Args:
         package: its folder `templates` has the template.
         name: of the template.
-        filters: what the template uses besides functions of `wording`.
+        filters: what the template uses besides the functions of `wording`.
     """
 
     def __init__(
@@ -37,7 +34,7 @@ class Words:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {name: getattr(wording, name) for name in _FILTERS}
+        self._environment.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
         self._environment.filters |= filters
         self._name = name
 

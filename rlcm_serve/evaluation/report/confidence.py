@@ -75,13 +75,11 @@ def _metric_cells(
         for name in names
     }
     for row, found in enumerate(sources):
-        yield (
-            found,
-            [
-                number_cell(found.metrics[name], rank="best" if ranks[name][row] == "best" else "")
-                for name in names
-            ],
-        )
+        cells = []
+        for name in names:
+            is_best = ranks[name][row] == "best"
+            cells.append(number_cell(found.metrics[name], rank="best" if is_best else ""))
+        yield found, cells
 
 
 def _is_ranked(found: SourceMeasures) -> bool:
