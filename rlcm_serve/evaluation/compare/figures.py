@@ -14,8 +14,7 @@ from calibration.report_kit.panels import draw_curve, legend, panels, percent_ax
 from calibration.report_kit.style import Style
 from rlcm_serve.evaluation.compare.base import BenchmarkComparison, Comparison, RunOnBenchmark
 from rlcm_serve.evaluation.measuring.markers import Category
-from rlcm_serve.evaluation.report.layout import Heights, row_per_benchmark
-from rlcm_serve.evaluation.report.style import CATEGORY_TITLES, RUNS
+from rlcm_serve.evaluation.report.style import CATEGORY_TITLES, RUNS, Heights, row_per_benchmark
 
 _SHOWN = (("accuracy", "accuracy, points"), ("ece", "ECE"), ("auroc", "AUROC"))
 """Metrics whose differences are drawn; the table has all."""

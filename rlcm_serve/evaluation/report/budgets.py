@@ -14,8 +14,7 @@ from calibration.report_kit.panels import draw_curve, drawable, legend, percent_
 from calibration.report_kit.style import DASH_DOT, DASHES, DOTS, SOLID, Style
 from calibration.report_kit.wording import target
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
-from rlcm_serve.evaluation.report.layout import row_per_benchmark
-from rlcm_serve.evaluation.report.style import STYLES, title_of
+from rlcm_serve.evaluation.report.style import STYLES, row_per_benchmark, title_of
 from rlcm_serve.evaluation.report.words import words
 
 _ALPHA_DASHES = (SOLID, DASHES, DOTS, DASH_DOT)

@@ -14,8 +14,7 @@ from calibration.report_kit.panels import legend, panels, percent_axis
 from calibration.report_kit.style import DASHES, DOTS
 from calibration.report_kit.wording import number, number_in_full, rate
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
-from rlcm_serve.evaluation.report.layout import panel_per_benchmark
-from rlcm_serve.evaluation.report.style import STYLES, title_of
+from rlcm_serve.evaluation.report.style import STYLES, panel_per_benchmark, title_of
 
 FOOT = 0.22
 """Height of the highest bar of a reliability diagram, as a share of its panel's height."""

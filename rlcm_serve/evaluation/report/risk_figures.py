@@ -12,10 +12,14 @@ from matplotlib.figure import Figure
 from calibration.report_kit.palette import BLUE, INK, MUTED, PAPER
 from calibration.report_kit.panels import draw_target, drawable, legend, panels, percent_axis
 from calibration.report_kit.style import DASH_DOT, DASHES, DOTS, SOLID, Style
+from rlcm_serve.evaluation.measuring.equal_error import full_error
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
-from rlcm_serve.evaluation.report.equal_error import full_error
-from rlcm_serve.evaluation.report.layout import panel_per_benchmark, row_per_benchmark
-from rlcm_serve.evaluation.report.style import STYLES, title_of
+from rlcm_serve.evaluation.report.style import (
+    STYLES,
+    panel_per_benchmark,
+    row_per_benchmark,
+    title_of,
+)
 
 MOST_ADDED = 0.15
 """A frontier is shown up to an error that is this much above the full budget's."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.tables import Cell, Row, Table
 from calibration.report_kit.wording import UNDEFINED, percent, share, share_in_full, target, tokens
+from rlcm_serve.evaluation.measuring.equal_error import ALLOWED, error_levels, tokens_at
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
-from rlcm_serve.evaluation.report.equal_error import ALLOWED, error_levels, tokens_at
 from rlcm_serve.evaluation.report.risk_figures import certified_sources
 from rlcm_serve.evaluation.report.style import title_of
 from rlcm_serve.evaluation.report.words import words

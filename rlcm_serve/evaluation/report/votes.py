@@ -16,8 +16,15 @@ from calibration.report_kit.panels import draw_curve, drawable, legend, percent_
 from calibration.report_kit.tables import Cell, Row, Table, share_cell
 from calibration.report_kit.wording import points
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
-from rlcm_serve.evaluation.report.layout import panel_per_benchmark, row_per_benchmark
-from rlcm_serve.evaluation.report.style import MAJORITY, ORACLE, PASS_AT_1, STYLES, title_of
+from rlcm_serve.evaluation.report.style import (
+    MAJORITY,
+    ORACLE,
+    PASS_AT_1,
+    STYLES,
+    panel_per_benchmark,
+    row_per_benchmark,
+    title_of,
+)
 from rlcm_serve.evaluation.report.words import words
 
 _PLAIN = (

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from calibration.report_kit.content import Plate
 from calibration.report_kit.wording import percent
 from calibration.report_kit.words import Words
+from rlcm_serve.evaluation.measuring.equal_error import full_error
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
-from rlcm_serve.evaluation.report.equal_error import full_error
 from rlcm_serve.evaluation.report.style import CATEGORY_TITLES, title_of
 
 FILTERS = {

@@ -12,6 +12,7 @@ from calibration.report_kit.page import html_of
 from calibration.report_kit.palette import THEME
 from calibration.report_kit.style import settings
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.evaluation.measuring.equal_error import error_levels, tokens_at
 from rlcm_serve.evaluation.measuring.measures import (
     BenchmarkMeasures,
     Controlled,
@@ -22,7 +23,6 @@ from rlcm_serve.evaluation.measuring.measures import (
     SourceMeasures,
 )
 from rlcm_serve.evaluation.report import confidence, risk_tables, verbalized, write_report
-from rlcm_serve.evaluation.report.equal_error import error_levels, tokens_at
 from rlcm_serve.evaluation.report.results import headline, mean
 from rlcm_serve.evaluation.report.risk_figures import draw_target_risk
 from rlcm_serve.evaluation.report.style import STYLES, title_of
