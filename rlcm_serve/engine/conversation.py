@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
@@ -33,55 +35,56 @@ class Conversations:
                 "(chat_template.jinja), or serve a model that was trained for conversations"
             )
         self._tokenizer = tokenizer
+        # Splitting is a state of the tokenizer. Threads that share one would change it for others.
+        self._splitting = deepcopy(tokenizer)
         added = tokenizer.added_tokens_decoder.values()
-        self._spelled = re.compile(_any_of(token.content for token in added))
+        self._spelled = re.compile(any_of(token.content for token in added))
         # The tokenizer can split special tokens, but not tokens that were merely added.
-        merely_added = _any_of(token.content for token in added if not token.special)
+        merely_added = any_of(token.content for token in added if not token.special)
         self._begins_added = re.compile(f"(?={merely_added})")
 
     def encode(self, messages: Sequence[Message]) -> TokenIds:
         """The conversation's tokens, up to where the model begins.
 
+        Takes time in proportion to the messages. May be called from any thread.
+
         Raises:
             RequestRefused: the chat template does not accept these messages, or drops one.
         """
-        placeholders = self._placeholders(messages)
+        placeholders = _Placeholders()
         if len(messages) > 1:
             self._require_all(messages, placeholders)
         spelled = {
-            placeholder: message.content
-            for placeholder, message in zip(placeholders, messages, strict=True)
+            number
+            for number, message in enumerate(messages)
             if self._spelled.search(message.content)
         }
         text = self._render(
             messages,
             [
-                placeholder if placeholder in spelled else message.content
-                for placeholder, message in zip(placeholders, messages, strict=True)
+                placeholders.of(number) if number in spelled else message.content
+                for number, message in enumerate(messages)
             ],
         )
-        ids: list[int] = []
-        for piece in re.split(f"({_any_of(spelled)})", text):
-            ids += self._encode_as_text(spelled[piece]) if piece in spelled else self._encode(piece)
-        return tuple(ids)
+        between, numbers = placeholders.split(text)
+        parts = self._ids(self._tokenizer, between)
+        for number, part in zip(numbers, parts[1:], strict=True):
+            parts[0] += self._encode_as_text(messages[number].content)
+            parts[0] += part
+        return tuple(parts[0])
 
-    def _placeholders(self, messages: Sequence[Message]) -> list[str]:
-        """One word per message that occurs in no message."""
-        word = "RLCM-MESSAGE"
-        while any(word in message.content for message in messages):
-            word += "-"
-        return [f"{word}{number}." for number in range(len(messages))]
-
-    def _require_all(self, messages: Sequence[Message], placeholders: Sequence[str]) -> None:
+    def _require_all(self, messages: Sequence[Message], placeholders: _Placeholders) -> None:
         """Refuses messages that the template drops silently, as some do with a role."""
-        text = self._render(messages, placeholders)
-        for message, placeholder in zip(messages, placeholders, strict=True):
-            if placeholder not in text:
-                raise RequestRefused(
-                    "messages",
-                    f"the model's chat template drops {message.role} messages: put the content "
-                    "into a user message",
-                )
+        contents = [placeholders.of(number) for number in range(len(messages))]
+        _, kept = placeholders.split(self._render(messages, contents))
+        dropped = set(range(len(messages))).difference(kept)
+        if dropped:
+            role = messages[min(dropped)].role
+            raise RequestRefused(
+                "messages",
+                f"the model's chat template drops {role} messages: put the content into a user "
+                "message",
+            )
 
     def _render(self, messages: Sequence[Message], contents: Sequence[str]) -> str:
         turns = [
@@ -98,25 +101,57 @@ class Conversations:
             ) from error
         return text
 
-    def _encode(self, text: str) -> TokenIds:
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
-
-    def _encode_as_text(self, text: str) -> TokenIds:
+    def _encode_as_text(self, text: str) -> list[int]:
         """Tokens of a text in which special tokens count as plain text."""
-        ids: list[int] = []
-        for piece in self._pieces(text):
-            ids += self._tokenizer.encode(
-                piece, add_special_tokens=False, split_special_tokens=True
-            )
-        return tuple(ids)
-
-    def _pieces(self, text: str) -> list[str]:
-        """The text, cut inside every merely added token, so that none is recognized."""
+        # Cut inside every merely added token, so that none is recognized.
         cuts = [0, *(found.start() + 1 for found in self._begins_added.finditer(text)), len(text)]
-        return [text[start:end] for start, end in pairwise(cuts)]
+        pieces = [text[start:end] for start, end in pairwise(cuts)]
+        ids = self._ids(self._splitting, pieces, split_special_tokens=True)
+        return list(chain.from_iterable(ids))
+
+    def _ids(
+        self, tokenizer: PreTrainedTokenizerBase, texts: list[str], **options: bool
+    ) -> list[list[int]]:
+        """The ids of each text, in one call: a call costs more than most texts."""
+        found = tokenizer(texts, add_special_tokens=False, return_attention_mask=False, **options)
+        ids: list[list[int]] = found["input_ids"]
+        return ids
 
 
-def _any_of(words: Iterable[str]) -> str:
-    """A pattern that matches any of the words, the longest first; never matches without words."""
-    longest_first = sorted(words, key=len, reverse=True)
-    return "|".join(map(re.escape, longest_first)) or "(?!)"
+class _Placeholders:
+    """Words that stand for messages in a rendered text. Nobody can guess them."""
+
+    def __init__(self) -> None:
+        self._word = secrets.token_hex(16)
+        self._pattern = re.compile(f"{self._word}-([0-9]+)\\.")
+
+    def of(self, number: int) -> str:
+        """The word for the message of this number."""
+        return f"{self._word}-{number}."
+
+    def split(self, text: str) -> tuple[list[str], list[int]]:
+        """The text around the words, and the numbers of the messages they stand for, in order."""
+        parts = self._pattern.split(text)
+        return parts[::2], [int(number) for number in parts[1::2]]
+
+
+def any_of(words: Iterable[str]) -> str:
+    """A pattern that matches the longest of the words; without words it never matches.
+
+    Words that begin alike share that part of the pattern. So a search takes the same time for one
+    word and for a thousand, which some tokenizers have.
+    """
+    tree: dict[str, Any] = {}
+    for word in words:
+        node = tree
+        for letter in word:
+            node = node.setdefault(letter, {})
+        node[""] = {}
+    return _pattern(tree) or "(?!)"
+
+
+def _pattern(node: Mapping[str, Any]) -> str:
+    rests = [re.escape(letter) + _pattern(rest) for letter, rest in node.items() if letter]
+    if not rests:
+        return ""
+    return f"(?:{'|'.join(rests)}){'?' if '' in node else ''}"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import sys
+from collections.abc import Callable
 
 import pytest
 from transformers import AddedToken, AutoTokenizer, PreTrainedTokenizerBase
 
 from rlcm_serve.core import Message, Role
-from rlcm_serve.engine.conversation import Conversations
+from rlcm_serve.engine import conversation
+from rlcm_serve.engine.conversation import Conversations, any_of
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.errors import ModelRefused, RequestRefused
 from tests.rlcm_serve.engine.asking import user
@@ -77,14 +81,75 @@ def test_so_do_tokens_that_are_merely_added(tokenizer: PreTrainedTokenizerBase) 
     assert text in tokenizer.decode(ids)
 
 
-def test_placeholders_are_words_that_nobody_wrote(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_words_like_placeholders_stay_text(tokenizer: PreTrainedTokenizerBase) -> None:
     messages = [
         Message(Role.USER, "RLCM-MESSAGE1. RLCM-MESSAGE- <pad>"),
         Message(Role.ASSISTANT, "<pad>"),
-        Message(Role.USER, "RLCM-MESSAGE0."),
+        Message(Role.USER, f"{'0' * 32}-1."),
     ]
     text = tokenizer.decode(Conversations(tokenizer).encode(messages))
     assert all(f"\n{message.content}<|im_end|>" in text for message in messages)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called, in Python and in C."""
+    counted = 0
+
+    def count(*_: object) -> None:
+        nonlocal counted
+        counted += 1
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        lambda size: user("RLCM-MESSAGE" + "-" * size),
+        lambda size: user("</think>" * size),
+        lambda size: [Message(Role.USER, "a <pad>")] * size,
+        lambda size: [Message(Role.USER, "a")] * size,
+    ],
+    ids=["placeholders", "added tokens", "messages that spell a token", "messages"],
+)
+def test_the_work_grows_no_faster_than_the_messages(
+    tokenizer: PreTrainedTokenizerBase, messages: Callable[[int], list[Message]]
+) -> None:
+    encode = Conversations(tokenizer).encode
+    encode(messages(3))  # compiles the template
+    few, many = (calls(lambda size=size: encode(messages(size))) for size in (200, 800))
+    assert many < 4.2 * few
+
+
+def test_the_text_is_searched_once_for_all_placeholders(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    split = conversation._Placeholders.split
+
+    def counting(self: conversation._Placeholders, text: str) -> tuple[list[str], list[int]]:
+        searched.append(len(text))
+        return split(self, text)
+
+    monkeypatch.setattr(conversation._Placeholders, "split", counting)
+    Conversations(tokenizer).encode([Message(Role.USER, "a <pad>")] * 50)
+    assert len(searched) == 2, "for dropped messages, and for those that spell a token"
+
+
+WORDS = ["<a>", "<ab>", "<", "b", "<|x|>", "<|xy|>", "(.)"]
+
+
+@pytest.mark.parametrize("text", ["<a><ab>", "<|x|", "<|xy|><|x|>", "ab(.)", "", "a<"])
+def test_words_are_found_as_if_each_were_searched_alone(text: str) -> None:
+    longest_first = sorted(WORDS, key=len, reverse=True)
+    alone = re.findall("|".join(map(re.escape, longest_first)), text)
+    assert re.findall(any_of(WORDS), text) == alone
+    assert re.findall(any_of([]), text) == []
 
 
 def test_turns_that_a_template_does_not_take_are_refused(
