@@ -50,6 +50,7 @@ LADDERS = {
     ),
     "training": (
         "errors",
+        "cards",
         "provenance",
         "publishing",
         "tasks",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from rlcm_serve.evaluation.sources import Source
+from training.cards import card
 from training.rl.rewards.methods import METHODS, Method
 
 _SHOWN = {
@@ -28,49 +29,21 @@ _WINDOW = 10
 
 def model_card(facts: Mapping[str, Any]) -> str:
     """The card in Markdown, from the result of `TrainingRecord.facts`."""
-    settings, curves = facts["settings"], facts["curves"]
+    settings = facts["settings"]
     method = METHODS[settings["method"]]
-    steps = [entry for entry in curves if "reward" in entry]
+    steps = [entry for entry in facts["curves"] if "reward" in entry]
     kept = {key: value for key, value in settings.items() if key != "trainer" or value}
-    base, data, rollouts = facts["base"], facts["data"], settings["rollouts"]
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    link = f"base_model: {base['name']}\n" if "/" in base["name"] else ""
-    return f"""---
-library_name: transformers
-pipeline_tag: text-generation
-tags: [rlcm-serve, {method.name}]
-{link}---
-
-# {base["name"]}, trained with {method.title}
-
-{len(steps)} steps of {rollouts["prompts"]} prompts x {rollouts["per_prompt"]} rollouts took
-{facts["seconds"] / 60:.0f} minutes. {_confidence(method, facts["has_probe"])}
-
-    rlcm serve --model THIS_FOLDER
-
-No certificate comes with it: before it can promise a risk, record traces and fit one (`rlcm
-collect`, `rlcm fit`).
-
-## Training
-
-Means over the first and the last {min(_WINDOW, len(steps))} steps, on training problems, under the
-policy of that time. They say how training went, and nothing of other problems: for that, `rlcm
-eval`.
-
-| | first | last |
-|---|---|---|
-{_table(steps)}
-
-- **Data**: {data["source"]}, {data["problems"]} problems, digest `{data["digest"]}`.
-- **Base model**: {base["name"]}, digest `{base["digest"]}`.
-- **Versions**: {versions}.
-
-Curves of every step are in `training.json`, with these settings:
-
-```json
-{json.dumps(kept, indent=1, default=list)}
-```
-"""
+    return card(
+        "policy",
+        **{name: facts[name] for name in ("base", "data", "versions", "seconds")},
+        method=method,
+        confidence=_confidence(method, facts["has_probe"]),
+        rollouts=settings["rollouts"],
+        n_steps=len(steps),
+        window=min(_WINDOW, len(steps)),
+        curves=_first_and_last(steps),
+        settings=json.dumps(kept, indent=1, default=list),
+    )
 
 
 def _confidence(method: Method, has_probe: bool) -> str:
@@ -86,11 +59,9 @@ def _confidence(method: Method, has_probe: bool) -> str:
     return "It has no probe yet: train one (`rlcm train probe`)."
 
 
-def _table(steps: Sequence[Mapping[str, Any]]) -> str:
-    rows = []
+def _first_and_last(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, float]]:
+    """Name, and means over the first and the last steps, of each curve that was logged."""
     for key, name in _SHOWN.items():
         values = [float(entry[key]) for entry in steps if entry.get(key) is not None]
         if values:
-            first, last = (fmean(part) for part in (values[:_WINDOW], values[-_WINDOW:]))
-            rows.append(f"| {name} | {first:.4g} | {last:.4g} |")
-    return "\n".join(rows)
+            yield name, fmean(values[:_WINDOW]), fmean(values[-_WINDOW:])
