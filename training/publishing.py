@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from rlcm_serve.engine.model_files import ModelFiles
 from training.errors import TrainingRefused
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 LEFT_OUT = ("checkpoints/*", "*.pt", "*.log", "*.log.1", "*.jsonl", "settings.json")
 """Files of a training run that are not part of the model."""
 
 
-class Hub(Protocol):
-    """The part of `huggingface_hub.HfApi` that is used."""
-
-    def create_repo(self, repo_id: str, *, private: bool, exist_ok: bool) -> Any:
-        """Creates a repository unless it exists."""
-
-    def upload_folder(
-        self, *, repo_id: str, folder_path: Path, ignore_patterns: list[str], commit_message: str
-    ) -> Any:
-        """Uploads all files that match no pattern, in one commit."""
-
-
-def publish(folder: Path, to: str, *, private: bool = False, hub: Hub | None = None) -> str:
+def publish(folder: Path, to: str, *, private: bool = False, hub: HfApi | None = None) -> str:
     """Uploads the model, its probe, certificates and card.
 
     Args:

@@ -45,13 +45,10 @@ def check_verdicts(
         CalibrationError: there are no answers, lengths differ, a score is NaN, or an outcome is
             neither 0 nor 1.
     """
-    score_N, correct_N = _flat(score, correct)
+    score_N, correct_N = check_scores(score, correct)
     odd_N = correct_N[(correct_N != 0) & (correct_N != 1)]
-    if odd_N.size or np.isnan(score_N).any():
-        value = f"correct is {odd_N[0]:g}" if odd_N.size else "a confidence is nan"
-        raise CalibrationError(
-            f"{value}: AUROC needs scores that can be ranked, and outcomes of 0 or 1"
-        )
+    if odd_N.size:
+        raise CalibrationError(f"correct is {odd_N[0]:g}: AUROC needs outcomes of 0 or 1")
     return score_N, correct_N == 1
 
 

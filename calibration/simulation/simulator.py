@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,12 @@ class Simulator:
         readings = traces.tokens_RC[rows_R], traces.confidence_RC[rows_R], traces.final_R[rows_R]
         return StoppedRollouts(
             self,
-            _StopOutcomes.of(traces, rows_R),
+            _StopOutcomes(traces, rows_R),
             stop_RT=self._finder.find(*readings),
             full_R1=self._full.find(*readings),
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _StopOutcomes:
     """The outcome of each rollout (R) at each possible stop (S, numbered as in `StopFinder`).
 
@@ -51,13 +50,7 @@ class _StopOutcomes:
             `outcome_RS` includes those up to the stop.
     """
 
-    outcome_RS: NDArray[np.int64]
-    class_RS: NDArray[np.int64]
-    confidence_RS: NDArray[np.float64]
-    readings_R: NDArray[np.int64] | None
-
-    @classmethod
-    def of(cls, traces: Traces, rows_R: NDArray[np.intp]) -> Self:
+    def __init__(self, traces: Traces, rows_R: NDArray[np.intp]) -> None:
         has_answer_RC1 = traces.answer_class_RC[rows_R, :, None] != NO_ANSWER
         answers_E = np.arange(ENDINGS) <= Ending.LOW_ANSWERED
         # An answer that the model wrote by itself costs tokens, whether it is given or not.
@@ -69,19 +62,16 @@ class _StopOutcomes:
         tokens_RCE = traces.tokens_RC[rows_R, :, None] + np.where(
             answers_E | own_R1E, traces.answer_tokens_RC[rows_R, :, None], 0
         )
-        readings_R = None
+        self.readings_R: NDArray[np.int64] | None = None
         if traces.confidence_tokens_RC is not None:
             readings_RC = np.cumsum(traces.confidence_tokens_RC[rows_R], axis=1)
-            readings_R = readings_RC[np.arange(len(rows_R)), traces.final_R[rows_R]]
+            self.readings_R = readings_RC[np.arange(len(rows_R)), traces.final_R[rows_R]]
             tokens_RCE += readings_RC[:, :, None]
         class_RCE = np.where(answered_RCE, traces.answer_class_RC[rows_R, :, None], NO_ANSWER)
-        flat = (len(rows_R), -1)
-        return cls(
-            (tokens_RCE * _TOKENS + answered_RCE * _ANSWERED + correct_RCE).reshape(flat),
-            class_RCE.reshape(flat),
-            np.repeat(traces.confidence_RC[rows_R], ENDINGS, axis=1),
-            readings_R,
-        )
+        outcome_RCE = tokens_RCE * _TOKENS + answered_RCE * _ANSWERED + correct_RCE
+        self.outcome_RS = outcome_RCE.reshape(len(rows_R), -1)
+        self.class_RS = class_RCE.reshape(len(rows_R), -1)
+        self.confidence_RS = np.repeat(traces.confidence_RC[rows_R], ENDINGS, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
