@@ -1,7 +1,7 @@
 """What a certificate's policies do on recorded problems, with confidence intervals."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -102,18 +102,15 @@ class LevelReplay:
 
     def to_json(self) -> dict[str, Any]:
         """Flat JSON values, with null for the figures of an infeasible level."""
-        names = [
+        names = (
             *("realised_risk", "risk_interval", "tokens_share", "answered_share", "right_share"),
             *("tokens", "full_budget_tokens", "exits", "n_units", "n_draws"),
-        ]
-        figures = asdict(self.evaluation) if self.evaluation else {}
-        if self.evaluation:
-            figures["tokens_share"] = self.evaluation.tokens_share
+        )
         return {
             "alpha": self.alpha,
             "certified": self.evaluation is not None,
             "reason": self.reason,
-            **{name: figures.get(name) for name in names},
+            **{name: getattr(self.evaluation, name, None) for name in names},
         }
 
     def in_words(self) -> str:

@@ -16,7 +16,7 @@ from rlcm_serve.aggregation.results import Summary, Totals
 from rlcm_serve.aggregation.rollouts import LINES, SCHEMA, Places, check_rollouts
 from rlcm_serve.aggregation.rules import VoteOptions
 from rlcm_serve.aggregation.runs import Runs
-from rlcm_serve.aggregation.spill import HASH, SortedRuns, sorted_by, with_hashes
+from rlcm_serve.aggregation.spill import HASH, SortedRuns, with_hashes
 from rlcm_serve.aggregation.votes import take_votes
 
 MEMORY = 64 * 2**20
@@ -116,5 +116,5 @@ class Aggregation:
         """Votes on whole problems in the order of their hashes, then sorts the results by row."""
         with SortedRuns("row") as results:
             for rows in spilled.merged(self._memory // 4):
-                results.add(self._vote(sorted_by(rows.select(SCHEMA.names), "row")))
+                results.add(self._vote(rows.select(SCHEMA.names)))
             yield from results.merged(self._memory // 4)

@@ -46,13 +46,13 @@ class SortedRuns:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Sorts these rows and writes them as one run."""
-        rows = sorted_by(rows, self._key)
+        rows = _sorted(rows, self._key)
         size = max(_LEAST_ROWS, math.ceil(len(rows) / _BLOCKS))
         starts = range(0, len(rows), size)
         self._runs.append([self._write(rows.slice(start, size)) for start in starts])
 
     def merged(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """All rows by rising key; those with the same key are in the same batch.
+        """All rows in batches of rising keys, a batch by row; the same keys are in the same batch.
 
         Args:
             limit: bytes of a batch, about; the rows of a single key may exceed it.
@@ -70,12 +70,11 @@ class SortedRuns:
                 size += waiting[-1].nbytes
                 heapq.heappush(reached, (waiting[-1][self._key][-1].as_py(), number))
             if waiting and (size > left + limit or not reached):
-                rows = sorted_by(pa.concat_batches(waiting), self._key)
-                below = reached[0][0] if reached else math.inf
-                ready = int(np.searchsorted(rows[self._key].to_numpy(), below))
-                if ready:
-                    yield rows.slice(0, ready)
-                waiting = [rows.slice(ready)]
+                rows = pa.concat_batches(waiting)
+                is_ready = rows[self._key].to_numpy() < (reached[0][0] if reached else math.inf)
+                if is_ready.any():
+                    yield _sorted(rows.filter(pa.array(is_ready)), "row")
+                waiting = [rows.filter(pa.array(~is_ready))]
                 size = left = waiting[0].nbytes
 
     def _write(self, rows: pa.RecordBatch) -> tuple[int, int]:
@@ -96,8 +95,7 @@ class SortedRuns:
             return reader.read_next_batch()
 
 
-def sorted_by(rows: pa.RecordBatch, column: str) -> pa.RecordBatch:
-    """The rows in the order of a column of numbers."""
+def _sorted(rows: pa.RecordBatch, column: str) -> pa.RecordBatch:
     return rows.take(pa.array(np.argsort(rows[column].to_numpy(), kind="stable")))
 
 

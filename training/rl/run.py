@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,8 +136,8 @@ def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
     logging.disable_progress_bar()  # a bar per checkpoint would disturb ours
     settings = prepared.settings
     rows = prepared.problems.rows(settings.data, settings.chosen.asks_confidence)
-    starts_engine = prepared.arguments.get("vllm_mode") == "colocate"
-    with _own_engine(prepared) if starts_engine else nullcontext():
+    own_engine = engine_arguments(cpu_arguments(prepared.files), dict(settings.engine.arguments))
+    with own_engine if prepared.arguments.get("vllm_mode") == "colocate" else nullcontext():
         trainer = RLCMTrainer(
             str(prepared.files.folder),
             prepared.recipe,
@@ -149,11 +149,6 @@ def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
         )
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def _own_engine(prepared: Prepared) -> AbstractContextManager[None]:
-    more = dict(prepared.settings.engine.arguments)
-    return engine_arguments(cpu_arguments(prepared.files), more)
 
 
 def finish(

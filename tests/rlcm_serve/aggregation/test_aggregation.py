@@ -7,6 +7,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -161,8 +162,9 @@ class TestMemory:
         assert sorted(row for part in parts for row in part["row"].to_pylist()) == [
             *range(1, 20_001)
         ]
-        hashes = [number for part in parts for number in part[HASH].to_pylist()]
-        assert hashes == sorted(hashes)
+        assert all(part["row"].to_pylist() == sorted(part["row"].to_pylist()) for part in parts)
+        hashes = [part[HASH].to_numpy() for part in parts]
+        assert all(one.max() < other.min() for one, other in pairwise(hashes))
 
     def test_a_problem_that_is_too_large_stays_whole(self) -> None:
         rows = batch([Row("large" if at % 2 else f"p{at}", "7", 0.5) for at in range(4000)])
