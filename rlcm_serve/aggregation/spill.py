@@ -70,12 +70,17 @@ class SortedRuns:
                 size += waiting[-1].nbytes
                 heapq.heappush(reached, (waiting[-1][self._key][-1].as_py(), number))
             if waiting and (size > left + limit or not reached):
-                rows = pa.concat_batches(waiting)
-                is_ready = rows[self._key].to_numpy() < (reached[0][0] if reached else math.inf)
-                if is_ready.any():
-                    yield _sorted(rows.filter(pa.array(is_ready)), "row")
-                waiting = [rows.filter(pa.array(~is_ready))]
-                size = left = waiting[0].nbytes
+                below = reached[0][0] if reached else math.inf
+                ready, rest = self._divided(pa.concat_batches(waiting), below)
+                waiting = [rest]
+                size = left = rest.nbytes
+                if len(ready):
+                    yield ready
+
+    def _divided(self, rows: pa.RecordBatch, below: float) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows with smaller keys, by row, and the others."""
+        is_below = rows[self._key].to_numpy() < below
+        return _sorted(rows.filter(pa.array(is_below)), "row"), rows.filter(pa.array(~is_below))
 
     def _write(self, rows: pa.RecordBatch) -> tuple[int, int]:
         """Appends a block; returns its start and size."""
