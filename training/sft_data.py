@@ -55,7 +55,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, item: Document) -> Encoded:
     ids: list[int] = []
     labels: list[int] = []
     right: list[int] = []
-    for piece in item.pieces:
+    for piece in item:
         own: list[int] = tokenizer.encode(piece.text, add_special_tokens=False)
         ids += own
         labels += own if piece.learned else [IGNORED] * len(own)

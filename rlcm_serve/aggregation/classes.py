@@ -41,7 +41,7 @@ def find_classes(counts: AnswerCounts, rank_T: Integers, graders: Graders) -> Cl
     key_A, correct_A = _compare(counts, graders)
     voted = np.flatnonzero(counts.answered_A & (counts.votes_A > 0))
     text = counts.text_A[voted]
-    length_T = _lengths(counts)
+    length_T = pc.utf8_length(counts.texts.text_T).to_numpy().astype(np.int64)
     order = np.lexsort(
         (
             rank_T[text],
@@ -64,11 +64,6 @@ def find_classes(counts: AnswerCounts, rank_T: Integers, graders: Graders) -> Cl
         weight_C=np.add.reduceat(counts.weight_A[voted], starts),
         correct_A=correct_A,
     )
-
-
-def _lengths(counts: AnswerCounts) -> Integers:
-    lengths: Integers = pc.utf8_length(counts.texts.text_T).to_numpy().astype(np.int64)
-    return lengths
 
 
 def _compare(counts: AnswerCounts, graders: Graders) -> tuple[Integers, Flags]:

@@ -33,8 +33,8 @@ def test_the_share_of_drills_falls_to_half_way_and_stays() -> None:
 def test_only_what_is_learned_has_labels(tokenizer: PreTrainedTokenizerFast) -> None:
     for item in documents(100):
         ids, labels, _ = encode(tokenizer, item)
-        assert tokenizer.decode(ids) == "".join(piece.text for piece in item.pieces)
-        learned = "".join(piece.text for piece in item.pieces if piece.learned)
+        assert tokenizer.decode(ids) == "".join(piece.text for piece in item)
+        learned = "".join(piece.text for piece in item if piece.learned)
         assert tokenizer.decode(labels[labels != IGNORED]) == learned
         assert ((labels == IGNORED) | (labels == ids)).all()
 
@@ -47,7 +47,7 @@ def test_masks_follow_the_pieces_token_by_token(tokenizer: PreTrainedTokenizerFa
         Piece(FORCED_SUFFIX, learned=False),
         Piece("8}.<|im_end|>", learned=True),
     )
-    _, labels, right = encode(tokenizer, Document(pieces))
+    _, labels, right = encode(tokenizer, pieces)
     lengths = [len(tokenizer.encode(piece.text, add_special_tokens=False)) for piece in pieces]
     assert np.array_equal(labels != IGNORED, np.repeat([False, True, True, False, True], lengths))
     assert np.array_equal(right, np.repeat([IGNORED, 0, 1, IGNORED, IGNORED], lengths))
@@ -56,9 +56,9 @@ def test_masks_follow_the_pieces_token_by_token(tokenizer: PreTrainedTokenizerFa
 def test_pieces_are_encoded_as_the_whole_text_is(tokenizer: PreTrainedTokenizerFast) -> None:
     """No token straddles the border of two pieces, or serving would read other ids."""
     for item in documents(100):
-        if any(piece.text == FORCED_SUFFIX for piece in item.pieces):
+        if any(piece.text == FORCED_SUFFIX for piece in item):
             continue  # cut anywhere, also inside a word: cuts in serving lie between tokens
-        whole = "".join(piece.text for piece in item.pieces)
+        whole = "".join(piece.text for piece in item)
         ids = encode(tokenizer, item).ids.tolist()
         assert ids == tokenizer.encode(whole, add_special_tokens=False)
 

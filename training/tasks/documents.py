@@ -31,11 +31,8 @@ class Piece:
     right: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Text in pieces."""
-
-    pieces: tuple[Piece, ...]
+Document = tuple[Piece, ...]
+"""Text in pieces."""
 
 
 def prompt_text(question: str, verbalise: bool = False) -> str:
@@ -67,22 +64,18 @@ def document(problem: Problem, rng: random.Random) -> Document:
     if rng.random() < CUT_SHARE:
         cut = rng.randint(0, len(reasoning.text))
         held = reasoning.candidate_at(cut) or problem.answer
-        return Document(
-            (
-                Piece(prompt_text(problem.question), learned=False),
-                *_reasoning_pieces(problem, reasoning, cut),
-                Piece(FORCED_SUFFIX, learned=False),
-                Piece(forced_text(held), learned=True),
-            )
+        return (
+            Piece(prompt_text(problem.question), learned=False),
+            *_reasoning_pieces(problem, reasoning, cut),
+            Piece(FORCED_SUFFIX, learned=False),
+            Piece(forced_text(held), learned=True),
         )
     verbalise = rng.random() < VERBALISED_SHARE
     confidence = _said_confidence(problem, reasoning, rng) if verbalise else None
-    return Document(
-        (
-            Piece(prompt_text(problem.question, verbalise), learned=False),
-            *_reasoning_pieces(problem, reasoning, len(reasoning.text)),
-            Piece(answered_text(reasoning.final, confidence), learned=True),
-        )
+    return (
+        Piece(prompt_text(problem.question, verbalise), learned=False),
+        *_reasoning_pieces(problem, reasoning, len(reasoning.text)),
+        Piece(answered_text(reasoning.final, confidence), learned=True),
     )
 
 
@@ -117,4 +110,4 @@ def drill(rng: random.Random) -> Document:
         words = (scene.gain if gain else scene.loss).format(size)
         sign = family.plus if gain else family.minus
         lines.append(f"{rng.choice(LETTERS)} {words}: {value} {sign} {size} is {result}.")
-    return Document((Piece(" ".join(lines) + END, learned=True),))
+    return (Piece(" ".join(lines) + END, learned=True),)

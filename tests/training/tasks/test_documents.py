@@ -29,7 +29,7 @@ def documents(problem: Problem = PROBLEM, count: int = 400) -> list[Document]:
 
 def texts(item: Document) -> tuple[str, str, str, str]:
     """Prompt, reasoning, forced suffix (empty in a whole trace) and answer."""
-    prompt, *middle, answer = item.pieces
+    prompt, *middle, answer = item
     suffix = middle.pop().text if middle and middle[-1].text == FORCED_SUFFIX else ""
     return prompt.text, "".join(piece.text for piece in middle), suffix, answer.text
 
@@ -45,8 +45,8 @@ def is_verbalised(item: Document) -> bool:
 def test_the_prompt_and_the_forced_suffix_are_read_and_the_rest_is_learned() -> None:
     for item in documents():
         prompt, _, suffix, _ = texts(item)
-        assert all(piece.learned == (piece.text not in (prompt, suffix)) for piece in item.pieces)
-        assert all(piece.text for piece in item.pieces)
+        assert all(piece.learned == (piece.text not in (prompt, suffix)) for piece in item)
+        assert all(piece.text for piece in item)
 
 
 def test_a_whole_trace_is_the_reasoning_and_the_answer_it_came_to() -> None:
@@ -89,7 +89,7 @@ def test_reasoning_is_marked_by_whether_the_answer_held_is_right() -> None:
     for seed in range(200):
         item = document(problem, random.Random(seed))
         reasoning = write_reasoning(problem, random.Random(seed))
-        prompt, *middle, answer = item.pieces
+        prompt, *middle, answer = item
         assert prompt.right is answer.right is None
         if middle and middle[-1].text == FORCED_SUFFIX:
             assert middle.pop().right is None
@@ -143,7 +143,7 @@ def test_answers_read_as_they_are_served() -> None:
 def test_a_drill_is_single_steps_without_slips() -> None:
     rng = random.Random(2)
     for _ in range(200):
-        (piece,) = drill(rng).pieces
+        (piece,) = drill(rng)
         assert piece.learned
         assert piece.text.endswith(".<|im_end|>")
         modulus = 10 if re.search(r"\d (up|down) \d is", piece.text) else None
@@ -155,4 +155,4 @@ def test_a_drill_is_single_steps_without_slips() -> None:
 def test_documents_of_every_level_can_be_made() -> None:
     rng = random.Random(0)
     for level in LEVELS:
-        assert document(make_problem("tale", level, rng), rng).pieces
+        assert document(make_problem("tale", level, rng), rng)
