@@ -12,7 +12,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rlcm_serve.api.error_responses import response_of
+from rlcm_serve.api.error_responses import documented, response_of
 from rlcm_serve.errors import AccessDenied, BodyTooLarge, NotReady, RequestRefused
 from rlcm_serve.store.caller import ANYONE, STRANGER, Caller
 from rlcm_serve.store.caller import Scope as AccessScope
@@ -202,6 +202,22 @@ require_solve = _require(AccessScope.SOLVE)
 require_admin = _require(AccessScope.ADMIN)
 """The caller, who may change what the service does; for `Depends`."""
 MaySolve = Annotated[Caller, Depends(require_solve)]
+
+
+def keyed(
+    check: Callable[..., Awaitable[Caller]],
+    *statuses: int,
+    responses: dict[int | str, dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """What the declaration of a route says if the route needs a key.
+
+    Args:
+        check: `require_solve` or `require_admin`.
+        statuses: of error responses, besides 401, 403 and 500.
+        responses: those that are no errors, if they need a description.
+    """
+    errors = documented(*sorted({401, 403, 500, *statuses}))
+    return {"dependencies": [Security(check)], "responses": (responses or {}) | errors}
 
 
 def cap_question(

@@ -13,16 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from rlcm_serve.api.access import AccessMiddleware
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import add_handlers
-from rlcm_serve.api.routes import (
-    aggregate,
-    calibrations,
-    certificates,
-    openai,
-    overview,
-    page,
-    solve,
-    status,
-)
+from rlcm_serve.api.routes import aggregate, calibrations, certificates, openai, page, solve, status
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
 
@@ -72,7 +63,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         redirect_slashes=False,
     )
     app.state.context = context
-    for area in (solve, openai, aggregate, certificates, calibrations, overview, status, page):
+    for area in (solve, openai, aggregate, certificates, calibrations, status, page):
         app.include_router(area.router)
     add_handlers(app)
     # The last middleware added sees a request first.

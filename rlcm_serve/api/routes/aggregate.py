@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response, Security
+from fastapi import APIRouter, Query, Request, Response
 
-from rlcm_serve.api.access import require_solve
+from rlcm_serve.api.access import keyed, require_solve
 from rlcm_serve.api.aggregate import NDJSON, vote_on_array, vote_on_lines
-from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.media import JSON, media_type, unsupported
 from rlcm_serve.api.wire.aggregate import (
     ROLLOUTS_EXAMPLE,
@@ -58,9 +57,8 @@ _RESPONSE: dict[int | str, dict[str, Any]] = {
 @router.post(
     "/aggregate",
     response_model=AggregateResponse,
-    responses=_RESPONSE | documented(401, 403, 408, 413, 415, 422, 500, 503),
     openapi_extra=_REQUEST,
-    dependencies=[Security(require_solve)],
+    **keyed(require_solve, 408, 413, 415, 422, 503, responses=_RESPONSE),
 )
 async def post_aggregate(
     request: Request, options: Annotated[AggregateOptions, Query()]

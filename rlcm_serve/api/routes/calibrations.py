@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response, Security
+from fastapi import APIRouter, Path, Query, Request, Response
 
-from rlcm_serve.api.access import require_admin, require_solve
+from rlcm_serve.api.access import keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.uploads import LINES, uploaded_problems
@@ -57,9 +56,8 @@ _TRACES: dict[int | str, dict[str, Any]] = {
 @router.post(
     "/calibrations",
     status_code=202,
-    responses=documented(401, 403, 408, 413, 415, 422, 500, 503),
     openapi_extra=_PROBLEMS,
-    dependencies=[Security(require_admin)],
+    **keyed(require_admin, 408, 413, 415, 422, 503),
 )
 async def post_calibration(
     request: Request,
@@ -78,11 +76,7 @@ async def post_calibration(
     return await _body(context, job)
 
 
-@router.get(
-    "/calibrations",
-    responses=documented(401, 403, 500, 503),
-    dependencies=[Security(require_solve)],
-)
+@router.get("/calibrations", **keyed(require_solve, 503))
 async def list_calibrations(context: ContextOfApp) -> CalibrationList:
     """Lists the latest calibration jobs."""
     jobs = await asyncio.to_thread(context.jobs.store.all)
@@ -91,11 +85,7 @@ async def list_calibrations(context: ContextOfApp) -> CalibrationList:
     )
 
 
-@router.get(
-    "/calibrations/{id}",
-    responses=documented(401, 403, 404, 422, 500, 503),
-    dependencies=[Security(require_solve)],
-)
+@router.get("/calibrations/{id}", **keyed(require_solve, 404, 422, 503))
 async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
     """Returns a calibration job: its progress, log and result."""
     return await _body(context, await context.jobs.get(id_))
@@ -104,9 +94,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
 @router.get(
     "/calibrations/{id}/events",
     response_class=Response,
-    response_model=None,
-    responses=_STREAM | documented(401, 403, 404, 422, 500, 503),
-    dependencies=[Security(require_solve)],
+    **keyed(require_solve, 404, 422, 503, responses=_STREAM),
 )
 async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
     """Streams the state of a job, now and whenever it changes, until the job ends."""
@@ -117,9 +105,7 @@ async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
 @router.get(
     "/calibrations/{id}/traces",
     response_class=Response,
-    response_model=None,
-    responses=_TRACES | documented(401, 403, 404, 409, 422, 500, 503),
-    dependencies=[Security(require_admin)],
+    **keyed(require_admin, 404, 409, 422, 503, responses=_TRACES),
 )
 async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
     """Returns the traces that a job recorded, once recording is complete."""
@@ -128,11 +114,7 @@ async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
     return Response(content, media_type=PARQUET, headers={"Content-Disposition": name})
 
 
-@router.delete(
-    "/calibrations/{id}",
-    responses=documented(401, 403, 404, 409, 422, 500, 503),
-    dependencies=[Security(require_admin)],
-)
+@router.delete("/calibrations/{id}", **keyed(require_admin, 404, 409, 422, 503))
 async def cancel_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
     """Cancels a running or queued job and deletes its problems and recordings."""
     return await _body(context, await context.jobs.cancel(id_))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response, Security
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 
-from rlcm_serve.api.access import require_admin, require_solve
+from rlcm_serve.api.access import keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.uploads import uploaded_certificate
 from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
 from rlcm_serve.api.wire.report_data import ReportBody
@@ -68,11 +67,7 @@ _UPLOAD: dict[str, Any] = {
 }
 
 
-@router.get(
-    "/certificates",
-    responses=documented(401, 403, 500),
-    dependencies=[Security(require_solve)],
-)
+@router.get("/certificates", **keyed(require_solve))
 async def list_certificates(context: ContextOfApp) -> CertificateList:
     """Lists all certificates of the service, active or not."""
     identity = _identity(context)
@@ -85,9 +80,7 @@ async def list_certificates(context: ContextOfApp) -> CertificateList:
 @router.get(
     "/certificates/{id}",
     response_class=JSONResponse,
-    response_model=None,
-    responses=_WHOLE | documented(401, 403, 404, 422, 500),
-    dependencies=[Security(require_solve)],
+    **keyed(require_solve, 404, 422, responses=_WHOLE),
 )
 async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Response:
     """Returns a complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it."""
@@ -96,16 +89,13 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
 
 
 @router.get(
-    "/certificates/{id}/report",
-    response_model=ReportBody,
-    responses=documented(401, 403, 404, 422, 500),
-    dependencies=[Security(require_solve)],
+    "/certificates/{id}/report", response_model=ReportBody, **keyed(require_solve, 404, 422)
 )
 @router.get(  # its name up to release 0.1
     "/certificates/{id}/exhibit",
     include_in_schema=False,
     deprecated=True,
-    dependencies=[Security(require_solve)],
+    **keyed(require_solve),
 )
 async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
     """Returns measurements for judging a certificate: risk, tokens, p-values, reliability."""
@@ -124,9 +114,8 @@ async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Respons
 @router.post(
     "/certificates",
     status_code=201,
-    responses=documented(400, 401, 403, 408, 413, 415, 422, 500, 503),
     openapi_extra=_UPLOAD,
-    dependencies=[Security(require_admin)],
+    **keyed(require_admin, 400, 408, 413, 415, 422, 503),
 )
 async def upload_certificate(
     request: Request, response: Response, context: ContextOfApp
@@ -149,22 +138,14 @@ async def upload_certificate(
     return await _body(context, certificate.id)
 
 
-@router.post(
-    "/certificates/{id}/activate",
-    responses=documented(401, 403, 404, 422, 500, 503),
-    dependencies=[Security(require_admin)],
-)
+@router.post("/certificates/{id}/activate", **keyed(require_admin, 404, 422, 503))
 async def activate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
     """Activates a certificate. It replaces the active one for the same kind of question."""
     await activate(context.certificates, context.service, id_)
     return await _body(context, id_)
 
 
-@router.post(
-    "/certificates/{id}/deactivate",
-    responses=documented(401, 403, 404, 409, 422, 500, 503),
-    dependencies=[Security(require_admin)],
-)
+@router.post("/certificates/{id}/deactivate", **keyed(require_admin, 404, 409, 422, 503))
 async def deactivate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
     """Deactivates a certificate. A certificate shipped with the model takes over, if any."""
     await deactivate(context.certificates, context.service, id_)

@@ -1,4 +1,4 @@
-"""`/health`, `/readyz` and `/metrics`: for load balancers and Prometheus."""
+"""`/overview` for operators; `/health`, `/readyz` and `/metrics` for load balancers and Prometheus."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from typing import Any, get_args
 
 from fastapi import APIRouter, Response
 
+from rlcm_serve.api.access import keyed, require_solve
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.error_responses import documented
+from rlcm_serve.api.overview import overview
 from rlcm_serve.api.status import status_of
-from rlcm_serve.api.wire.overview import State
+from rlcm_serve.api.wire.overview import OverviewBody, State
 from rlcm_serve.errors import NotReady
 
 router = APIRouter(tags=["status"])
+
+
+@router.get("/overview", **keyed(require_solve))
+async def read_overview(context: ContextOfApp) -> OverviewBody:
+    """Returns the state of the service: engine, queue, counters, certificates and jobs."""
+    return await overview(context)
 
 
 @router.head("/health", include_in_schema=False)

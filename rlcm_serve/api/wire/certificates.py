@@ -27,7 +27,8 @@ class LevelBody(Wire):
     risk: terms.RiskOnCalibration
     risk_upper: terms.RiskUpper
     share_answered: terms.ShareAnswered
-    share_right: terms.ShareRight
+    share_right: float | None = Field(examples=[0.86])
+    """Share of the calibration problems that are answered correctly."""
     expected_tokens: terms.ExpectedTokens
     full_budget_tokens: terms.FullBudgetTokens
 

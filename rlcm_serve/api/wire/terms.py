@@ -85,9 +85,6 @@ RiskUpper = Annotated[
 ShareAnswered = Annotated[
     float | None, described("Share of the calibration problems that are answered.", 0.93)
 ]
-ShareRight = Annotated[
-    float | None, described("Share of the calibration problems that are answered correctly.", 0.86)
-]
 ExpectedTokens = Annotated[
     float | None,
     described("Mean number of generated tokens per calibration problem, over all samples.", 133.2),
@@ -159,15 +156,6 @@ ExitCounts = Annotated[
 ]
 CalibrationProblems = Annotated[
     int, described("Number of calibration problems that the tests used.", 1600)
-]
-THINKING_EXAMPLE = "A up 5: 8. B down 3: unrelated. ..."
-ThinkingText = Annotated[
-    str | None,
-    described(
-        "The model's thinking, of the sample that gave the answer. Null if several "
-        "samples were generated and none of them is the answer.",
-        THINKING_EXAMPLE,
-    ),
 ]
 STREAM_FLAG = "Send the response as server-sent events."
 JobState = Annotated[

@@ -10,10 +10,10 @@ from calibration import ExitReason
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.openai.request import ChatRequest
 from rlcm_serve.api.wire.solution import SolveResponse, UsageBody
-from rlcm_serve.api.wire.terms import THINKING_EXAMPLE, ThinkingText
 from rlcm_serve.core import Question, Solution
 
 FinishReason = Literal["stop", "length"]
+_THINKING = "A up 5: 8. B down 3: unrelated. ..."
 _ABSTENTION = "The service abstained: it is not confident enough of any answer at alpha = 0.1."
 
 
@@ -87,8 +87,11 @@ class AnswerMessage(Wire):
     """The answer; null if the service abstains."""
     refusal: str | None = Field(examples=[_ABSTENTION])
     """A sentence that explains the abstention; null if there is an answer."""
-    reasoning: ThinkingText
-    reasoning_content: str | None = Field(examples=[THINKING_EXAMPLE])
+    reasoning: str | None = Field(examples=[_THINKING])
+    """The model's thinking, of the sample that gave the answer. Null if several samples were
+    generated and none of them is the answer.
+    """
+    reasoning_content: str | None = Field(examples=[_THINKING])
     """The same as `reasoning`, for clients that read this name."""
 
     @classmethod
