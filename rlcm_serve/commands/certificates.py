@@ -16,6 +16,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from calibration.errors import CalibrationError
+from rlcm_serve.commands.options import JsonOption
 
 if TYPE_CHECKING:
     from calibration import Certificate, Grid, Level, Plan, Risk, Traces
@@ -61,6 +62,10 @@ MethodOption = Annotated[
         help="How policies are tested: auto, fixed-sequence, chains, rescaled-chains, split, "
         "holm or bonferroni."
     ),
+]
+TestOption = Annotated[
+    Path | None,
+    typer.Option(help="Traces of problems that had no part in the fit, for unbiased figures."),
 ]
 OrderOption = Annotated[
     Path | None,
@@ -133,14 +138,17 @@ def fit(
         raise typer.Exit(NOTHING_CERTIFIED)
 
 
+def _say(line: object) -> None:
+    """Prints a line as it is."""
+    Console().print(str(line), markup=False, highlight=False, soft_wrap=True)
+
+
 def _describe(certificate: Certificate, out: Path) -> None:
-    console = Console()
     for level in certificate.levels:
-        console.print(_in_words(certificate, level), markup=False, highlight=False, soft_wrap=True)
+        _say(_in_words(certificate, level))
     if not certificate.servable:
-        console.print("not servable: the traces have no fingerprint", highlight=False)
-    written = f"certificate {certificate.id} is in {out}"
-    console.print(written, markup=False, highlight=False, soft_wrap=True)
+        _say("not servable: the traces have no fingerprint")
+    _say(f"certificate {certificate.id} is in {out}")
 
 
 def _in_words(certificate: Certificate, level: Level) -> str:
@@ -256,11 +264,10 @@ def verify(
     if traces is None and not public_key:
         raise typer.BadParameter("give traces, or --public-key to check the signature alone")
     loaded = Certificate.load(certificate)
-    console = Console(soft_wrap=True)
     if public_key:
         signer = _signer(loaded, certificate, signature, public_key)
-        console.print(f"certificate {loaded.id}: signed by key {signer}", highlight=False)
-    if traces is not None and _print_differences(console, loaded, traces, order, loss):
+        _say(f"certificate {loaded.id}: signed by key {signer}")
+    if traces is not None and _print_differences(loaded, traces, order, loss):
         raise typer.Exit(DIFFERENT)
 
 
@@ -274,7 +281,7 @@ def _signer(
 
 
 def _print_differences(
-    console: Console, loaded: Certificate, traces: Path, order: Path | None, loss: str | None
+    loaded: Certificate, traces: Path, order: Path | None, loss: str | None
 ) -> bool:
     """Whether there are any."""
     from calibration import read_traces
@@ -287,16 +294,16 @@ def _print_differences(
         risk=_risk_of(loaded, loss),
     )
     for difference in differences:
-        console.print(f"differs: {difference}", markup=False, highlight=False)
+        _say(f"differs: {difference}")
     if not differences:
-        console.print(f"certificate {loaded.id}: no differences", highlight=False)
+        _say(f"certificate {loaded.id}: no differences")
     return bool(differences)
 
 
 def replay(
     certificate: CertificateArgument,
     traces: TracesArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     loss: LossOption = None,
 ) -> None:
     """Replay a certificate's policies on other traces: realised risk, tokens, exits."""
@@ -308,9 +315,8 @@ def replay(
     if as_json:
         typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
         return
-    console = Console()
     for level in levels:
-        console.print(level.in_words(), markup=False, highlight=False, soft_wrap=True)
+        _say(level.in_words())
 
 
 def plan(
@@ -322,7 +328,7 @@ def plan(
     promise: PromiseOption = "simultaneous",
     n: SamplesOption = 1,
     vote: VoteOption = "confidence",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Forecast how many labelled problems a calibration needs and how many tokens it saves."""
     from rich.progress import Progress
@@ -351,14 +357,13 @@ def plan(
 def _print_plan(found: Plan) -> None:
     from rich.table import Table
 
-    console = Console()
     table = Table(title=f"{found.risk} risk, forecast from {found.n_pilot} problems or groups")
     for name in ("n", "alpha", "certified", "tokens saved", "answered", "answered and right"):
         table.add_column(name, justify="right")
     for each in found.forecasts:
         shares = (each.certified, 1 - each.tokens_share, each.answered_share, each.right_share)
         table.add_row(str(each.n), f"{each.alpha:g}", *(f"{share:.0%}" for share in shares))
-    console.print(table)
+    Console().print(table)
     for alpha, enough in found.enough.items():
         said = (
             f"about {enough} labelled problems certify it in 9 of 10 cases"
@@ -366,7 +371,7 @@ def _print_plan(found: Plan) -> None:
             else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
         )
         floor = f"no test can with fewer than {found.fewest[alpha]}"
-        console.print(f"alpha {alpha:g}: {said}; {floor}", highlight=False, soft_wrap=True)
+        _say(f"alpha {alpha:g}: {said}; {floor}")
 
 
 class _OrOfACertificate(TyperGroup):
@@ -395,10 +400,7 @@ def report(
     certificate: CertificateArgument,
     traces: TracesArgument,
     out: Annotated[Path, typer.Option(help="Folder for the page and its figures.")],
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Traces of problems that had no part in the fit, for unbiased figures."),
-    ] = None,
+    test: TestOption = None,
     loss: LossOption = None,
 ) -> None:
     """Write the report of a certificate. The word `certificate` may be left out."""
@@ -406,14 +408,8 @@ def report(
     from calibration.report import write_report
 
     loaded = Certificate.load(certificate)
-    page = write_report(
-        loaded,
-        read_traces(traces),
-        out,
-        test=read_traces(test) if test else None,
-        risk=_risk_of(loaded, loss),
-    )
-    Console().print(f"{page}", markup=False, highlight=False, soft_wrap=True)
+    unseen = read_traces(test) if test else None
+    _say(write_report(loaded, read_traces(traces), out, test=unseen, risk=_risk_of(loaded, loss)))
 
 
 def report_data(
@@ -423,10 +419,7 @@ def report_data(
         Path | None,
         typer.Option(help="File to write. Default: in reports/ next to the certificate."),
     ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Traces of problems that had no part in the fit, for unbiased figures."),
-    ] = None,
+    test: TestOption = None,
     loss: LossOption = None,
 ) -> None:
     """Write the report data of a certificate as JSON, for the service and its page."""
@@ -435,12 +428,7 @@ def report_data(
     from calibration.report.build_data import build_report_data
 
     loaded = Certificate.load(certificate)
-    made = build_report_data(
-        loaded,
-        read_traces(traces),
-        read_traces(test) if test else None,
-        _risk_of(loaded, loss),
-    )
+    unseen = read_traces(test) if test else None
     written = out or report_data_path(certificate)
-    made.save(written)
-    Console().print(f"{written}", markup=False, highlight=False, soft_wrap=True)
+    build_report_data(loaded, read_traces(traces), unseen, _risk_of(loaded, loss)).save(written)
+    _say(written)

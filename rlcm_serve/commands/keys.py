@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcm_serve.commands import signing
+from rlcm_serve.commands.options import JsonOption
 from rlcm_serve.commands.settings_options import ConfigOption
 from rlcm_serve.settings import load_settings
 
@@ -79,7 +80,7 @@ def new(
 
 @keys.command(name="list", rich_help_panel=API_KEYS)
 def list_keys(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,

@@ -35,6 +35,7 @@ ConfidenceOption = Annotated[
         help="Source of confidence: probe, sequence-probability, lowest-group or tail.",
     ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for vLLM's output.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show vLLM's output.")]
 VllmArguments = Annotated[

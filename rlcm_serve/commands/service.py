@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rlcm_serve.commands.options import JsonOption
 from rlcm_serve.commands.settings_options import takes_settings
 from rlcm_serve.settings import Loaded, Settings
 from rlcm_serve.settings.reference import template, to_json
@@ -31,7 +32,7 @@ def serve(loaded: Loaded) -> None:
 @takes_settings
 def config(
     loaded: Loaded,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     as_toml: Annotated[
         bool, typer.Option("--toml", help="Print a settings file to start from.")
     ] = False,

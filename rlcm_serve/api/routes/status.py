@@ -1,4 +1,4 @@
-"""`/overview` for operators; `/health`, `/readyz` and `/metrics` for load balancers and Prometheus."""
+"""`/overview`, `/health`, `/readyz` and `/metrics`: for operators, balancers and Prometheus."""
 
 from __future__ import annotations
 
