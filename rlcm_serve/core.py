@@ -202,6 +202,17 @@ class CancelledSample:
     readings: tuple[Reading, ...] = ()
 
 
+class Verified(StrEnum):
+    """How the figures of a certificate were verified by the service that serves it."""
+
+    TRACES = "traces"
+    """They follow from traces that this service recorded, or got with the certificate."""
+    SIGNATURE = "signature"
+    """A key that the operator trusts signed the certificate."""
+    NONE = "none"
+    """Only against each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """The guarantee of an answer. `statement` says it in one sentence of at most 40 words.
@@ -218,6 +229,7 @@ class Guarantee:
         method: tests and policies, in words.
         covers: what the guarantee covers.
         does_not_cover: what it does not.
+        verified: how the figures of the certificate were verified here.
     """
 
     risk: str
@@ -231,6 +243,7 @@ class Guarantee:
     method: str
     covers: str
     does_not_cover: tuple[str, ...]
+    verified: Verified = Verified.NONE
 
 
 @dataclass(frozen=True, slots=True)

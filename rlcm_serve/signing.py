@@ -118,9 +118,15 @@ class TrustedKeys:
         """The keys in these PEM files.
 
         Raises:
-            SignatureRefused: a file cannot be read, or is no Ed25519 public key.
+            SignatureRefused: a file cannot be read or is no Ed25519 public key, or a signature is
+                demanded and there is no key.
         """
         keys = [_load_public_key(file) for file in files]
+        if required and not keys:
+            raise SignatureRefused(
+                "require_signature is on and trusted_keys is empty, so no certificate could be "
+                "served: name the public keys to trust"
+            )
         return cls({key_id(key): key for key in keys}, required)
 
     def signer_of(self, certificate: Certificate, envelope: Envelope) -> str:

@@ -54,7 +54,10 @@ async def overview(context: Context) -> OverviewBody:
         saved=_saved(readout),
         exits=readout.by_label("rlcm_exits_total", "reason"),
         confidence=_confidence(readout, certificates, reports),
-        certificates=[_certificate(one, readout, one.id in reports) for one in certificates],
+        certificates=[
+            _certificate(context, one, readout, one.id in reports) for one in certificates
+        ],
+        unsigned=_unsigned(context),
         jobs=jobs,
         jobs_error=jobs_error,
     )
@@ -65,6 +68,13 @@ def _active(context: Context) -> tuple[Certificate, ...]:
         return context.service.guarantees.certificates
     except NotReady:
         return ()
+
+
+def _unsigned(context: Context) -> list[str]:
+    try:
+        return list(context.service.guarantees.unsigned)
+    except NotReady:
+        return []
 
 
 def _read(
@@ -160,13 +170,16 @@ def _confidences(readout: Readout, **labels: str) -> npt.NDArray[np.int_]:
     return np.array(counts)
 
 
-def _certificate(certificate: Certificate, readout: Readout, has_report: bool) -> CertificateNow:
+def _certificate(
+    context: Context, certificate: Certificate, readout: Readout, has_report: bool
+) -> CertificateNow:
     return CertificateNow(
         id=certificate.id,
         risk=certificate.risk,
         promise=certificate.promise.value,
         delta=certificate.delta,
         **dict(ProcedureBody.of(certificate)),
+        verified=context.service.guarantees.verified(certificate.id).value,
         has_exhibit=has_report,
         levels=[
             _level(level, _served(readout, certificate, level)) for level in certificate.levels

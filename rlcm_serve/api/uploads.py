@@ -7,11 +7,12 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile, SpooledTemporaryFile
 
 from fastapi import Request
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 
 from calibration.certificate.certificate import Certificate
 from calibration.errors import CertificateError
@@ -32,9 +33,18 @@ _IN_MEMORY = 8 * 2**20
 _FORM = "multipart/form-data"
 
 
+@dataclass(frozen=True, slots=True)
+class UploadedCertificate:
+    """A certificate, and what came with it: the file of its traces, its signature as JSON."""
+
+    certificate: Certificate
+    traces: Path | None = None
+    signature: str | None = None
+
+
 @asynccontextmanager
-async def uploaded_certificate(request: Request) -> AsyncIterator[tuple[Certificate, Path | None]]:
-    """The certificate in a request, and the file of its traces if the request has one.
+async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertificate]:
+    """The certificate in a request, with its traces and its signature if the request has them.
 
     Raises:
         RequestRefused: a part is missing, unknown or no certificate.
@@ -42,27 +52,39 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[tuple[Certific
     """
     kind = media_type(request)
     if kind == JSON:
-        yield parse_certificate(await request.body()), None
+        yield UploadedCertificate(parse_certificate(await request.body()))
     elif kind == _FORM:
-        async with request.form(max_files=2, max_fields=2) as form:
-            if odd := sorted(set(form) - {"certificate", "traces"}):
-                raise RequestRefused("body", f"the form has {odd}: give certificate and traces")
-            sent, traces = form.get("certificate"), form.get("traces")
-            if sent is None:
+        async with request.form(max_files=3, max_fields=3) as form:
+            if odd := sorted(set(form) - {"certificate", "traces", "signature"}):
+                raise RequestRefused(
+                    "body", f"the form has {odd}: give certificate, traces and signature"
+                )
+            content, signature = await _text(form, "certificate"), await _text(form, "signature")
+            if content is None:
                 raise RequestRefused("certificate", "the form has no certificate: attach one")
-            content = await sent.read() if isinstance(sent, UploadFile) else sent
+            traces = form.get("traces")
             if traces is not None and not isinstance(traces, UploadFile):
                 raise RequestRefused("traces", "traces is not a file: attach a Parquet file")
             certificate = parse_certificate(content)
             if traces is None:
-                yield certificate, None
+                yield UploadedCertificate(certificate, signature=signature)
                 return
             with NamedTemporaryFile(prefix="rlcm-traces-", suffix=".parquet") as file:
                 await asyncio.to_thread(shutil.copyfileobj, traces.file, file)
                 await asyncio.to_thread(file.flush)
-                yield certificate, Path(file.name)
+                yield UploadedCertificate(certificate, Path(file.name), signature)
     else:
         raise unsupported(request, JSON, _FORM)
+
+
+async def _text(form: FormData, name: str) -> str | None:
+    """A part of the form, sent as a file or as a field; None if there is none."""
+    sent = form.get(name)
+    content = await sent.read() if isinstance(sent, UploadFile) else sent
+    try:
+        return content.decode() if isinstance(content, bytes) else content
+    except UnicodeDecodeError as error:
+        raise RequestRefused(name, f"{name} is not JSON ({error}): send UTF-8") from error
 
 
 def parse_certificate(content: bytes | str) -> Certificate:

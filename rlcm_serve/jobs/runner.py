@@ -17,6 +17,7 @@ from rlcm_serve.errors import (
     NotReady,
     RequestRefused,
     RlcmError,
+    SignatureRefused,
 )
 from rlcm_serve.jobs.fitting import WorkerFailed, fit
 from rlcm_serve.jobs.pace import Pace
@@ -28,6 +29,7 @@ from rlcm_serve.store.activation import activate
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.evidence import JOB
 from rlcm_serve.store.job import Calibration, JobState
 from rlcm_serve.store.recording_rows import RecordingRows
 
@@ -166,7 +168,8 @@ class JobRunner:
         self, job: Calibration, certificate: Certificate, report: ReportData | None
     ) -> None:
         """Stores and activates the certificate. Repeating it after a kill changes nothing."""
-        await asyncio.to_thread(self._certificates.add, certificate, f"job {job.id}", report)
+        add, origin = self._certificates.add, f"{JOB}{job.id}"
+        await asyncio.to_thread(add, certificate, origin, report, recomputed=True)
         for line in _verdicts(certificate):
             await self._log(job, line)
         if job.request.activate:
@@ -179,7 +182,7 @@ class JobRunner:
             return
         try:
             await activate(self._certificates, self._service, certificate.id)
-        except (CertificateMismatch, NotReady, EngineDead) as error:
+        except (CertificateMismatch, SignatureRefused, NotReady, EngineDead) as error:
             await self._log(job, f"not activated: {error}")
         else:
             await self._log(job, f"certificate {certificate.id} is active")

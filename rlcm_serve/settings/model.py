@@ -94,6 +94,16 @@ class Settings(BaseSettings):
         flag="--certificate",
         example=["certificate.json"],
     )
+    trusted_keys: Annotated[list[Location] | None, NoDecode, Listed] = _setting(
+        None,
+        "Model",
+        "Public keys (PEM files) whose signatures on certificates are trusted. Default: none.",
+        flag="--trusted-key",
+        example=["signing.pub.pem"],
+    )
+    require_signature: bool = _setting(
+        False, "Model", "Serve only certificates that a trusted key has signed."
+    )
     no_certificate: bool = _setting(False, "Model", "Serve without a guarantee.")
     confidence: Annotated[Signal, BeforeValidator(_lower)] = _setting(
         Signal.PROBE,

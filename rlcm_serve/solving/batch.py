@@ -121,7 +121,7 @@ def summary(rows: Iterable[dict[str, Any]]) -> str:
     return text
 
 
-_SAME_FOR_ALL = ("statement", "n_problems", "method", "covers", "does_not_cover")
+_SAME_FOR_ALL = ("statement", "n_problems", "method", "covers", "does_not_cover", "verified")
 """Fields of a guarantee that depend only on the certificate and its level."""
 
 
@@ -142,6 +142,8 @@ def statements(rows: Iterable[dict[str, Any]]) -> list[str]:
             key = (guarantee["certificate"], guarantee["alpha_certified"])
             limits = "; ".join(guarantee.get("does_not_cover", ()))
             found[key] = guarantee["statement"] + (f" Not covered: {limits}." if limits else "")
+            if verified := guarantee.get("verified"):
+                found[key] += f" Verified here by: {verified}."
     return [
         f"certificate {certificate}, alpha {alpha:g}: {said}"
         for (certificate, alpha), said in found.items()

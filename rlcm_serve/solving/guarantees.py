@@ -7,7 +7,7 @@ without a guarantee. The reason names each difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -26,6 +26,7 @@ from rlcm_serve.core import (
     Question,
     RiskName,
     Role,
+    Verified,
 )
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
@@ -65,6 +66,13 @@ def find_certificates(model: Path) -> tuple[Path, ...]:
 class Guarantees:
     """The active certificates of one engine. Immutable: a question keeps those it started with.
 
+    Args:
+        identity: of the engine.
+        certificates: those to serve.
+        verified: by id, how their figures were verified.
+        unsigned: ids of those that are not served, because they lack the signature that the
+            service demands.
+
     Raises:
         CertificateMismatch: a certificate was fitted on something else than this engine, or two are
             for the same procedure, or one bounds a risk that the service does not know; the message
@@ -72,8 +80,16 @@ class Guarantees:
         CertificateError: the figures of a certificate contradict each other.
     """
 
-    def __init__(self, identity: EngineIdentity, certificates: Sequence[Certificate] = ()) -> None:
+    def __init__(
+        self,
+        identity: EngineIdentity,
+        certificates: Sequence[Certificate] = (),
+        verified: Mapping[str, Verified] | None = None,
+        unsigned: Sequence[str] = (),
+    ) -> None:
         self.identity = identity
+        self.unsigned = tuple(unsigned)
+        self._verified = dict(verified or {})
         for certificate in certificates:
             certificate.check()
             require_fit(certificate, identity)
@@ -89,6 +105,10 @@ class Guarantees:
     def certificates(self) -> tuple[Certificate, ...]:
         """The active certificates."""
         return tuple(certificate for _, certificate in self._certified)
+
+    def verified(self, id_: str) -> Verified:
+        """How the figures of an active certificate were verified."""
+        return self._verified.get(id_, Verified.NONE)
 
     @classmethod
     def load(cls, identity: EngineIdentity, files: Sequence[Path]) -> Self:
@@ -126,12 +146,20 @@ class Guarantees:
         return Terms(
             policy=level.policy,
             budget=budget,
-            guarantee=_guarantee(certificate, level, question.alpha),
+            guarantee=replace(
+                _guarantee(certificate, level, question.alpha),
+                verified=self.verified(certificate.id),
+            ),
             no_guarantee_reason=None,
             expectation=Expectation(level.expected_tokens, level.full_budget_tokens),
         )
 
     def _why_uncertified(self, risk: RiskName) -> str:
+        if not self._certified and self.unsigned:
+            return (
+                "this service demands signed certificates, and none of its certificates is signed "
+                f"by a trusted key ({', '.join(self.unsigned)}): sign them with `rlcm keys sign`"
+            )
         if not self._certified:
             return NO_CERTIFICATE
         bounded = sorted({procedure.risk for procedure, _ in self._certified})

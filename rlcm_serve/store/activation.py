@@ -15,6 +15,7 @@ async def activate(store: CertificateStore, service: Service, id_: str) -> None:
         NotReady: no engine has started yet, so there is nothing to compare the certificate with.
         NotFound: there is no such certificate.
         CertificateMismatch: it was fitted on another engine.
+        SignatureRefused: a signature is demanded, and it has none of a trusted key.
     """
     async with store.changing:
         identity = service.guarantees.identity

@@ -37,6 +37,19 @@ class StoredCertificate(Base):
     state: Mapped[str] = mapped_column(String(16))
 
 
+class StoredEvidence(Base):
+    """What speaks for a certificate: whether its figures followed from traces here, its signature.
+
+    `envelope` is a DSSE envelope as JSON. Both may outlive the certificate's own row.
+    """
+
+    __tablename__ = "rlcm_certificate_evidence"
+
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    recomputed: Mapped[bool]
+    envelope: Mapped[str | None] = mapped_column(Text)
+
+
 class StoredReport(Base):
     """The report data of one certificate, as JSON. It may outlive the certificate's own row."""
 

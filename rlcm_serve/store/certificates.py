@@ -22,12 +22,15 @@ from sqlalchemy.orm import Session
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.report_data import ReportData, old_report_data_path, report_data_path
 from calibration.errors import CertificateError
+from rlcm_serve.core import Verified
 from rlcm_serve.engine.contract import EngineIdentity
-from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
+from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
+from rlcm_serve.signing import NO_KEYS, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.evidence import Evidence
 from rlcm_serve.store.report_data import StoredReports
 
 _log = logging.getLogger(__name__)
@@ -38,7 +41,8 @@ class KeptCertificate:
     """A certificate, its origin, and whether it is active.
 
     `added` is in seconds since 1970, UTC; None for a file. `misfit` says why the certificate cannot
-    be used with this engine; None if it can, or if the engine is not known yet.
+    be used with this engine; None if it can, or if the engine is not known yet. `verified` says how
+    its figures were verified, and `refusal` why it must not be served for lack of a signature.
     """
 
     certificate: Certificate
@@ -46,6 +50,8 @@ class KeptCertificate:
     added: float | None
     active: bool
     misfit: str | None
+    verified: Verified = Verified.NONE
+    refusal: str | None = None
 
 
 class CertificateStore:
@@ -53,10 +59,16 @@ class CertificateStore:
 
     May be used from any thread. Whoever activates or deactivates holds `changing` until the service
     uses the result, so that the last change wins.
+
+    Args:
+        database: where they are stored.
+        trusted: the keys whose signatures count, and whether a certificate needs one.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, trusted: TrustedKeys = NO_KEYS) -> None:
         self.changing = asyncio.Lock()
+        self.trusted = trusted
+        self._evidence = Evidence(trusted)
         self._database = database
         self._files: dict[str, tuple[Certificate, str]] = {}
         self._reports = StoredReports()
@@ -65,23 +77,29 @@ class CertificateStore:
     def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
         """The guarantees that are active when an engine starts.
 
-        Stored certificates of other engines are ignored.
+        Stored certificates of other engines are ignored, and so are unsigned ones if a signature is
+        demanded.
 
         Raises:
             CertificateMismatch: a file was fitted on another engine, or two files are for the same
                 procedure and no activated certificate replaces them.
             CertificateError: a file is not a certificate, has another version, or was edited.
         """
-        loaded, report_files = {}, {}
+        loaded, report_files, envelopes = {}, {}, {}
         for file in files:
             certificate = Certificate.load(file)
             require_fit(certificate, identity)
             loaded[certificate.id] = (certificate, f"file {file.name}")
             report_files[certificate.id] = (report_data_path(file), old_report_data_path(file))
+            envelopes[certificate.digest] = envelope_path(file)
         with self._lock, self._database.reading() as session:
             self._files = loaded
             self._reports.files = report_files
-            return Guarantees(identity, self._active(session, identity))
+            self._evidence.files = envelopes
+            guarantees = self._guarantees(session, identity)
+        for id_ in guarantees.unsigned:
+            _log.warning("certificate %s is not served: it has no signature of a trusted key", id_)
+        return guarantees
 
     def all(self, identity: EngineIdentity | None) -> list[KeptCertificate]:
         """All certificates, the active ones first.
@@ -91,7 +109,7 @@ class CertificateStore:
         """
         with self._lock, self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
-            certificates = self._active(session, identity) if identity else []
+            certificates = self._active(session, identity)[0] if identity else []
             known = {id_: certificate for id_, (certificate, _) in self._files.items()}
             known |= _readable(rows.values())
             active = {certificate.id for certificate in certificates}
@@ -102,6 +120,8 @@ class CertificateStore:
                     added=rows[id_].added if id_ in rows else None,
                     active=id_ in active,
                     misfit=None if identity is None else _misfit(certificate, identity),
+                    verified=self._evidence.verified(session, certificate),
+                    refusal=self._evidence.refusal(session, certificate),
                 )
                 for id_, certificate in known.items()
             ]
@@ -138,13 +158,23 @@ class CertificateStore:
             certificate, _ = self._find(session, id_)
             return self._reports.find(session, certificate)
 
-    def add(self, certificate: Certificate, origin: str, report: ReportData | None = None) -> None:
+    def add(
+        self,
+        certificate: Certificate,
+        origin: str,
+        report: ReportData | None = None,
+        *,
+        recomputed: bool = False,
+        envelope: str | None = None,
+    ) -> None:
         """Stores a certificate without activating it; a stored certificate is not changed.
 
         Args:
             certificate: the certificate to store.
             origin: where it comes from, for people to read.
             report: its report data; replaces stored report data.
+            recomputed: whether its figures follow from traces that this service has seen.
+            envelope: its signature, a DSSE envelope as JSON; replaces a stored one.
 
         Raises:
             CertificateMismatch: it has no fingerprint, so it can never match an engine.
@@ -156,6 +186,18 @@ class CertificateStore:
                 session.add(_row(certificate, origin, slot, STORED))
             if report is not None:
                 self._reports.keep(session, certificate, report)
+            if recomputed or envelope:
+                self._evidence.keep(session, certificate, recomputed=recomputed, envelope=envelope)
+
+    def require_signature(self, certificate: Certificate) -> None:
+        """Returns unless a signature is demanded and none of this certificate is known.
+
+        Raises:
+            SignatureRefused: it has no signature, or none of a trusted key.
+        """
+        with self._lock, self._database.reading() as session:
+            if why := self._evidence.refusal(session, certificate):
+                raise SignatureRefused(why)
 
     def activate(self, id_: str, identity: EngineIdentity) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
@@ -166,10 +208,13 @@ class CertificateStore:
         Raises:
             NotFound: there is no such certificate.
             CertificateMismatch: it was fitted on another engine; nothing changes.
+            SignatureRefused: a signature is demanded, and it has none of a trusted key.
         """
         with self._lock, self._database.session() as session:
             certificate, _ = self._find(session, id_)
             require_fit(certificate, identity)
+            if why := self._evidence.refusal(session, certificate):
+                raise SignatureRefused(why)
             replaced = select(StoredCertificate).where(
                 StoredCertificate.slot == _slot(certificate), StoredCertificate.state == ACTIVE
             )
@@ -177,7 +222,7 @@ class CertificateStore:
                 row.state = STORED
             session.flush()  # before another becomes active
             self._set_state(session, id_, ACTIVE)
-            return Guarantees(identity, self._active(session, identity))
+            return self._guarantees(session, identity)
 
     def deactivate(self, id_: str, identity: EngineIdentity) -> Guarantees:
         """Deactivates a certificate, also one from a file; another file may take its place.
@@ -192,10 +237,15 @@ class CertificateStore:
         """
         with self._lock, self._database.session() as session:
             self._find(session, id_)
-            if id_ not in {one.id for one in self._active(session, identity)}:
+            if id_ not in {one.id for one in self._active(session, identity)[0]}:
                 raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")
             self._set_state(session, id_, WITHDRAWN)
-            return Guarantees(identity, self._active(session, identity))
+            return self._guarantees(session, identity)
+
+    def _guarantees(self, session: Session, identity: EngineIdentity) -> Guarantees:
+        served, unsigned = self._active(session, identity)
+        verified = {one.id: self._evidence.verified(session, one) for one in served}
+        return Guarantees(identity, served, verified, [one.id for one in unsigned])
 
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
         """The certificate and its origin."""
@@ -218,17 +268,27 @@ class CertificateStore:
         row.state = state
         session.flush()
 
-    def _active(self, session: Session, identity: EngineIdentity) -> list[Certificate]:
+    def _active(
+        self, session: Session, identity: EngineIdentity
+    ) -> tuple[list[Certificate], list[Certificate]]:
+        """Those that are served, and those that would be if they had the signature demanded."""
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
         activated = _readable(row for row in decided.values() if row.state == ACTIVE)
-        served = [one for one in activated.values() if _misfit(one, identity) is None]
-        taken = {ServedProcedure.of_certificate(one) for one in served}
-        return served + [
+        fitting = [one for one in activated.values() if _misfit(one, identity) is None]
+        files = [
             certificate
             for id_, (certificate, _) in self._files.items()
-            if ServedProcedure.of_certificate(certificate) not in taken
-            and not (id_ in decided and decided[id_].state == WITHDRAWN)
+            if not (id_ in decided and decided[id_].state in (ACTIVE, WITHDRAWN))
         ]
+        served, unsigned = [], []
+        taken: set[ServedProcedure] = set()
+        for candidates in (fitting, files):
+            signed = [one for one in candidates if not self._evidence.refusal(session, one)]
+            unsigned += [one for one in candidates if one not in signed]
+            chosen = [one for one in signed if ServedProcedure.of_certificate(one) not in taken]
+            served += chosen
+            taken |= {ServedProcedure.of_certificate(one) for one in chosen}
+        return served, unsigned
 
 
 def _unknown(id_: str) -> NotFound:

@@ -58,6 +58,7 @@ WORDS = st.text(string.ascii_letters + string.digits + "-_./", min_size=1, max_s
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "model": WORDS.map(lambda word: f"m{word}"),
     "certificates": st.lists(WORDS.map(lambda word: f"/c{word}"), min_size=1, max_size=3),
+    "trusted_keys": st.lists(WORDS.map(lambda word: f"/k{word}"), min_size=1, max_size=3),
     "temperature": st.floats(0, 2),
     "top_p": st.floats(0.01, 1),
     "default_alpha": st.floats(0.01, 0.99),

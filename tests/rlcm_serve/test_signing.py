@@ -159,6 +159,11 @@ def test_what_is_no_key_is_refused(key: Path, tmp_path: Path) -> None:
             TrustedKeys.load([path])
 
 
+def test_to_demand_a_signature_takes_a_key_to_trust() -> None:
+    with pytest.raises(SignatureRefused, match="require_signature is on and trusted_keys is empty"):
+        TrustedKeys.load([], required=True)
+
+
 def test_from_a_new_key_to_a_verified_signature(rlcm: Rlcm) -> None:
     shutil.copy(SHIPPED, "c.json")
     before, id_ = Path("c.json").read_bytes(), Certificate.load(SHIPPED).id

@@ -16,8 +16,10 @@ from rlcm_serve.api.wire.report_data import ReportBody
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
 from rlcm_serve.jobs.fitting import require_verified
+from rlcm_serve.signing import Envelope
 from rlcm_serve.solving.fingerprints import fingerprint_of, require_fit
 from rlcm_serve.store.activation import activate, deactivate
+from rlcm_serve.store.evidence import RECOMPUTED_UPLOAD
 
 router = APIRouter(tags=["certificates"])
 CertificateId = Annotated[
@@ -43,7 +45,8 @@ _UPLOAD: dict[str, Any] = {
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
-                    "description": "A certificate and, optionally, the traces it was fitted on.",
+                    "description": "A certificate and, optionally, the traces it was fitted on and "
+                    "its signature.",
                     "required": ["certificate"],
                     "additionalProperties": False,
                     "properties": {
@@ -58,6 +61,13 @@ _UPLOAD: dict[str, Any] = {
                             "format": "binary",
                             "description": "The traces it was fitted on, a Parquet file.",
                             "examples": ["PAR1"],
+                        },
+                        "signature": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "A signature of the certificate: NAME.dsse.json, as "
+                            "`rlcm keys sign` writes it.",
+                            "examples": ["{}"],
                         },
                     },
                 }
@@ -124,16 +134,29 @@ async def upload_certificate(
 
     Its digest and version must be valid and its fingerprint must match the engine. If its traces
     are uploaded too, the service recomputes every figure from them, refuses the certificate if one
-    differs, and computes its report data.
+    differs, and computes its report data. If its signature is uploaded too, it must be of a key
+    that the service trusts. A service that demands signatures refuses a certificate without one.
     """
-    identity = context.service.guarantees.identity
+    identity, store = context.service.guarantees.identity, context.certificates
     report = None
-    async with uploaded_certificate(request) as (certificate, traces):
+    async with uploaded_certificate(request) as upload:
+        certificate, traces, signature = upload.certificate, upload.traces, upload.signature
         require_fit(certificate, identity)
+        if signature is not None:
+            store.trusted.signer_of(certificate, Envelope.from_text(signature))
+        else:
+            await asyncio.to_thread(store.require_signature, certificate)
         if traces is not None:
             report = await require_verified(certificate, traces)
-    origin = "upload" if traces is None else "upload, recomputed from its traces"
-    await asyncio.to_thread(context.certificates.add, certificate, origin, report)
+    origin = "upload" if traces is None else RECOMPUTED_UPLOAD
+    await asyncio.to_thread(
+        store.add,
+        certificate,
+        origin,
+        report,
+        recomputed=traces is not None,
+        envelope=signature,
+    )
     response.headers["Location"] = f"/certificates/{certificate.id}"
     return await _body(context, certificate.id)
 

@@ -25,6 +25,7 @@ from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.reference import shown
+from rlcm_serve.signing import TrustedKeys
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.solving.service import LoadGuarantees, Service
 from rlcm_serve.store.certificates import CertificateStore
@@ -72,8 +73,10 @@ def build_context(
     Raises:
         ModelRefused: the model does not exist.
         SettingsRefused: tracing is enabled, but OpenTelemetry is not installed.
+        SignatureRefused: a trusted key cannot be read.
     """
-    store = CertificateStore(database)
+    trusted = TrustedKeys.load(settings.trusted_keys or (), settings.require_signature)
+    store = CertificateStore(database, trusted)
     files = [] if settings.no_certificate else settings.certificates
     load = Guarantees.load if settings.no_certificate else store.load
     service = build_service(settings.engine(), files, on_stage, load)

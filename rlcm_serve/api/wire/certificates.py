@@ -74,6 +74,11 @@ class CertificateBody(Wire):
     active: terms.IsActive
     fits: terms.Fits
     misfit: terms.Misfit
+    verified: terms.VerifiedBy
+    refusal: str | None = Field(examples=[None])
+    """Why the service must not serve this certificate: it demands a signature of a trusted key, and
+    there is none. Null if it may.
+    """
     origin: str = Field(examples=["job cal_5f3a9c21d07e"])
     """Where the certificate comes from: a file, an upload or a calibration job."""
     added: str | None = Field(examples=["2026-01-12T09:30:00+00:00"])
@@ -102,6 +107,8 @@ class CertificateBody(Wire):
             active=kept.active,
             fits=kept.misfit is None if engine_known else None,
             misfit=kept.misfit,
+            verified=kept.verified.value,
+            refusal=kept.refusal,
             origin=kept.origin,
             added=None if kept.added is None else iso(kept.added),
             created=made.created,

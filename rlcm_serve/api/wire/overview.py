@@ -138,6 +138,7 @@ class CertificateNow(Wire):
     n: terms.Samples
     vote: terms.Vote
     max_tokens: terms.ThinkingBudget
+    verified: terms.VerifiedBy
     has_exhibit: bool = Field(examples=[True])
     """Whether `/certificates/{id}/report` has report data for this certificate."""
     levels: list[LevelNow] = Field(examples=[[_LEVEL_EXAMPLE]])
@@ -191,6 +192,10 @@ class OverviewBody(Wire):
     """Distribution of confidence when samples ended."""
     certificates: list[CertificateNow] = Field(examples=[[_CERTIFICATE_EXAMPLE]])
     """Certificates that are active."""
+    unsigned: list[str] = Field(examples=[[]])
+    """Ids of certificates that are not served, because the service demands a signature of a trusted
+    key and they have none.
+    """
     jobs: list[JobNow] = Field(examples=[[_JOB_EXAMPLE]])
     """The latest ten calibration jobs, newest first."""
     jobs_error: str | None = Field(examples=[None])

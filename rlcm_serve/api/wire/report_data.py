@@ -225,6 +225,7 @@ class ReportBody(Wire):
     method: terms.MethodInWords
     created: terms.CreatedOn
     smallest_certifiable_alpha: terms.SmallestAlpha
+    verified: terms.VerifiedBy
     covers: terms.Covers
     does_not_cover: terms.DoesNotCover
     fingerprint: terms.FingerprintOf

@@ -121,6 +121,7 @@ class GuaranteeBody(Wire):
     method: terms.MethodInWords
     covers: terms.Covers
     does_not_cover: terms.DoesNotCover
+    verified: terms.VerifiedBy
 
     @classmethod
     def of(cls, promised: Guarantee | None) -> Self | None:

@@ -123,6 +123,16 @@ MethodInWords = Annotated[
         "Learn-then-Test: ...",
     ),
 ]
+VerifiedBy = Annotated[
+    Literal["traces", "signature", "none"],
+    described(
+        "How this service verified the figures of the certificate. `traces`: they follow from "
+        "traces that the service recorded itself or got with the certificate. `signature`: a key "
+        "that the operator trusts signed the certificate; the service has not seen the traces. "
+        "`none`: the figures do not contradict each other, and nothing more is known.",
+        "traces",
+    ),
+]
 CreatedOn = Annotated[
     str | None, described("Date of the fit; null if it was not recorded.", "2026-01-12")
 ]

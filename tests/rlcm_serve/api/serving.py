@@ -17,6 +17,7 @@ from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.settings import Settings
+from rlcm_serve.signing import TrustedKeys
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
@@ -44,7 +45,8 @@ class Running:
         self.settled = asyncio.Event()
         self._entered = asyncio.Event()
         database = Database(f"sqlite:///{state / 'rlcm.db'}")
-        store = CertificateStore(database)
+        trusted = TrustedKeys.load(settings.trusted_keys or (), settings.require_signature)
+        store = CertificateStore(database, trusted)
         self.service = Service(
             engine, certificates, self._on_stage, load=store.load, restart_policy=restart_policy
         )

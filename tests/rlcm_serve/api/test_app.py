@@ -73,6 +73,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
             "method": ONE.method,
             "covers": ONE.covers,
             "does_not_cover": list(ONE.does_not_cover),
+            "verified": "none",
         },
         "no_guarantee_reason": None,
         "tally": {"7": pytest.approx(0.6)},

@@ -20,6 +20,8 @@ from calibration import (
     write_traces,
 )
 from calibration.traces.table import Reading, Rollout
+from rlcm_serve.settings import Settings
+from rlcm_serve.signing import load_signing_key, sign, write_key_pair
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
@@ -212,6 +214,7 @@ async def test_with_its_traces_every_figure_is_recomputed(ready: Running, tmp_pa
     response = await with_traces(ready, made, traces)
     assert response.status_code == 201, response.text
     assert response.json()["origin"] == "upload, recomputed from its traces"
+    assert response.json()["verified"] == "traces"
 
     (level,) = made.levels
     forged = replace(made, levels=(replace(level, expected_tokens=1.0),), created="2026-01-12")
@@ -220,6 +223,85 @@ async def test_with_its_traces_every_figure_is_recomputed(ready: Running, tmp_pa
     detail = error_of(await with_traces(ready, made, b"PAR1"), 422, "invalid-request")
     assert "traces.parquet is not Parquet" in detail
     assert set(await listed(ready)) == {ONE.id, made.id}
+
+
+@pytest.fixture
+async def demanding(tmp_path: Path) -> AsyncIterator[Running]:
+    """Demands signatures of the key in signing.pem; ONE is there as a file, without one."""
+    write_key_pair(tmp_path / "signing.pem")
+    ONE.save(tmp_path / "one.json")
+    settings = Settings(
+        state=tmp_path / "state",
+        trusted_keys=[tmp_path / "signing.pub.pem"],
+        require_signature=True,
+    )
+    async with serving(certificates=[tmp_path / "one.json"], settings=settings) as running:
+        yield running
+
+
+async def with_signature(running: Running, made: Certificate, signature: str) -> httpx.Response:
+    files = {
+        "certificate": ("c.json", json.dumps(made.to_json()).encode()),
+        "signature": ("c.dsse.json", signature.encode()),
+    }
+    return await running.client.post("/certificates", files=files)
+
+
+async def test_a_service_that_demands_signatures_serves_nothing_else(
+    demanding: Running, tmp_path: Path
+) -> None:
+    client = demanding.client
+    assert (await client.get("/readyz")).status_code == 200
+    shown = (await client.get("/overview")).json()
+    assert (shown["certificates"], shown["unsigned"]) == ([], [ONE.id])
+    answer = (await demanding.solve()).json()
+    assert answer["guarantee"] is None
+    assert "demands signed certificates" in answer["no_guarantee_reason"]
+    assert "has no signature" in (await listed(demanding))[ONE.id]["refusal"]
+    for refused in (
+        await upload(demanding, BETTER),
+        await client.post(f"/certificates/{ONE.id}/activate"),
+    ):
+        assert "has no signature" in error_of(refused, 422, "signature-refused")
+
+    key = load_signing_key(tmp_path / "signing.pem")
+    write_key_pair(tmp_path / "stranger.pem")
+    stranger = load_signing_key(tmp_path / "stranger.pem")
+    for signature, why in [
+        (sign(BETTER, stranger), "not signed by a trusted key"),
+        (sign(ONE, key), f"is for certificate {ONE.id}"),
+        ("{}", "is not a DSSE envelope"),
+    ]:
+        response = await with_signature(demanding, BETTER, signature)
+        assert why in error_of(response, 422, "signature-refused")
+    assert set(await listed(demanding)) == {ONE.id}
+
+    response = await with_signature(demanding, BETTER, sign(BETTER, key))
+    assert response.status_code == 201, response.text
+    assert (response.json()["verified"], response.json()["refusal"]) == ("signature", None)
+    assert (await client.post(f"/certificates/{BETTER.id}/activate")).status_code == 200
+    answer = (await demanding.solve()).json()
+    assert answer["guarantee"]["verified"] == "signature"
+    (served,) = (await client.get("/overview")).json()["certificates"]
+    assert (served["id"], served["verified"]) == (BETTER.id, "signature")
+
+
+async def test_a_signature_that_nobody_here_can_check_is_refused(
+    ready: Running, tmp_path: Path
+) -> None:
+    write_key_pair(tmp_path / "signing.pem")
+    signature = sign(BETTER, load_signing_key(tmp_path / "signing.pem"))
+    response = await with_signature(ready, BETTER, signature)
+    detail = error_of(response, 422, "signature-refused")
+    assert "trusted: none: set trusted_keys" in detail
+
+
+async def test_every_guarantee_says_how_its_figures_were_verified(ready: Running) -> None:
+    assert (await ready.solve()).json()["guarantee"]["verified"] == "none"
+    ready.context.certificates.add(BETTER, "job cal_1", recomputed=True)
+    await ready.client.post(f"/certificates/{BETTER.id}/activate")
+    assert (await ready.solve()).json()["guarantee"]["verified"] == "traces"
+    assert (await listed(ready))[BETTER.id]["verified"] == "traces"
 
 
 async def test_a_form_may_hold_the_certificate_alone(ready: Running) -> None:

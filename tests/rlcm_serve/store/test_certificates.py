@@ -7,7 +7,15 @@ from sqlalchemy import update
 
 from calibration import FULL_BUDGET, Certificate, ExitPolicy
 from calibration.errors import CertificateError
-from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound
+from rlcm_serve.core import Question, Verified
+from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
+from rlcm_serve.signing import (
+    TrustedKeys,
+    envelope_path,
+    load_signing_key,
+    sign,
+    write_key_pair,
+)
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.certificate_table import ACTIVE, StoredCertificate
 from rlcm_serve.store.certificates import CertificateStore
@@ -200,3 +208,88 @@ def test_a_forgery_that_an_earlier_release_took_is_neither_served_nor_in_the_way
     assert f"the stored certificate {forged.id} is refused: the certificate contr" in caplog.text
     with pytest.raises(NotFound, match=r"levels\[0\]\.p_value is 0\.9, and must be"):
         store.activate(forged.id, IDENTITY)
+
+
+@pytest.fixture
+def signing(tmp_path: Path) -> Path:
+    write_key_pair(tmp_path / "signing.pem")
+    return tmp_path / "signing.pem"
+
+
+def signed(made: Certificate, signing: Path) -> str:
+    return sign(made, load_signing_key(signing))
+
+
+def trust(signing: Path, *, required: bool = False) -> TrustedKeys:
+    return TrustedKeys.load([signing.with_suffix(".pub.pem")], required)
+
+
+def verified(store: CertificateStore, made: Certificate) -> Verified:
+    kept = store.kept(made.id, IDENTITY)
+    if kept.active:
+        assert store.load(IDENTITY, []).verified(made.id) is kept.verified
+    return kept.verified
+
+
+def test_traces_say_more_than_a_signature_and_both_outlive_a_restart(
+    database: Database, signing: Path
+) -> None:
+    store, made = CertificateStore(database, trust(signing)), of_one()
+    store.add(made, "upload")
+    store.activate(made.id, IDENTITY)
+    assert verified(store, made) is Verified.NONE
+    store.add(made, "upload", envelope=signed(made, signing))
+    assert verified(store, made) is Verified.SIGNATURE
+    assert verified(CertificateStore(database), made) is Verified.NONE, "nobody is trusted"
+    store.add(made, "upload", recomputed=True)
+    store.add(made, "upload")
+    assert verified(CertificateStore(database, trust(signing)), made) is Verified.TRACES
+
+
+@pytest.mark.parametrize("origin", ["job cal_5f3a9c21d07e", "upload, recomputed from its traces"])
+def test_what_earlier_releases_computed_from_traces_still_counts(
+    database: Database, origin: str
+) -> None:
+    store = CertificateStore(database)
+    store.add(of_one(), origin)
+    assert verified(store, of_one()) is Verified.TRACES
+
+
+def test_where_a_signature_is_demanded_nothing_else_is_served(
+    database: Database, tmp_path: Path, signing: Path
+) -> None:
+    """Neither what was active before, nor a file, nor what a job has fitted."""
+    file, stored, four = saved(of_one(), tmp_path), of_one(0.05), of_four()
+    before = CertificateStore(database)
+    for made in (stored, four):
+        before.add(made, "job cal_1", recomputed=True)
+        before.activate(made.id, IDENTITY)
+    store = CertificateStore(database, trust(signing, required=True))
+    guarantees = store.load(IDENTITY, [file])
+    assert guarantees.certificates == ()
+    assert {*guarantees.unsigned} == {of_one().id, stored.id, four.id}
+    assert "demands signed certificates" in (
+        guarantees.terms_for(Question("1 + 1?", alpha=0.1)).no_guarantee_reason or ""
+    )
+    for made in (of_one(), stored, four):
+        assert "has no signature" in (store.kept(made.id, IDENTITY).refusal or "")
+        with pytest.raises(SignatureRefused, match=f"certificate {made.id} has no signature"):
+            store.activate(made.id, IDENTITY)
+    store.add(four, "upload", envelope=signed(four, signing))
+    assert store.load(IDENTITY, [file]).certificates == (four,)
+    envelope_path(file).write_text(signed(of_one(), signing))
+    assert {*store.load(IDENTITY, [file]).certificates} == {four, of_one()}
+
+
+def test_a_bad_signature_file_is_no_signature(
+    database: Database, tmp_path: Path, signing: Path
+) -> None:
+    file = saved(of_one(), tmp_path)
+    store = CertificateStore(database, trust(signing, required=True))
+    for text, why in [
+        ("{}", "is not a DSSE envelope"),
+        (signed(of_one(0.2), signing), "is for certificate"),
+    ]:
+        envelope_path(file).write_text(text)
+        assert store.load(IDENTITY, [file]).certificates == ()
+        assert why in (store.kept(of_one().id, IDENTITY).refusal or "")

@@ -13,6 +13,7 @@ import { riskWording, samplesWords } from "../trust/wording.js";
 export function activeSection() {
   const root = h("div", { class: "active-certificates" });
   const none = h("p", { class: "muted" }, "No certificate is active. Questions use the full budget, and answers have no guarantee.");
+  const waiting = h("p", { class: "muted", hidden: true });
   let shape = "";
   /** @type {Map<string, HTMLElement>} */
   let counts = new Map();
@@ -23,10 +24,13 @@ export function activeSection() {
       h("h2", null, "Active certificates"),
       h("p", { class: "term" }, "Target is the certified risk α. Tokens (as a share of the full budget) and abstentions are averages over the calibration problems: expect about as much per question."),
       none,
+      waiting,
       root,
     ),
-    update({ certificates }) {
+    update({ certificates, unsigned }) {
       none.hidden = certificates.length > 0;
+      waiting.hidden = unsigned.length === 0;
+      setText(waiting, `This service demands signatures. Not served, because no trusted key has signed them: ${unsigned.join(", ")}.`);
       root.hidden = certificates.length === 0;
       const next = JSON.stringify(certificates.map(({ id, levels }) => [id, levels.map(({ alpha }) => alpha)]));
       if (next !== shape) {

@@ -31,6 +31,7 @@ import { generatedOf } from "../generated.js";
  * @property {{ edges: number[], now: number[], comparable: number[] | null,
  *   calibration: number[] | null }} confidence
  * @property {ActiveCertificate[]} certificates
+ * @property {string[]} unsigned ids of certificates that are not served for lack of a signature
  * @property {Job[]} jobs
  * @property {string | null} jobs_error
  */

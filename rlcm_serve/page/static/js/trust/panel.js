@@ -9,6 +9,7 @@ import { pValueMap } from "./pvalue-map.js";
 import { inWords, reliabilityDiagram } from "./reliability.js";
 import { riskRows } from "./risk-rows.js";
 import { tokenChart } from "./token-chart.js";
+import { VERIFIED } from "../verified.js";
 import { titleOf } from "./wording.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
@@ -95,13 +96,14 @@ function section(part, title, ...children) {
 }
 
 /** @param {ReportData} report */
-function coverage({ covers, does_not_cover: outside, smallest_certifiable_alpha: smallest }) {
+function coverage({ covers, does_not_cover: outside, verified, smallest_certifiable_alpha: smallest }) {
   return h(
     "section",
     { class: "coverage" },
     h("h3", null, "What it covers, and what it does not"),
     h("div", { class: "coverage-in" }, h("h4", null, "✓ Covered"), h("p", null, covers)),
     h("div", { class: "coverage-out" }, h("h4", null, "✕ Not covered"), h("ul", null, outside.map((one) => h("li", null, one)))),
+    h("p", null, VERIFIED[verified]),
     h("p", { class: "hint" }, `The smallest certifiable α on these problems is about ${percent(smallest, 2)}. Use it to choose levels for the next calibration; it is not a guarantee.`),
   );
 }

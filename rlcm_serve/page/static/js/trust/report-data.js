@@ -58,6 +58,7 @@
  * @property {number | null} max_tokens
  * @property {string | null} created
  * @property {number} smallest_certifiable_alpha
+ * @property {"traces" | "signature" | "none"} verified
  * @property {string} covers
  * @property {string[]} does_not_cover
  * @property {Fingerprint | null} fingerprint

@@ -6,6 +6,7 @@ import { writeFragment } from "../fragment.js";
 import { generatedOf } from "../generated.js";
 import { answerText } from "../math.js";
 import { RISKS } from "../risks.js";
+import { VERIFIED } from "../verified.js";
 import { explain } from "./explain.js";
 
 /**
@@ -57,7 +58,7 @@ function promise({ risk }, { guarantee, no_guarantee_reason }) {
     { class: "promise" },
     h("b", null, "Guarantee. "),
     `At most ${percent(alpha)} ${RISKS[risk].promise}, on average over questions like the calibration problems. `,
-    `Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen} `,
+    `Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen} ${VERIFIED[guarantee.verified]} `,
     h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `What it covers: certificate ${certificate}`),
   );
 }

@@ -23,6 +23,7 @@
  * @property {number} delta
  * @property {"simultaneous" | "pointwise"} promise
  * @property {string} certificate
+ * @property {"traces" | "signature" | "none"} verified how the certificate's figures were verified
  *
  * @typedef {object} Start
  * @property {number} samples
