@@ -6,6 +6,8 @@ RlcmError
 |-- CertificateMismatch a certificate that was fitted on another engine
 |-- SignatureRefused    a signature that is missing, wrong or not trusted, or an unusable key
 |-- DatabaseRefused     a database that cannot be used, and why
+|   |-- DatabaseBusy    another writer kept the database locked for too long
+|   '-- StorageFull     no space is left to store anything
 |-- EngineDead          vLLM stopped; no request can be served until it is back
 |-- NotReady            the service is starting, failed to start, or is stopping
 |-- RequestRefused      an invalid request; names the field
@@ -47,7 +49,24 @@ class SignatureRefused(RlcmError):
 
 
 class DatabaseRefused(RlcmError):
-    """The database cannot be opened, or its tables are of another version."""
+    """The database cannot be used. The message may name it, so only operators may see it.
+
+    `public` says the same without any name, for callers.
+    """
+
+    def __init__(
+        self, message: str, public: str = "the database cannot be reached; see the service's log"
+    ) -> None:
+        super().__init__(message)
+        self.public = public
+
+
+class DatabaseBusy(DatabaseRefused):
+    """Another writer kept the database locked for too long; nothing was written."""
+
+
+class StorageFull(DatabaseRefused):
+    """No space is left, for the database or for a temporary file; nothing was written."""
 
 
 class EngineDead(RlcmError):

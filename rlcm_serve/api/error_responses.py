@@ -25,6 +25,7 @@ from rlcm_serve.errors import (
     BodyTooLarge,
     CertificateMismatch,
     Conflict,
+    DatabaseBusy,
     DatabaseRefused,
     EngineDead,
     Infeasible,
@@ -37,6 +38,7 @@ from rlcm_serve.errors import (
     RequestRefused,
     RlcmError,
     SignatureRefused,
+    StorageFull,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -56,7 +58,7 @@ MEANING = {
     422: "A value in the request is invalid; `detail` names it.",
     429: "Too many questions are waiting; retry after `Retry-After` seconds.",
     500: "An unexpected error; the service's log has the details.",
-    503: "The service is not ready; retry after `Retry-After` seconds.",
+    503: "The service or its database is not ready; retry after `Retry-After` seconds.",
     504: "The question was not answered within its time limit.",
 }
 """Descriptions of error responses in the OpenAPI document."""
@@ -108,6 +110,11 @@ class ErrorDocument:
         }
 
 
+_DATABASE_TYPES = {
+    DatabaseRefused: "database-unavailable",
+    DatabaseBusy: "database-busy",
+    StorageFull: "storage-full",
+}
 _OPENAI_TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -166,8 +173,9 @@ def document_of(error: BaseException) -> ErrorDocument:
             return ErrorDocument(503, "not-ready", str(error), members, _retry(RETRY_AFTER))
         case DatabaseRefused():
             # Its message names the database: only the operator may see it.
-            why = "the database cannot be reached; see the service's log"
-            return ErrorDocument(503, "database-unavailable", why, headers=_retry(RETRY_AFTER))
+            return ErrorDocument(
+                503, _DATABASE_TYPES[type(error)], error.public, headers=_retry(RETRY_AFTER)
+            )
         case OutOfTime():
             return ErrorDocument(504, "out-of-time", str(error))
         case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):

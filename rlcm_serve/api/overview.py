@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -39,7 +38,7 @@ JOBS, LOG_LINES = 10, 10
 async def overview(context: Context) -> OverviewBody:
     """The current state of the service; unavailable parts are marked as missing."""
     certificates = _active(context)
-    readout, reports = await asyncio.to_thread(_read, context, certificates)
+    readout, reports = await context.database.threads.read(_read, context, certificates)
     jobs, jobs_error = await _jobs(context)
     return OverviewBody(
         time=iso(time.time()),
@@ -207,7 +206,7 @@ def _served(readout: Readout, certificate: Certificate, level: Level) -> int:
 async def _jobs(context: Context) -> tuple[list[JobNow], str | None]:
     """The latest jobs, or the reason why they are unavailable."""
     try:
-        latest = await asyncio.to_thread(context.jobs.store.latest, JOBS, LOG_LINES)
+        latest = await context.database.threads.read(context.jobs.store.latest, JOBS, LOG_LINES)
     except DatabaseRefused as error:
         report_unexpected(error)
         return [], document_of(error).detail

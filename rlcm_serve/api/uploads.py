@@ -19,6 +19,7 @@ from calibration.errors import CertificateError
 from rlcm_serve.api.media import JSON, media_type, unsupported
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem, parse_problems
+from rlcm_serve.store.connection.faults import storing
 
 LINES = (
     "application/x-ndjson",
@@ -48,13 +49,16 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
 
     Raises:
         RequestRefused: a part is missing, unknown or no certificate.
+        StorageFull: the disk has no space for the parts.
         HTTPException: 415, the body is neither JSON nor a form; 400, the form is broken.
     """
     kind = media_type(request)
     if kind == JSON:
         yield UploadedCertificate(parse_certificate(await request.body()))
     elif kind == _FORM:
-        async with request.form(max_files=3, max_fields=3) as form:
+        with storing():  # the form's files are on disk
+            await request.form(max_files=3, max_fields=3)
+        async with request.form() as form:
             if odd := sorted(set(form) - {"certificate", "traces", "signature"}):
                 raise RequestRefused(
                     "body", f"the form has {odd}: give certificate, traces and signature"
@@ -70,8 +74,9 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
                 yield UploadedCertificate(certificate, signature=signature)
                 return
             with NamedTemporaryFile(prefix="rlcm-traces-", suffix=".parquet") as file:
-                await asyncio.to_thread(shutil.copyfileobj, traces.file, file)
-                await asyncio.to_thread(file.flush)
+                with storing():
+                    await asyncio.to_thread(shutil.copyfileobj, traces.file, file)
+                    await asyncio.to_thread(file.flush)
                 yield UploadedCertificate(certificate, Path(file.name), signature)
     else:
         raise unsupported(request, JSON, _FORM)
@@ -108,12 +113,14 @@ async def uploaded_problems(request: Request) -> list[LabelledProblem]:
 
     Raises:
         RequestRefused: a line is malformed or an id comes twice; the message names the line.
+        StorageFull: the disk has no space for the lines.
         HTTPException: 415, the content type is not JSON Lines.
     """
     if media_type(request) not in LINES:
         raise unsupported(request, LINES[0])
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         async for chunk in request.stream():
-            file.write(chunk)
+            with storing():
+                file.write(chunk)
         file.seek(0)
         return await asyncio.to_thread(parse_problems, file, "the body")

@@ -123,7 +123,7 @@ def _opened(config: Path | None, state: Path | None, database: str | None) -> It
     from rlcm_serve.store.keys import Keys
 
     settings = load_settings({"state": state, "database": database}, config).settings
-    with closing(Database(settings.database_url)) as opened:
+    with closing(Database(settings.database_url, settings.database_wait_s)) as opened:
         yield Keys(opened)
 
 

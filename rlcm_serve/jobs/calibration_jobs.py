@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
-from rlcm_serve.errors import DatabaseRefused, EngineDead, NotReady
-from rlcm_serve.jobs.runner import PRIORITY, JobRunner, check_problems
+from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
+from rlcm_serve.jobs.runner import PRIORITY, RETRY, JobRunner, check_problems
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState
+from rlcm_serve.store.upkeep.removal import delete_job, delete_recordings
 
-RETRY = 5.0
-"""Seconds until an unreachable database is tried again."""
+DELETE_EVERY = 600.0
+"""Most seconds between two searches for jobs that are old enough to be deleted."""
 WATCH_INTERVAL = 0.5
 """Seconds between two reads of a watched job."""
 
@@ -33,6 +36,7 @@ class CalibrationJobs:
         service: its engine records with the capacity that questions leave.
         certificates: receives the results.
         concurrency: rollouts in flight.
+        delete_after: seconds after which an ended job is deleted; None keeps it.
 
     Attributes:
         store: the jobs in the database. Its methods block.
@@ -44,8 +48,11 @@ class CalibrationJobs:
         service: Service,
         certificates: CertificateStore,
         concurrency: int = 8,
+        delete_after: float | None = None,
     ) -> None:
         self._service = service
+        self._database, self._delete_after = database, delete_after
+        self._threads = database.threads
         self._runner = JobRunner(database, service, certificates, concurrency)
         self.store = self._runner.jobs
         self._posted = asyncio.Event()
@@ -54,12 +61,15 @@ class CalibrationJobs:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Runs jobs as soon as the service is ready. At the end, unfinished jobs stay queued."""
-        loop = asyncio.create_task(self._run_jobs())
+        loops = {asyncio.create_task(self._run_jobs())}
+        if self._delete_after is not None:
+            loops.add(asyncio.create_task(self._delete_old(self._delete_after)))
         try:
             yield
         finally:
-            loop.cancel()
-            await asyncio.wait({loop})
+            for loop in loops:
+                loop.cancel()
+            await asyncio.wait(loops)
 
     async def submit(
         self, request: CalibrationRequest, problems: list[LabelledProblem]
@@ -77,7 +87,7 @@ class CalibrationJobs:
             recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
             await check_problems(recorder, problems)
         id_ = f"cal_{secrets.token_hex(6)}"
-        job = await asyncio.to_thread(self.store.create, id_, request, problems)
+        job = await self._threads.write(self.store.create, id_, request, problems)
         self._posted.set()
         return job
 
@@ -87,7 +97,7 @@ class CalibrationJobs:
         Raises:
             NotFound: there is no such job.
         """
-        return await asyncio.to_thread(self.store.get, id_)
+        return self.now(await self._threads.read(self.store.get, id_))
 
     async def watch(self, id_: str) -> AsyncIterator[Calibration]:
         """The job now and after every change, until it has ended.
@@ -105,18 +115,29 @@ class CalibrationJobs:
                 return
             await asyncio.sleep(WATCH_INTERVAL)
 
-    async def cancel(self, id_: str) -> Calibration:
-        """Cancels a job and deletes its recordings.
+    async def delete(self, id_: str) -> Calibration:
+        """Cancels an unfinished job and deletes its recordings; deletes an ended job altogether.
+
+        A certificate that came from the job stays.
+
+        Returns:
+            The job: cancelled, or as it was before it was deleted.
 
         Raises:
             NotFound: there is no such job.
-            Conflict: it has ended already.
+            Conflict: it has ended in this moment.
+            DatabaseRefused: the database cannot be written; a part may be deleted.
         """
+        job = await self.get(id_)
+        if job.state.ended:
+            await delete_job(self._database, job)
+            return job
         async with self._runner.ending:
-            await asyncio.to_thread(self.store.cancel, id_)
+            await self._threads.write(self.store.cancel, id_)
         if (task := self._task_of(id_)) is not None:
             task.cancel()
             await asyncio.wait({task})
+        await delete_recordings(self._database, job)
         return await self.get(id_)
 
     def seconds_left(self, job: Calibration) -> float | None:
@@ -124,6 +145,11 @@ class CalibrationJobs:
         if job.state is not JobState.RECORDING or self._task_of(job.id) is None:
             return None
         return self._runner.pace.seconds_left
+
+    def now(self, job: Calibration) -> Calibration:
+        """A job from the store, with the reason why it waits for the database, if it does."""
+        trouble = self._runner.trouble
+        return job if trouble is None or job.state.ended else replace(job, error=trouble)
 
     def _task_of(self, id_: str) -> asyncio.Task[None] | None:
         running, task = self._running or ("", None)
@@ -133,14 +159,26 @@ class CalibrationJobs:
         while True:
             self._posted.clear()
             try:
-                job = await asyncio.to_thread(self.store.next_unfinished)
+                job = await self._threads.read(self.store.next_unfinished)
                 if job is None:
                     await self._posted.wait()
                 else:
                     await self._run(job)
-            except DatabaseRefused:
-                _log.exception("calibration jobs wait until the database can be reached")
+            except DatabaseRefused as error:
+                self._runner.note_trouble(error)
                 await asyncio.sleep(RETRY)
+
+    async def _delete_old(self, after: float) -> None:
+        while True:
+            try:
+                old = await self._threads.read(self.store.ended_before, time.time() - after)
+                for id_ in old:
+                    with suppress(NotFound):
+                        await self.delete(id_)
+                        _log.info("calibration %s is deleted, as delete_jobs_after_s asks", id_)
+            except DatabaseRefused as error:
+                _log.warning("old calibration jobs are not deleted for now: %s", error)
+            await asyncio.sleep(min(after, DELETE_EVERY))
 
     async def _run(self, job: Calibration) -> None:
         """Runs a job in its own task, so that `cancel` can end it.
@@ -161,7 +199,7 @@ class CalibrationJobs:
             raise error
         if error is not None:
             _log.error("calibration %s failed with an unexpected error", job.id, exc_info=error)
-            await asyncio.to_thread(
+            await self._threads.write(
                 self.store.move,
                 job,
                 UNFINISHED,

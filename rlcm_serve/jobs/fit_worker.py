@@ -2,12 +2,14 @@
 
 Runs as `python -m rlcm_serve.jobs.fit_worker {fit,verify} FOLDER`. Input and output are files in
 that folder, named below. It starts when it reads `GO` from standard input. If the request cannot
-be fulfilled, it exits with status `REFUSED` and writes the reason to `ERROR`. When standard input
+be fulfilled, it exits with status `REFUSED` and writes the reason to `ERROR`; with status `FULL` if
+the disk has no space. When standard input
 closes, its parent is dead; it then removes the folder and exits.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -27,7 +29,7 @@ from rlcm_serve.store.job import CalibrationRequest
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
 DIFFERENCES, REPORT_DATA, ERROR = "differences.json", "report-data.json", "error.txt"
-REFUSED = 3
+REFUSED, FULL = 3, 4
 GO = b"\n"
 
 _NICE = 10
@@ -103,6 +105,10 @@ def main() -> int:
         # The name of a temporary folder means nothing to users.
         (folder / ERROR).write_text(str(error).replace(f"{folder}/", ""), "utf-8")
         return REFUSED
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return FULL
     return 0
 
 

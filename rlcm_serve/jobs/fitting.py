@@ -16,9 +16,10 @@ from calibration import Certificate
 from calibration.certificate.report_data import ReportData
 from calibration.errors import CalibrationError
 from calibration.traces.fingerprint import Fingerprint
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.errors import RequestRefused, StorageFull
 from rlcm_serve.jobs import fit_worker as worker
 from rlcm_serve.recording.rollouts import RecordedRollout
+from rlcm_serve.store.connection.faults import FULL, storing
 from rlcm_serve.store.job import CalibrationRequest
 
 _PREFIX = "rlcm-fit-"
@@ -58,6 +59,7 @@ async def fit(
     Raises:
         CalibrationError: the recordings cannot be read as traces.
         WorkerFailed: the process ended without a result.
+        StorageFull: the disk has no space for its files.
     """
 
     def write(folder: Path) -> None:
@@ -94,6 +96,7 @@ async def require_verified(certificate: Certificate, traces: Path) -> ReportData
         RequestRefused: some figures do not follow, and the message lists them; or the traces
             belong to another certificate.
         WorkerFailed: the process ended without a result.
+        StorageFull: the disk has no space for its files.
     """
 
     def write(folder: Path) -> None:
@@ -135,7 +138,8 @@ async def _run(command: str, folder: Path, write: Callable[[Path], None]) -> str
         sys.executable, "-P", "-m", worker.__name__, command, str(folder), stdin=PIPE
     )
     try:
-        await asyncio.to_thread(write, folder)
+        with storing():
+            await asyncio.to_thread(write, folder)
         if process.stdin is not None:
             with suppress(RuntimeError, ConnectionError):  # it has ended; its status says why
                 process.stdin.write(worker.GO)
@@ -145,6 +149,8 @@ async def _run(command: str, folder: Path, write: Callable[[Path], None]) -> str
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+    if status == worker.FULL:
+        raise StorageFull(f"{FULL.cause}, in {folder.parent}: {FULL.remedy}", FULL.cause)
     if status == worker.REFUSED:
         return (folder / worker.ERROR).read_text("utf-8")
     if status != 0:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import ParamSpec, TypeVar
 
 from calibration import Certificate, CertifiedLevel
 from calibration.certificate.report_data import ReportData
@@ -33,13 +36,19 @@ from rlcm_serve.store.evidence import JOB
 from rlcm_serve.store.job import Calibration, JobState
 from rlcm_serve.store.recording_rows import RecordingRows
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
 PRIORITY = 1
 """Lower than any question's: the engine works on a job when no question waits."""
+RETRY = 5.0
+"""Seconds until an unusable database is tried again."""
 READY_POLL = 0.5
 """Seconds between two checks whether the engine is ready."""
 MAX_DEATHS = 3
 """A job fails after so many deaths of the engine without a rollout finished in between."""
 _LOG_EVERY = 0.1
+_log = logging.getLogger(__name__)
 
 
 class JobRunner:
@@ -58,10 +67,13 @@ class JobRunner:
     ) -> None:
         self.jobs = CalibrationStore(database)
         self.pace = Pace()
+        self.trouble: str | None = None
+        """Why the running job waits for the database; None if it does not."""
         self.ending = asyncio.Lock()
         """Held while a certificate is stored and activated; no cancellation interrupts that."""
         self._logging = asyncio.Lock()  # keeps the log in order
         self._database, self._service = database, service
+        self._threads = database.threads
         self._certificates, self._concurrency = certificates, concurrency
 
     async def run(self, job: Calibration) -> None:
@@ -71,6 +83,7 @@ class JobRunner:
             DatabaseRefused: the database cannot be reached; the job keeps its state.
         """
         self.pace = Pace()
+        self.trouble = None
         try:
             if job.state is not JobState.FITTING:
                 await self._record(job)
@@ -84,7 +97,7 @@ class JobRunner:
         begun = job.state is JobState.RECORDING
         await self._move_on(job, job.state, JobState.RECORDING)
         await self._log(job, f"resumed at {job.done} of {job.total}" if begun else "started")
-        problems = await asyncio.to_thread(self.jobs.problems, job)
+        problems = await self._threads.read(self.jobs.problems, job)
         rows = RecordingRows(self._database, job, problems)
         deaths, finished = 0, job.done
         await self._until_ready()
@@ -93,7 +106,7 @@ class JobRunner:
                 await self._record_missing(job, problems, rows)
                 break
             except (EngineDead, NotReady) as error:
-                done = len(await asyncio.to_thread(rows.keys))
+                done = len(await self._threads.read(rows.keys))
                 deaths, finished = (deaths + 1 if done == finished else 1), done
                 if deaths == MAX_DEATHS:
                     raise EngineDead(
@@ -124,7 +137,13 @@ class JobRunner:
 
         try:
             await record_missing(
-                recorder, problems, job.request.rollouts, rows, progress, self._concurrency
+                recorder,
+                problems,
+                job.request.rollouts,
+                rows,
+                progress,
+                self._concurrency,
+                self._patiently,
             )
         finally:
             await asyncio.gather(*logging, return_exceptions=True)
@@ -139,7 +158,7 @@ class JobRunner:
     async def _require_same_engine(self, job: Calibration) -> None:
         """Raises CertificateMismatch if the job's recordings come from another engine or grader."""
         here = fingerprint_of(self._service.engine.identity)
-        begun_with = await asyncio.to_thread(self.jobs.made_with, job, here)
+        begun_with = await self._threads.write(self.jobs.made_with, job, here)
         if differences := begun_with.differences(here):
             raise CertificateMismatch(
                 "the recordings of this job come from another engine (then, now): "
@@ -149,12 +168,12 @@ class JobRunner:
 
     async def _fit(self, job: Calibration) -> None:
         await self._log(job, "fitting")
-        made_with = (await asyncio.to_thread(self.jobs.get, job.id)).fingerprint
+        made_with = (await self._threads.read(self.jobs.get, job.id)).fingerprint
         if made_with is None:
             raise RuntimeError(f"calibration {job.id} has no fingerprint, so no recordings")
         created = datetime.fromtimestamp(job.created, UTC).date().isoformat()
         fitted = await fit(self.jobs.recordings(job), made_with, job.request, created)
-        await asyncio.to_thread(self.jobs.keep_traces, job, fitted.traces)
+        await self._patiently(self.jobs.keep_traces, job, fitted.traces)
         if fitted.certificate is None:
             raise RequestRefused("data", f"no certificate could be fitted: {fitted.refusal}")
         if fitted.report is None:
@@ -169,7 +188,7 @@ class JobRunner:
     ) -> None:
         """Stores and activates the certificate. Repeating it after a kill changes nothing."""
         add, origin = self._certificates.add, f"{JOB}{job.id}"
-        await asyncio.to_thread(add, certificate, origin, report, recomputed=True)
+        await self._threads.write(add, certificate, origin, report, recomputed=True)
         for line in _verdicts(certificate):
             await self._log(job, line)
         if job.request.activate:
@@ -190,18 +209,38 @@ class JobRunner:
     async def _move_on(
         self, job: Calibration, before: JobState, after: JobState, **values: str
     ) -> None:
-        if not await asyncio.to_thread(self.jobs.move, job, (before,), after, **values):
+        if not await self._threads.write(self.jobs.move, job, (before,), after, **values):
             raise Conflict(f"calibration {job.id} is no longer {before}")
 
     async def _fail(self, job: Calibration, error: Exception) -> None:
         under_way = (JobState.RECORDING, JobState.FITTING)
         reason = str(error)
-        if await asyncio.to_thread(self.jobs.move, job, under_way, JobState.FAILED, error=reason):
+        if await self._threads.write(self.jobs.move, job, under_way, JobState.FAILED, error=reason):
             await self._log(job, f"failed: {reason}")
+
+    async def _patiently(
+        self, work: Callable[P, Result], /, *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """Writes once the database allows it: what is to be written took long to compute."""
+        while True:
+            try:
+                written = await self._threads.write(work, *args, **named)
+            except DatabaseRefused as error:
+                self.note_trouble(error)
+                await asyncio.sleep(RETRY)
+            else:
+                self.trouble = None
+                return written
+
+    def note_trouble(self, error: DatabaseRefused) -> None:
+        """Says in the log, once for each cause, and in the job that it waits for the database."""
+        if self.trouble != error.public:
+            _log.error("calibration jobs wait for the database: %s", error)
+        self.trouble = error.public
 
     async def _log(self, job: Calibration, text: str) -> None:
         async with self._logging:
-            await asyncio.to_thread(self.jobs.log, job, text)
+            await self._threads.write(self.jobs.log, job, text)
 
 
 async def check_problems(recorder: Recorder, problems: list[LabelledProblem]) -> None:

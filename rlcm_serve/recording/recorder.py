@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from calibration import FULL_BUDGET, ExitReason
 from rlcm_serve.answers.forcing import answer_rollout
@@ -28,6 +28,8 @@ from rlcm_serve.recording.rollouts import (
     RecordedRollout,
 )
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
 Recording = TypeVar("Recording", bound=FullBudgetRollout)
 Recording_contra = TypeVar("Recording_contra", bound=FullBudgetRollout, contravariant=True)
 
@@ -145,6 +147,15 @@ def _with_id(problem: LabelledProblem, error: RequestRefused) -> RequestRefused:
     return RequestRefused("data", f"problem {problem.id!r}: {error}")
 
 
+class InThread(Protocol):
+    """Runs a function in a thread, as `asyncio.to_thread` does."""
+
+    def __call__(
+        self, work: Callable[P, Result], /, *args: P.args, **named: P.kwargs
+    ) -> Coroutine[Any, Any, Result]:
+        """Returns what `work` returns."""
+
+
 class RecordingLog(Protocol[Recording_contra]):
     """Keeps finished recordings. One thread at a time uses it, never the event loop's thread."""
 
@@ -162,19 +173,21 @@ async def record_missing(
     log: RecordingLog[Recording],
     progress: OnProgress = ignore_progress,
     concurrency: int = CONCURRENCY,
+    in_thread: InThread = asyncio.to_thread,
 ) -> None:
     """Records `rollouts` rollouts of every problem, except those that the log already holds.
 
     Args:
         progress: called at the start and after each rollout.
         concurrency: rollouts in flight.
+        in_thread: runs the log's methods outside the event loop.
 
     Raises:
         EngineDead: the engine died; the log holds what was finished.
         RequestRefused: a problem does not fit into the model's context.
     """
     wanted = {(problem.id, number): problem for problem in problems for number in range(rollouts)}
-    stored = set(await asyncio.to_thread(log.keys))
+    stored = set(await in_thread(log.keys))
     missing = [key for key in wanted if key not in stored]
     done, appending = len(wanted) - len(missing), asyncio.Lock()
     progress(done, len(wanted))
@@ -183,7 +196,7 @@ async def record_missing(
         nonlocal done
         recording = await recorder.record(wanted[key], key[1])
         async with appending:
-            await asyncio.to_thread(log.append, recording)
+            await in_thread(log.append, recording)
         done += 1
         progress(done, len(wanted))
 

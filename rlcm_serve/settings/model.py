@@ -215,6 +215,18 @@ class Settings(BaseSettings):
         repr=False,
         example="postgresql://rlcm@localhost/rlcm",
     )
+    database_wait_s: Seconds = _setting(
+        5.0,
+        "State",
+        "Longest wait of a write for other writers of the database; then it gets a 503.",
+    )
+    delete_jobs_after_s: Seconds | None = _setting(
+        None,
+        "State",
+        "Time after which an ended calibration job is deleted with its problems and recordings. "
+        "Default: never.",
+        example=2592000.0,
+    )
     job_concurrency: Count = _setting(
         8, "State", "Problems that a calibration job records at the same time."
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 
@@ -19,7 +17,7 @@ async def activate(store: CertificateStore, service: Service, id_: str) -> None:
     """
     async with store.changing:
         identity = service.guarantees.identity
-        service.use(await asyncio.to_thread(store.activate, id_, identity))
+        service.use(await store.threads.write(store.activate, id_, identity))
 
 
 async def deactivate(store: CertificateStore, service: Service, id_: str) -> None:
@@ -33,4 +31,4 @@ async def deactivate(store: CertificateStore, service: Service, id_: str) -> Non
     """
     async with store.changing:
         identity = service.guarantees.identity
-        service.use(await asyncio.to_thread(store.deactivate, id_, identity))
+        service.use(await store.threads.write(store.deactivate, id_, identity))

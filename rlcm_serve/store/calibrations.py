@@ -171,7 +171,7 @@ class CalibrationStore:
             return found.scalar() is not None
 
     def cancel(self, id_: str) -> None:
-        """Cancels a job, and deletes its problems and recordings.
+        """Cancels a job. `delete_recordings` of `rlcm_serve.store.upkeep.removal` does the rest.
 
         Raises:
             NotFound: there is no such job.
@@ -181,10 +181,14 @@ class CalibrationStore:
         if not self.move(job, UNFINISHED, JobState.CANCELLED):
             state = self.get(id_).state
             raise Conflict(f"calibration {id_} is {state}: only an unfinished job can be cancelled")
-        with self._database.session() as session:
-            for table in (RecordingRow, ProblemRow):
-                session.execute(delete(table).where(table.job == job.number))
         self.log(job, "cancelled")
+
+    def ended_before(self, moment: float) -> list[str]:
+        """The ids of the jobs that had ended by this time, in seconds since 1970, UTC."""
+        with self._database.reading() as session:
+            ended = CalibrationRow.state.not_in(UNFINISHED)
+            old = select(CalibrationRow.id).where(ended, CalibrationRow.finished <= moment)
+            return list(session.scalars(old.order_by(CalibrationRow.number)))
 
     def log(self, job: Calibration, text: str) -> None:
         """Adds a line to the job's log, and deletes the oldest beyond `LOG_LINES`."""

@@ -72,7 +72,8 @@ class CertificateStore:
         self._database = database
         self._files: dict[str, tuple[Certificate, str]] = {}
         self._reports = StoredReports()
-        self._lock = threading.Lock()
+        self.threads = database.threads
+        self._writing = threading.Lock()  # readers never wait for it
 
     def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
         """The guarantees that are active when an engine starts.
@@ -92,10 +93,10 @@ class CertificateStore:
             loaded[certificate.id] = (certificate, f"file {file.name}")
             report_files[certificate.id] = (report_data_path(file), old_report_data_path(file))
             envelopes[certificate.digest] = envelope_path(file)
-        with self._lock, self._database.reading() as session:
-            self._files = loaded
-            self._reports.files = report_files
-            self._evidence.files = envelopes
+        self._files = loaded
+        self._reports.files = report_files
+        self._evidence.files = envelopes
+        with self._database.reading() as session:
             guarantees = self._guarantees(session, identity)
         for id_ in guarantees.unsigned:
             _log.warning("certificate %s is not served: it has no signature of a trusted key", id_)
@@ -107,7 +108,7 @@ class CertificateStore:
         Args:
             identity: identity of the engine; None while it starts, when no certificate is active.
         """
-        with self._lock, self._database.reading() as session:
+        with self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
             certificates = self._active(session, identity)[0] if identity else []
             known = {id_: certificate for id_, (certificate, _) in self._files.items()}
@@ -133,7 +134,7 @@ class CertificateStore:
         Raises:
             NotFound: there is no such certificate.
         """
-        with self._lock, self._database.reading() as session:
+        with self._database.reading() as session:
             return self._find(session, id_)[0]
 
     def kept(self, id_: str, identity: EngineIdentity | None) -> KeptCertificate:
@@ -154,7 +155,7 @@ class CertificateStore:
             NotFound: there is no such certificate.
             NoReport: it has no report data; the message says how to create it.
         """
-        with self._lock, self._database.reading() as session:
+        with self._database.reading() as session:
             certificate, _ = self._find(session, id_)
             return self._reports.find(session, certificate)
 
@@ -180,7 +181,7 @@ class CertificateStore:
             CertificateMismatch: it has no fingerprint, so it can never match an engine.
         """
         slot = _slot(certificate)
-        with self._lock, self._database.session() as session:
+        with self._writing, self._database.session() as session:
             known = certificate.id in self._files
             if not known and session.get(StoredCertificate, certificate.id) is None:
                 session.add(_row(certificate, origin, slot, STORED))
@@ -195,7 +196,7 @@ class CertificateStore:
         Raises:
             SignatureRefused: it has no signature, or none of a trusted key.
         """
-        with self._lock, self._database.reading() as session:
+        with self._database.reading() as session:
             if why := self._evidence.refusal(session, certificate):
                 raise SignatureRefused(why)
 
@@ -210,7 +211,7 @@ class CertificateStore:
             CertificateMismatch: it was fitted on another engine; nothing changes.
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
         """
-        with self._lock, self._database.session() as session:
+        with self._writing, self._database.session() as session:
             certificate, _ = self._find(session, id_)
             require_fit(certificate, identity)
             if why := self._evidence.refusal(session, certificate):
@@ -235,7 +236,7 @@ class CertificateStore:
             Conflict: it is not active.
             CertificateMismatch: two files would take its place; nothing changes.
         """
-        with self._lock, self._database.session() as session:
+        with self._writing, self._database.session() as session:
             self._find(session, id_)
             if id_ not in {one.id for one in self._active(session, identity)[0]}:
                 raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")

@@ -7,21 +7,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, select, text
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import (
-    ArgumentError,
-    DBAPIError,
-    InterfaceError,
-    NoSuchModuleError,
-    OperationalError,
-)
+from sqlalchemy import Connection, Engine, event, inspect, select, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.store import calibration_tables, certificate_table, key_table
 from rlcm_serve.store.base import Base
+from rlcm_serve.store.connection.engines import (
+    READS_ONLY,
+    FileIdentity,
+    open_postgres,
+    open_sqlite,
+    parse_url,
+)
+from rlcm_serve.store.connection.faults import (
+    DAMAGED,
+    UNREACHABLE,
+    Fault,
+    concerns_database,
+    fault_of,
+)
+from rlcm_serve.store.connection.health import DatabaseHealth
+from rlcm_serve.store.connection.threads import StoreThreads
 
 SCHEMA_VERSION = 1
 """Increased whenever a table changes; tables of another version are refused, never altered.
@@ -29,18 +38,14 @@ SCHEMA_VERSION = 1
 A new table does not change the version: it is created beside the others, and older releases
 ignore it.
 """
-BUSY_TIMEOUT = 30.0
-"""Seconds that a writer waits for another."""
+WAIT = 5.0
+"""Longest wait in seconds of a write for another process that writes, unless settings say more."""
+_WRITERS = 4
+"""Threads that write to PostgreSQL. SQLite has one writer at a time, so one thread writes to it."""
 _TABLES = (calibration_tables, certificate_table, key_table)
 """Their import puts every table into `Base.metadata`."""
 _CREATION_LOCK = 0x726C636D
 """Advisory lock in PostgreSQL for processes that start at the same time ("rlcm")."""
-_PRAGMAS = (
-    "journal_mode = WAL",  # readers do not wait for a writer; a kill loses no commit
-    "synchronous = FULL",
-    f"busy_timeout = {BUSY_TIMEOUT * 1000:.0f}",
-    "foreign_keys = ON",
-)
 
 
 class SchemaVersion(Base):
@@ -54,31 +59,40 @@ class SchemaVersion(Base):
 class Database:
     """Opens the database at a URL, and creates missing tables. May be used from any thread.
 
+    Coroutines use it through `threads`.
+
     Args:
         url: `sqlite:///FILE`, whose folder is created, or `postgresql://...`.
+        wait: longest wait in seconds of a write for others that write.
 
     Raises:
         DatabaseRefused: the URL is of another kind, or cannot be opened, or the tables have
             another version.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url = _parse(url)
+    def __init__(self, url: str, wait: float = WAIT) -> None:
+        self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         if self.is_sqlite:
             self._make_folder()
-        self._engine = _open_sqlite(self.url) if self.is_sqlite else _open_postgres(self.url)
+        self._engine = (open_sqlite if self.is_sqlite else open_postgres)(self.url, wait)
+        self._identity: FileIdentity | None = None
+        self._damage: DatabaseRefused | None = None
         self._closed = False
         event.listen(self._engine, "checkin", self._checked_in)
-        self._reading = self._engine.execution_options(rlcm_reads_only=True)
+        self._reading = self._engine.execution_options(**{READS_ONLY: True})
+        self.threads = StoreThreads(1 if self.is_sqlite else _WRITERS, wait)
+        self.health = DatabaseHealth(self._check, self.threads)
         try:
             self._create()
         except DBAPIError as error:
             self.close()
-            raise self._unusable(error.orig) from error
+            raise self._unusable(fault_of(error.orig), error.orig) from error
         except DatabaseRefused:
             self.close()
             raise
+        if self.is_sqlite:
+            self._identity = FileIdentity(Path(str(self.url.database)))
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
@@ -91,7 +105,9 @@ class Database:
         stay readable afterwards.
 
         Raises:
-            DatabaseRefused: the database cannot be reached, is full, or was busy for too long.
+            DatabaseRefused: the database cannot be reached, is damaged, or was removed or replaced.
+            DatabaseBusy: another process did not stop writing in time.
+            StorageFull: the disk is full.
         """
         with self._transaction(self._engine) as session:
             yield session
@@ -104,15 +120,29 @@ class Database:
 
     @contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Session]:
+        if self._identity is not None and (fault := self._identity.fault()):
+            raise self._unusable(fault)
         try:
             with Session(engine, expire_on_commit=False) as session, session.begin():
                 yield session
-        except (OperationalError, InterfaceError) as error:  # the database fails, not the statement
-            raise self._unusable(error.orig) from error
+        except DBAPIError as error:
+            if not concerns_database(error):
+                raise
+            refused = self._unusable(fault_of(error.orig), error.orig)
+            if fault_of(error.orig) is DAMAGED:
+                self._damage = refused
+            raise refused from error
+
+    def _check(self) -> None:
+        with self.reading() as session:
+            session.scalars(select(SchemaVersion.version)).all()
+        if self._damage is not None:  # a damaged page, which other reads may not meet
+            raise self._damage
 
     def close(self) -> None:
         """Closes every connection; one that a thread still uses, at the end of its transaction."""
         self._closed = True
+        self.threads.close()
         self._engine.dispose()
 
     def _checked_in(self, connection: Any, record: ConnectionPoolEntry) -> None:
@@ -124,15 +154,18 @@ class Database:
             folder = Path(str(self.url.database)).parent
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self._unusable(UNREACHABLE, error) from error
 
-    def _unusable(self, why: object) -> DatabaseRefused:
-        return DatabaseRefused(
-            f"the database {self} cannot be used: {str(why).strip()}; check its address, and that "
-            "this user may create tables there"
-        )
+    def _unusable(self, fault: Fault, why: object = None) -> DatabaseRefused:
+        said = fault.cause if why is None else str(why).strip()
+        message = f"the database {self} cannot be used: {said}; {fault.remedy}"
+        return fault.kind(message, fault.cause)
 
     def _create(self) -> None:
+        """Creates what is missing; where nothing is, it does not wait for a writer."""
+        with self._reading.begin() as connection:
+            if self._is_complete(connection):
+                return
         with self._engine.begin() as connection:
             if not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})"))
@@ -140,57 +173,25 @@ class Database:
             self._check_version(connection)
             Base.metadata.create_all(connection)
 
+    def _is_complete(self, connection: Connection) -> bool:
+        if set(Base.metadata.tables) - set(inspect(connection).get_table_names()):
+            return False
+        return self._stored_version(connection) is not None
+
     def _check_version(self, connection: Connection) -> None:
-        stored = connection.scalars(select(SchemaVersion.version)).all()
-        if not stored:
+        if self._stored_version(connection) is None:
             connection.execute(_table(SchemaVersion).insert().values(version=SCHEMA_VERSION))
-        elif stored != [SCHEMA_VERSION]:
+
+    def _stored_version(self, connection: Connection) -> int | None:
+        stored = connection.scalars(select(SchemaVersion.version)).all()
+        if stored and stored != [SCHEMA_VERSION]:
             raise DatabaseRefused(
                 f"the database {self} has tables of version {max(stored)}, and this rlcm-serve "
                 f"knows version {SCHEMA_VERSION}: use the rlcm-serve that created it, or another "
                 "database"
             )
+        return SCHEMA_VERSION if stored else None
 
 
 def _table(mapped: type[Base]) -> Any:
     return mapped.__table__
-
-
-def _parse(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-        backend = parsed.get_backend_name()
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise DatabaseRefused(f"the database URL cannot be read: {error}") from error
-    if backend in ("postgresql", "postgres"):
-        return parsed.set(drivername="postgresql+psycopg")
-    if backend != "sqlite":
-        raise DatabaseRefused(
-            f"the database is {backend!r}: give sqlite:///FILE or postgresql://USER@HOST/NAME"
-        )
-    if parsed.database in (None, "", ":memory:"):
-        raise DatabaseRefused("a database in memory is lost with the process: give sqlite:///FILE")
-    return parsed
-
-
-def _open_sqlite(url: URL) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT, "check_same_thread": False})
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, record: object) -> None:
-        connection.isolation_level = None  # transactions begin where `begin` says
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # A transaction that starts to write after reading may fail instead of waiting.
-        reads = connection.get_execution_options().get("rlcm_reads_only", False)
-        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
-
-    return engine
-
-
-def _open_postgres(url: URL) -> Engine:
-    # A connection that the server has closed is replaced before use.
-    return create_engine(url, pool_pre_ping=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from rlcm_serve.errors import AccessDenied, NotFound, NotReady, RequestRefused
+from rlcm_serve.errors import AccessDenied, DatabaseRefused, NotFound, NotReady, RequestRefused
 from rlcm_serve.store.caller import NO_LIMITS, Caller, Limits, Scope
 from rlcm_serve.store.key_table import KeyRecord, KeyRow
 
@@ -140,7 +140,10 @@ class Keys:
     async def _read(self) -> None:
         began = self._clock()
         try:
-            known = await asyncio.to_thread(self.all)
+            known = await self._database.threads.check(self.all)
+        except DatabaseRefused as error:
+            _log.error("the keys cannot be read: %s", error)
+            raise NotReady(f"its keys cannot be read: {error.public}") from error
         except Exception as error:
             _log.exception("the keys cannot be read")
             raise NotReady("its database of keys cannot be read") from error
@@ -153,7 +156,7 @@ class Keys:
         if today in (self._used.get(key.id), key.last_used):
             return
         self._used[key.id] = today
-        writing = asyncio.create_task(asyncio.to_thread(self._write_use, key.id, today))
+        writing = asyncio.create_task(self._database.threads.write(self._write_use, key.id, today))
         self._writing.add(writing)
         writing.add_done_callback(self._written)
 

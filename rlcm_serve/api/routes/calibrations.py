@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
@@ -79,7 +78,7 @@ async def post_calibration(
 @router.get("/calibrations", **keyed(require_solve, 503))
 async def list_calibrations(context: ContextOfApp) -> CalibrationList:
     """Lists the latest calibration jobs."""
-    jobs = await asyncio.to_thread(context.jobs.store.all)
+    jobs = map(context.jobs.now, await context.database.threads.read(context.jobs.store.all))
     return CalibrationList(
         calibrations=[CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in jobs]
     )
@@ -110,14 +109,18 @@ async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
 async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
     """Returns the traces that a job recorded, once recording is complete."""
     name = f'attachment; filename="{id_}.parquet"'
-    content = await asyncio.to_thread(context.jobs.store.traces, id_)
+    content = await context.database.threads.read(context.jobs.store.traces, id_)
     return Response(content, media_type=PARQUET, headers={"Content-Disposition": name})
 
 
 @router.delete("/calibrations/{id}", **keyed(require_admin, 404, 409, 422, 503))
-async def cancel_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
-    """Cancels a running or queued job and deletes its problems and recordings."""
-    return await _body(context, await context.jobs.cancel(id_))
+async def delete_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
+    """Cancels an unfinished job and deletes its problems and recordings.
+
+    A job that has ended is deleted altogether, with its problems, recordings, traces and log; the
+    response is its last state. A certificate that came from it stays.
+    """
+    return await _body(context, await context.jobs.delete(id_))
 
 
 async def _events(context: Context, id_: str) -> AsyncGenerator[bytes]:
@@ -129,6 +132,6 @@ async def _events(context: Context, id_: str) -> AsyncGenerator[bytes]:
 async def _body(context: Context, job: Calibration) -> CalibrationBody:
     verdicts: list[LevelBody] = []
     if job.certificate is not None:
-        fitted = await asyncio.to_thread(context.certificates.get, job.certificate)
+        fitted = await context.database.threads.read(context.certificates.get, job.certificate)
         verdicts = [LevelBody.from_level(level) for level in fitted.levels]
     return CalibrationBody.from_job(job, context.jobs.seconds_left(job), verdicts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -81,7 +80,7 @@ _UPLOAD: dict[str, Any] = {
 async def list_certificates(context: ContextOfApp) -> CertificateList:
     """Lists all certificates of the service, active or not."""
     identity = _identity(context)
-    kept = await asyncio.to_thread(context.certificates.all, identity)
+    kept = await context.database.threads.read(context.certificates.all, identity)
     return CertificateList(
         certificates=[CertificateBody.from_kept(one, identity is not None) for one in kept]
     )
@@ -94,7 +93,7 @@ async def list_certificates(context: ContextOfApp) -> CertificateList:
 )
 async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Response:
     """Returns a complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it."""
-    certificate = await asyncio.to_thread(context.certificates.get, id_)
+    certificate = await context.database.threads.read(context.certificates.get, id_)
     return JSONResponse(certificate.to_json())
 
 
@@ -110,8 +109,8 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
 async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
     """Returns measurements for judging a certificate: risk, tokens, p-values, reliability."""
     identity = _identity(context)
-    report = await asyncio.to_thread(context.certificates.report, id_)
-    kept = await asyncio.to_thread(context.certificates.kept, id_, identity)
+    report = await context.database.threads.read(context.certificates.report, id_)
+    kept = await context.database.threads.read(context.certificates.kept, id_, identity)
     fitted = kept.certificate.fingerprint
     served = None
     if identity is not None and fitted is not None:
@@ -145,11 +144,11 @@ async def upload_certificate(
         if signature is not None:
             store.trusted.signer_of(certificate, Envelope.from_text(signature))
         else:
-            await asyncio.to_thread(store.require_signature, certificate)
+            await context.database.threads.read(store.require_signature, certificate)
         if traces is not None:
             report = await require_verified(certificate, traces)
     origin = "upload" if traces is None else RECOMPUTED_UPLOAD
-    await asyncio.to_thread(
+    await context.database.threads.write(
         store.add,
         certificate,
         origin,
@@ -177,7 +176,7 @@ async def deactivate_certificate(id_: CertificateId, context: ContextOfApp) -> C
 
 async def _body(context: Context, id_: str) -> CertificateBody:
     identity = _identity(context)
-    kept = await asyncio.to_thread(context.certificates.kept, id_, identity)
+    kept = await context.database.threads.read(context.certificates.kept, id_, identity)
     return CertificateBody.from_kept(kept, identity is not None)
 
 

@@ -35,9 +35,10 @@ _NOT_READY = documented(
     503,
     state={
         "type": "string",
-        "enum": [state for state in get_args(State) if state != "ready"],
+        "enum": [*(state for state in get_args(State) if state != "ready"), "degraded"],
         "description": "State of the service, as in `/overview`. `failed`: the engine could not be "
-        "started again, so only a restart of the service helps.",
+        "started again, so only a restart of the service helps. `degraded`: the database cannot be "
+        "used; questions are answered only where no key is needed.",
         "examples": ["restarting"],
     },
     stage={
@@ -55,6 +56,8 @@ async def readyz(context: ContextOfApp) -> Response:
     status = await status_of(context)
     if status.state != "ready":
         raise NotReady(status.detail, status.state)
+    if fault := await context.database.health.fault():
+        raise NotReady(fault, "degraded")
     return Response()
 
 
@@ -71,9 +74,8 @@ _PAGE: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/metrics", response_class=Response, responses=_PAGE | documented(401))
-def metrics(context: ContextOfApp) -> Response:
+@router.get("/metrics", response_class=Response, responses=_PAGE | documented(401, 503))
+async def metrics(context: ContextOfApp) -> Response:
     """Metrics for Prometheus. A key is needed unless the setting `metrics_open` is on."""
-    # Not a coroutine: counting the jobs reads the database, which must not hold up the event loop.
-    page, media_type = context.metrics.page()
+    page, media_type = await context.database.threads.read(context.metrics.page)
     return Response(page, media_type=media_type)

@@ -81,7 +81,9 @@ def build_context(
     load = Guarantees.load if settings.no_certificate else store.load
     service = build_service(settings.engine(), files, on_stage, load)
     admission = Admission(settings.max_running, settings.max_waiting)
-    jobs = CalibrationJobs(database, service, store, settings.job_concurrency)
+    jobs = CalibrationJobs(
+        database, service, store, settings.job_concurrency, settings.delete_jobs_after_s
+    )
     metrics = Metrics()
     metrics.watch(admission=admission, service=service, jobs=jobs.store.count)
     return Context(
@@ -174,7 +176,7 @@ def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
 
 @contextmanager
 def _opened(settings: Settings) -> Iterator[Database]:
-    database = Database(settings.database_url)
+    database = Database(settings.database_url, settings.database_wait_s)
     try:
         if settings.keys_needed and not Keys(database).any_active():
             raise SettingsRefused(_no_key(settings))

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from rlcm_serve.api.error_responses import document_of, report_unexpected
+from rlcm_serve.store.connection.faults import storing
 
 MOST_AT_ONCE = 4
 """Number of threads; the bodies of further requests wait unread."""
@@ -48,7 +49,8 @@ class Outbox:
     def write(self, data: bytes) -> None:
         """Appends data. The thread calls this."""
         while data:
-            written = self._file.write(data)
+            with storing():
+                written = self._file.write(data)
             self.size += written
             data = data[written:]
         self._loop.call_soon_threadsafe(self._news.set)

@@ -208,4 +208,6 @@ JobCertificate = Annotated[
         "81d2b7f98fe8",
     ),
 ]
-JobError = Annotated[str | None, described("Why the job failed; null if it did not.", None)]
+JobError = Annotated[
+    str | None, described("Why the job failed, or what it waits for now; null if neither.", None)
+]

@@ -44,7 +44,7 @@ class Running:
         self.failures: list[BaseException] = []
         self.settled = asyncio.Event()
         self._entered = asyncio.Event()
-        database = Database(f"sqlite:///{state / 'rlcm.db'}")
+        database = Database(f"sqlite:///{state / 'rlcm.db'}", settings.database_wait_s)
         trusted = TrustedKeys.load(settings.trusted_keys or (), settings.require_signature)
         store = CertificateStore(database, trusted)
         self.service = Service(

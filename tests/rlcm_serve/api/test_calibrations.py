@@ -116,7 +116,9 @@ async def test_a_job_is_cancelled(ready: Running) -> None:
     cancelled = await ready.client.delete(f"/calibrations/{id_}")
     assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
     assert ready.engine.thinking == 0
-    error_of(await ready.client.delete(f"/calibrations/{id_}"), 409)
+    assert (await ready.client.delete(f"/calibrations/{id_}")).json()["state"] == "cancelled"
+    error_of(await ready.client.get(f"/calibrations/{id_}"), 404)
+    error_of(await ready.client.delete(f"/calibrations/{id_}"), 404)
 
 
 async def test_a_question_is_answered_while_a_job_records(ready: Running) -> None:

@@ -46,6 +46,11 @@ AT_START = {
     errors.UnsupportedVllm,
     errors.SettingsRefused,
 }
+DATABASE = {
+    errors.DatabaseRefused: "database-unavailable",
+    errors.DatabaseBusy: "database-busy",
+    errors.StorageFull: "storage-full",
+}
 NAMED = pytest.mark.parametrize(
     ("error", "status", "name"), ANSWERED, ids=[type(error).__name__ for error, _, _ in ANSWERED]
 )
@@ -59,15 +64,18 @@ def kinds(base: type[Exception]) -> set[type[Exception]]:
 
 
 def test_every_error_is_either_answered_or_ends_the_start() -> None:
-    known = {type(error) for error, _, _ in ANSWERED} | AT_START | {errors.DatabaseRefused}
+    known = {type(error) for error, _, _ in ANSWERED} | AT_START | {*DATABASE}
     assert kinds(RlcmError) | kinds(CalibrationError) == known - {CalibrationError}
 
 
-def test_where_the_database_is_stays_in_the_log() -> None:
-    response = response_of("/certificates", errors.DatabaseRefused("sqlite:////secret is locked"))
-    assert response.status_code == 503
+@pytest.mark.parametrize(("kind", "name"), DATABASE.items())
+def test_where_the_database_is_stays_in_the_log(
+    kind: type[errors.DatabaseRefused], name: str
+) -> None:
+    response = response_of("/certificates", kind("sqlite:////secret is locked"))
+    assert (response.status_code, response.headers["retry-after"]) == (503, "5")
     problem = json.loads(bytes(response.body))
-    assert problem["type"] == "urn:rlcm:problem:database-unavailable"
+    assert problem["type"] == f"urn:rlcm:problem:{name}"
     assert "secret" not in problem["detail"]
 
 

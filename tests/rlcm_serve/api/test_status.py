@@ -127,7 +127,7 @@ async def test_all_of_it_is_described(running: Running) -> None:
     assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
     refused = paths["/readyz"]["get"]["responses"]["503"]["content"]["application/problem+json"]
     assert refused["schema"]["properties"]["state"]["enum"] == [
-        *("starting", "restarting", "failed", "stopping")
+        *("starting", "restarting", "failed", "stopping", "degraded")
     ]
     assert {"state", "stage"} <= set(refused["schema"]["required"])
     page = paths["/metrics"]["get"]["responses"]["200"]["content"]["text/plain"]

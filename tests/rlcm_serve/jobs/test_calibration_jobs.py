@@ -1,15 +1,17 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event, text
 
 from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
-from rlcm_serve.errors import Conflict, NoReport, NotFound, RequestRefused
+from rlcm_serve.errors import NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 REQUEST = CalibrationRequest(alphas=(0.2,))
 PROBLEMS = problems(40)
+STORED = ("rlcm_calibration_problems", "rlcm_calibration_recordings", "rlcm_calibration_traces")
 
 
 class Running:
@@ -280,15 +283,91 @@ async def test_a_running_job_is_cancelled_and_the_next_one_runs(database: Databa
         job = await here.jobs.submit(REQUEST, PROBLEMS)
         await here.engine.all_held.wait()
         waiting = await here.jobs.submit(REQUEST, PROBLEMS)
-        cancelled = await here.jobs.cancel(job.id)
+        cancelled = await here.jobs.delete(job.id)
         assert (cancelled.state, cancelled.done) == (JobState.CANCELLED, 0)
         here.engine.held = 0
         assert (await here.ended(waiting)).state is JobState.DONE
         assert here.engine.thinking == 0
-        with pytest.raises(Conflict, match="is cancelled"):
-            await here.jobs.cancel(job.id)
-        with pytest.raises(Conflict, match="is done"):
-            await here.jobs.cancel(waiting.id)
+
+
+async def test_an_ended_job_is_deleted_and_its_certificate_stays(database: Database) -> None:
+    async with running(database) as here:
+        job, other = await here.run(), await here.run(asked=PROBLEMS[:20])
+        assert (await here.jobs.delete(job.id)).state is JobState.DONE
+        assert [left.id for left in here.jobs.store.all()] == [other.id]
+        assert here.store.get(str(job.certificate)).id == job.certificate
+        with pytest.raises(NotFound):
+            await here.jobs.get(job.id)
+        assert (await here.jobs.get(other.id)).done == 20
+        with database.reading() as session:
+            left = [session.scalars(text(f"SELECT count(*) FROM {name}")).one() for name in STORED]
+        assert left == [20, 20, 1], "problems, recordings and traces of the other one"
+
+
+async def test_jobs_are_deleted_after_the_configured_time(database: Database) -> None:
+    async with running(database) as here:
+        job = await here.run()
+    deleting = CalibrationJobs(database, here.service, here.store, delete_after=0.05)
+    async with asyncio.timeout(20), deleting.running():
+        while deleting.store.all():  # noqa: ASYNC110 - the database announces nothing
+            await asyncio.sleep(0.05)
+    assert here.store.get(str(job.certificate)).id == job.certificate
+
+
+@contextmanager
+def locked(file: Path, database: Database) -> Iterator[None]:
+    """Another process writes and does not finish."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
+def full(file: Path, database: Database) -> Iterator[None]:
+    """The file cannot grow."""
+    with closing(sqlite3.connect(file)) as other:
+        (pages,) = other.execute("PRAGMA page_count").fetchone()
+
+    def limit(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(database._engine, "connect", limit)
+    database._engine.dispose()
+    yield
+    event.remove(database._engine, "connect", limit)
+    database._engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [(locked, "another process is writing"), (full, "no space is left on the disk")],
+)
+async def test_what_is_recorded_waits_until_it_can_be_stored(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: Callable[[Path, Database], AbstractContextManager[None]],
+    said: str,
+) -> None:
+    monkeypatch.setattr("rlcm_serve.jobs.runner.RETRY", 0.05)
+    file = tmp_path / "rlcm.db"
+    database = Database(f"sqlite:///{file}", wait=0.05)
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+        with trouble(file, database):
+            here.engine.held = 0
+            here.engine.killed.set()  # those that wait go on; the engine is not dead
+            async for seen in here.jobs.watch(job.id):
+                if seen.error:
+                    break
+            assert said in str(seen.error)
+            assert seen.state is JobState.RECORDING
+            assert said in str((await here.jobs.get(job.id)).error)
+        ended = await here.ended(job)
+        assert (ended.state, ended.error, ended.done) == (JobState.DONE, None, 40)
+        assert sorted(here.engine.begun) == list(range(40)), "nothing was recorded twice"
+    database.close()
 
 
 async def test_a_waiting_job_is_cancelled_before_it_begins(database: Database) -> None:
@@ -297,7 +376,7 @@ async def test_a_waiting_job_is_cancelled_before_it_begins(database: Database) -
         job = await here.jobs.submit(REQUEST, PROBLEMS)
         waiting = await here.jobs.submit(REQUEST, PROBLEMS)
         await here.engine.all_held.wait()
-        assert (await here.jobs.cancel(waiting.id)).state is JobState.CANCELLED
+        assert (await here.jobs.delete(waiting.id)).state is JobState.CANCELLED
         assert (await here.jobs.get(job.id)).state is JobState.RECORDING
 
 
@@ -307,7 +386,7 @@ async def test_a_fit_is_cancelled(database: Database) -> None:
         async for seen in here.jobs.watch(job.id):
             if seen.state is JobState.FITTING:
                 break
-        assert (await here.jobs.cancel(job.id)).state is JobState.CANCELLED
+        assert (await here.jobs.delete(job.id)).state is JobState.CANCELLED
         assert here.store.all(IDENTITY) == []
 
 
@@ -326,7 +405,7 @@ async def test_only_what_is_recording_has_time_left(database: Database) -> None:
 
 async def test_unknown_jobs_are_not_found(database: Database) -> None:
     async with running(database) as here:
-        for attempt in (here.jobs.get, here.jobs.cancel):
+        for attempt in (here.jobs.get, here.jobs.delete):
             with pytest.raises(NotFound, match="no calibration 'nobody'"):
                 await attempt("nobody")
         with pytest.raises(NotFound, match="no calibration 'nobody'"):

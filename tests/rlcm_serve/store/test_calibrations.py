@@ -13,6 +13,7 @@ from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from rlcm_serve.store.recording_rows import RecordingRows
+from rlcm_serve.store.upkeep.removal import AT_ONCE, delete_job, delete_recordings
 from tests.rlcm_serve.scripted_engine import IDENTITY
 
 REQUEST = CalibrationRequest(
@@ -118,13 +119,16 @@ def test_the_first_engine_counts(database: Database) -> None:
     assert jobs.get("cal_1").fingerprint == first
 
 
-def test_cancelling_deletes_what_was_recorded_and_nothing_comes_after(database: Database) -> None:
+async def test_cancelling_deletes_what_was_recorded_and_nothing_comes_after(
+    database: Database,
+) -> None:
     jobs = CalibrationStore(database)
     job, other = recording_job(jobs, "cal_1"), recording_job(jobs, "cal_2")
     rows = RecordingRows(database, job, PROBLEMS)
     rows.append(a_recording("a", 0))
     RecordingRows(database, other, PROBLEMS).append(a_recording("z", 0))
     jobs.cancel("cal_1")
+    await delete_recordings(database, job)
     cancelled = jobs.get("cal_1")
     assert (cancelled.state, cancelled.done) == (JobState.CANCELLED, 0)
     assert [line.text for line in cancelled.log] == ["cancelled"]
@@ -134,6 +138,29 @@ def test_cancelling_deletes_what_was_recorded_and_nothing_comes_after(database: 
     assert jobs.get("cal_2").done == 1
     with pytest.raises(Conflict, match="cal_1 is cancelled: only an unfinished job"):
         jobs.cancel("cal_1")
+
+
+async def test_a_job_is_deleted_in_short_transactions(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = CalibrationStore(database)
+    many = [LabelledProblem(str(number), "x?", "1") for number in range(2 * AT_ONCE + 1)]
+    job = jobs.create("cal_1", REQUEST, many)
+    jobs.move(job, (JobState.QUEUED,), JobState.RECORDING)
+    rows = RecordingRows(database, job, many)
+    for number in (0, AT_ONCE, 2 * AT_ONCE):
+        rows.append(a_recording(str(number), 0))
+    jobs.keep_traces(job, b"PAR1")
+    jobs.move(job, (JobState.RECORDING,), JobState.FAILED)
+    assert jobs.ended_before(job.created - 1) == []
+    assert jobs.ended_before(job.created + 1000) == ["cal_1"]
+    transactions, session = [], database.session
+    monkeypatch.setattr(database, "session", lambda: transactions.append(1) or session())
+    await delete_job(database, jobs.get("cal_1"))
+    assert len(transactions) == 4, "three for the problems, one for the job"
+    assert jobs.all() == []
+    assert rows.keys() == set()
+    assert jobs.problems(job) == []
 
 
 def test_a_log_keeps_its_last_lines(database: Database) -> None:

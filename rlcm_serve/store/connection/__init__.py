@@ -1,0 +1,1 @@
+"""How the database is reached: its connections, its threads and its faults."""

@@ -1,0 +1,107 @@
+"""SQLAlchemy's engines for SQLite and PostgreSQL, with the settings that this service needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from rlcm_serve.errors import DatabaseRefused
+from rlcm_serve.store.connection.faults import MISSING, REPLACED, Fault
+
+READS_ONLY = "rlcm_reads_only"
+"""Execution option of transactions that only read."""
+POOL_SIZE = 16
+"""Most connections; more than there are threads that use one."""
+
+
+def parse_url(url: str) -> URL:
+    """The address of a database.
+
+    Raises:
+        DatabaseRefused: it is neither a SQLite file nor PostgreSQL.
+    """
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise DatabaseRefused(f"the database URL cannot be read: {error}") from error
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise DatabaseRefused(
+            f"the database is {backend!r}: give sqlite:///FILE or postgresql://USER@HOST/NAME"
+        )
+    if parsed.database in (None, "", ":memory:"):
+        raise DatabaseRefused("a database in memory is lost with the process: give sqlite:///FILE")
+    return parsed
+
+
+def open_sqlite(url: URL, wait: float) -> Engine:
+    """An engine for a SQLite file, whose writers wait at most `wait` seconds for another."""
+    pragmas = (
+        f"busy_timeout = {wait * 1000:.0f}",
+        "journal_mode = WAL",  # readers do not wait for a writer; a kill loses no commit
+        "synchronous = FULL",
+        "foreign_keys = ON",
+    )
+    engine = create_engine(
+        url,
+        pool_size=POOL_SIZE,
+        connect_args={"timeout": wait, "check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # transactions begin where `begin` says
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that starts to write after reading may fail instead of waiting.
+        reads = connection.get_execution_options().get(READS_ONLY, False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def open_postgres(url: URL, wait: float) -> Engine:
+    """An engine for PostgreSQL, whose writers wait at most `wait` seconds for a lock."""
+    # A connection that the server has closed is replaced before use.
+    engine = create_engine(url, pool_size=POOL_SIZE, pool_pre_ping=True)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if not connection.get_execution_options().get(READS_ONLY, False):
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {wait * 1000:.0f}")
+
+    return engine
+
+
+class FileIdentity:
+    """Notices that a SQLite file was removed or replaced while it was in use.
+
+    Its connections would keep using the old file, which nobody finds again after a restart.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._found = self._now()
+
+    def fault(self) -> Fault | None:
+        """What has happened to the file; None if nothing has."""
+        now = self._now()
+        if now == self._found:
+            return None
+        return MISSING if now is None else REPLACED
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino

@@ -1,0 +1,1 @@
+"""Upkeep of the stored data: deletion, checks, backups."""
