@@ -6,5 +6,16 @@ from rlcm_serve.commands.keys import keys
 from rlcm_serve.commands.questions import solve
 from rlcm_serve.commands.recordings import collect
 from rlcm_serve.commands.service import config, serve
+from rlcm_serve.commands.store import store
 
-__all__ = ["aggregate", "collect", "compare", "config", "evaluate", "keys", "serve", "solve"]
+__all__ = [
+    "aggregate",
+    "collect",
+    "compare",
+    "config",
+    "evaluate",
+    "keys",
+    "serve",
+    "solve",
+    "store",
+]

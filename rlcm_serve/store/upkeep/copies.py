@@ -1,0 +1,111 @@
+"""Backups of a SQLite database, and their return."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rlcm_serve.errors import DatabaseRefused
+from rlcm_serve.store.upkeep.check import check_file, read_only
+
+_BESIDE = ("-wal", "-shm", "-journal")
+"""Endings of the files that SQLite keeps beside a database."""
+_PAGES = 1000
+"""Pages copied at a time; writers may go on in between."""
+
+
+def back_up(source: Path, target: Path) -> None:
+    """Copies a database, also while a service uses it, as it is at one moment.
+
+    Raises:
+        DatabaseRefused: the source cannot be read, or the copy has faults.
+        FileExistsError: there is something at the target.
+    """
+    if target.exists():
+        raise FileExistsError(f"{target} exists: give another name, or remove it")
+    _copy(source, target)
+
+
+def restore(backup: Path, target: Path) -> Path | None:
+    """Puts a backup in a database's place, in one step. No service may use the database.
+
+    Returns:
+        Where the database that was there is kept; None if there was none.
+
+    Raises:
+        DatabaseRefused: the backup has faults, or a process uses the database; nothing changes.
+    """
+    _require_faultless(backup)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _require_unused(target)
+    arriving = target.with_name(f"{target.name}.arriving")
+    arriving.unlink(missing_ok=True)
+    _copy(backup, arriving)
+    kept = _set_aside(target)
+    arriving.replace(target)
+    _flush(target.parent)
+    return kept
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.touch(mode=0o600)
+    try:
+        with read_only(source) as reading, closing(sqlite3.connect(target)) as writing:
+            reading.backup(writing, pages=_PAGES, sleep=0.01)
+            writing.execute("PRAGMA journal_mode = DELETE")  # a single file, without a log
+        _flush(target)
+        _require_faultless(target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _require_faultless(file: Path) -> None:
+    if faults := check_file(file).faults:
+        raise DatabaseRefused(f"{file} cannot be used: {'; '.join(faults)}: take another backup")
+
+
+def _require_unused(target: Path) -> None:
+    """Returns if no process has the database open; its log is then merged into the file.
+
+    A damaged file cannot be asked. A service that runs on it notices that it is replaced.
+    """
+    if not target.exists():
+        return
+    with closing(sqlite3.connect(target, timeout=0)) as connection:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        except sqlite3.OperationalError as error:
+            raise DatabaseRefused(
+                f"the database {target} is in use ({error}): stop the service first"
+            ) from error
+        except sqlite3.DatabaseError:
+            return
+    if mode != "delete":
+        raise DatabaseRefused(f"the database {target} is in use: stop the service first")
+
+
+def _set_aside(target: Path) -> Path | None:
+    """Renames a database with the files beside it, which must not meet another database."""
+    if not target.exists():
+        for ending in _BESIDE:
+            target.with_name(target.name + ending).unlink(missing_ok=True)
+        return None
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    kept = target.with_name(f"{target.name}.replaced-{moment}")
+    for ending in (*_BESIDE, ""):
+        beside = target.with_name(target.name + ending)
+        if beside.exists():
+            beside.rename(kept.with_name(kept.name + ending))
+    return kept
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
