@@ -1,0 +1,101 @@
+"""What waits for whom: writers for writers, and nobody else for anybody."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from rlcm_serve.errors import DatabaseBusy, DatabaseRefused
+from rlcm_serve.store.connection.threads import READERS
+from rlcm_serve.store.database import SCHEMA_VERSION, Database, SchemaVersion
+
+WAIT = 0.2
+LONG = 5.0
+"""Seconds that none of these tests may take, on a busy machine either."""
+
+
+@pytest.fixture
+def impatient(database_url: str) -> Iterator[Database]:
+    with closing(Database(database_url, WAIT)) as database:
+        yield database
+
+
+def write(database: Database) -> None:
+    with database.session() as session:
+        session.execute(update(SchemaVersion).values(version=SCHEMA_VERSION))
+
+
+def test_a_writer_waits_so_long_and_says_that_another_one_writes(impatient: Database) -> None:
+    with impatient.session() as session:
+        session.execute(update(SchemaVersion).values(version=SCHEMA_VERSION))
+        began = time.monotonic()
+        with pytest.raises(DatabaseBusy, match="increase database_wait_s") as busy:
+            write(impatient)
+        assert WAIT * 0.9 < time.monotonic() - began < LONG
+    assert "another process is writing" in busy.value.public
+    assert str(impatient.url.database) not in busy.value.public
+    write(impatient)
+
+
+def test_a_database_opens_while_another_process_writes(database_url: str) -> None:
+    with closing(Database(database_url, WAIT)) as first, first.session() as session:
+        session.execute(update(SchemaVersion).values(version=SCHEMA_VERSION))
+        Database(database_url, WAIT).close()
+
+
+async def test_reads_and_checks_go_on_while_every_writer_waits(impatient: Database) -> None:
+    free = threading.Event()
+    writes = [
+        asyncio.create_task(impatient.threads.write(free.wait, LONG)) for _ in range(3 * READERS)
+    ]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(LONG):
+        assert await impatient.threads.read(lambda: "read") == "read"
+        assert await impatient.threads.check(lambda: "checked") == "checked"
+        assert await impatient.health.fault() is None
+    outcomes = asyncio.gather(*writes, return_exceptions=True)
+    await asyncio.sleep(2 * WAIT)
+    free.set()
+    found = await outcomes
+    refused = [one for one in found if isinstance(one, DatabaseBusy)]
+    places = 1 if impatient.is_sqlite else 4
+    assert len(refused) == len(writes) - places, "those that found no place in time"
+    assert found.count(True) == places
+
+
+async def test_a_caller_that_leaves_does_not_give_its_place_away_too_early(
+    impatient: Database,
+) -> None:
+    places = 1 if impatient.is_sqlite else 4
+    free = threading.Event()
+    writes = [asyncio.create_task(impatient.threads.write(free.wait, LONG)) for _ in range(places)]
+    await asyncio.sleep(0.05)
+    for one in writes:
+        one.cancel()
+    with pytest.raises(DatabaseBusy, match="no write could begin"):
+        await impatient.threads.write(free.is_set)
+    free.set()
+    async with asyncio.timeout(LONG):
+        assert await impatient.threads.write(free.is_set)
+
+
+@pytest.mark.parametrize(("back", "said"), [(False, "was removed"), (True, "was replaced")])
+def test_a_file_that_is_not_the_one_that_was_opened_is_not_used(
+    tmp_path: Path, back: bool, said: str
+) -> None:
+    file = tmp_path / "rlcm.db"
+    with closing(Database(f"sqlite:///{file}")) as database:
+        file.rename(tmp_path / "away.db")
+        if back:
+            Database(f"sqlite:///{file}").close()
+        for attempt in (write, lambda database: database.reading().__enter__()):
+            with pytest.raises(DatabaseRefused, match=said):
+                attempt(database)
+        if not back:  # else SQLite has mixed both files' logs, and no file is whole
+            (tmp_path / "away.db").rename(file)
+            write(database)
