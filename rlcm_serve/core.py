@@ -336,6 +336,11 @@ class Question:
         """The whole conversation."""
         return (*self.context, Message(Role.USER, self.text))
 
+    @property
+    def characters(self) -> int:
+        """Length of the whole conversation."""
+        return len(self.text) + sum(len(message.content) for message in self.context)
+
 
 @dataclass(frozen=True, slots=True)
 class Solution:

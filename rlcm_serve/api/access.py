@@ -235,6 +235,8 @@ def cap_question(
         RequestRefused: the question exceeds a limit; the message names it.
     """
     limits = caller.limits
+    _cap_length("messages", len(question.messages), settings.max_messages)
+    _cap_length("characters", question.characters, settings.max_prompt_chars)
     _cap("n", question.samples, settings.max_n, limits.max_n)
     tokens = question.max_tokens if question.max_tokens is not None else budget
     _cap("max_tokens", tokens, settings.max_thinking_tokens, limits.max_tokens)
@@ -255,3 +257,12 @@ def _cap(field: str, asked: float | None, service: float | None, key: float | No
                 field,
                 f"{field} is {asked:.12g}, and {whose} allows at most {most:.12g}: lower it",
             )
+
+
+def _cap_length(what: str, counted: int, most: int | None) -> None:
+    if most is not None and counted > most:
+        raise RequestRefused(
+            "problem",
+            f"the conversation has {counted} {what}, and this service allows at most {most}: "
+            "shorten it",
+        )

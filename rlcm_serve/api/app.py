@@ -50,6 +50,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
             starting.cancel()
             await asyncio.wait({starting})
             context.service.stop()
+            context.workers.close()
 
     # No documentation pages: they load scripts from other hosts. /openapi.json stays.
     app = FastAPI(

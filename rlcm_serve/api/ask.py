@@ -18,6 +18,9 @@ from rlcm_serve.solving.solver import Prepared, in_time
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.telemetry.question import observe
 
+_MESSAGE = 64
+"""Characters that take as long to encode as a message without any."""
+
 Result = TypeVar("Result")
 OnStart = Callable[[Prepared], None]
 
@@ -34,6 +37,7 @@ async def ask(
     on_event: OnEvent = ignore_event,
     *,
     text: bool = False,
+    since: float | None = None,
 ) -> Solution:
     """Answers a question within the caller's limits, as soon as there is capacity.
 
@@ -44,23 +48,26 @@ async def ask(
         on_start: called when answering begins; after that the question is not refused.
         on_event: called with each event after the start.
         text: whether events include the generated text.
+        since: when its time began, on the event loop's clock; now by default.
 
     Raises:
         Overloaded, NotReady: there is no capacity for the question.
         Infeasible, RequestRefused, EngineDead, OutOfTime: as `Solver.solve`.
     """
-    budget = context.service.solver.engine.identity.budget
-    question = cap_question(caller, context.settings, question, budget.thinking)
+    engine = context.service.solver.engine
+    question = cap_question(caller, context.settings, question, engine.identity.budget.thinking)
+    engine.require_room(question.messages)
     if not context.settings.cancel_decided:
         question = replace(question, stop_when_decided=False)
     log_prompts = context.settings.log_prompts
     with observe(question, context.metrics, context.tracing, log_prompts=log_prompts) as observed:
         async with (
-            in_time(question.timeout),
+            in_time(question.timeout, since),
             context.admission.place(caller.key_id, caller.limits.max_running),
         ):
             solver = context.service.solver
-            prepared = solver.prepare(question)
+            size = question.characters + _MESSAGE * len(question.messages)
+            prepared = await context.workers.run(caller.key_id, size, solver.prepare, question)
             on_start(prepared)
             solution = await solver.run(prepared, observed.passing_on(on_event), text=text)
         observed.solved(solution)

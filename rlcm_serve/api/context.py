@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
+from rlcm_serve.api.server.workers import Workers
 from rlcm_serve.page import Assets
 from rlcm_serve.telemetry.contract import Tracing
 
@@ -37,6 +38,7 @@ class Context:
     jobs: CalibrationJobs
     tracing: Tracing = field(default_factory=Tracing)
     assets: Assets = field(default_factory=Assets)
+    workers: Workers = field(default_factory=Workers)
 
 
 async def context_of(request: Request) -> Context:  # were it no coroutine, a thread would run it

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from reprlib import Repr
 from typing import Any, Self
 
 from fastapi import FastAPI, Request, Response
@@ -45,7 +46,13 @@ MEDIA_TYPE = "application/problem+json"
 OPENAI_PREFIX = "/v1/"
 RETRY_AFTER = 5
 """Seconds until a client may ask again while the service, or its engine, starts."""
+MOST_ERRORS = 20
+"""Errors of one request that are reported; a body may have thousands."""
 _LONGEST_VALUE = 80
+_REPR = Repr()
+"""Leaves out what is cut off anyway: a value may be a megabyte long."""
+_REPR.maxlist = _REPR.maxdict = _LONGEST_VALUE
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 3 * _LONGEST_VALUE
 MEANING = {
     400: "The request could not be parsed.",
     401: "The API key is missing or wrong.",
@@ -136,7 +143,7 @@ def document_of(error: BaseException) -> ErrorDocument:
             }
             return ErrorDocument(409, "infeasible-alpha", str(error), alphas)
         case RequestValidationError():
-            return _invalid([_field_error(found) for found in error.errors()])
+            return _invalid(error.errors())
         case RequestRefused():
             errors = [{"field": error.field, "message": str(error)}]
             return ErrorDocument(422, "invalid-request", str(error), {"errors": errors})
@@ -178,8 +185,6 @@ def document_of(error: BaseException) -> ErrorDocument:
             )
         case OutOfTime():
             return ErrorDocument(504, "out-of-time", str(error))
-        case HTTPException() if isinstance(error.__cause__, UnicodeDecodeError | RecursionError):
-            return _invalid([{"field": "body", "message": "send JSON in UTF-8, with less nesting"}])
         case HTTPException():  # unknown paths, wrong methods, wrong media types
             return ErrorDocument.of_status(error.status_code, str(error.detail), error.headers)
     return ErrorDocument(500, "internal", "internal error; see the service's log")
@@ -259,15 +264,18 @@ def _example_document() -> dict[str, Any]:
     return document_of(refused).document()
 
 
-def _invalid(errors: list[dict[str, str]]) -> ErrorDocument:
-    """422: the request is not what the route takes."""
-    detail = "; ".join(
-        f"{found['field']} is {found['value']}: {found['message']}"
-        if "value" in found
-        else f"{found['field']}: {found['message']}"
-        for found in errors
-    )
-    return ErrorDocument(422, "invalid-request", detail, {"errors": errors})
+def _invalid(found: Sequence[Mapping[str, Any]]) -> ErrorDocument:
+    """422: the request is not what the route takes. Only the first errors are reported."""
+    errors = [_field_error(one) for one in found[:MOST_ERRORS]]
+    details = [
+        f"{error['field']} is {error['value']}: {error['message']}"
+        if "value" in error
+        else f"{error['field']}: {error['message']}"
+        for error in errors
+    ]
+    if more := len(found) - len(errors):
+        details.append(f"and {more} more errors")
+    return ErrorDocument(422, "invalid-request", "; ".join(details), {"errors": errors})
 
 
 def _retry(seconds: int) -> dict[str, str]:
@@ -276,11 +284,13 @@ def _retry(seconds: int) -> dict[str, str]:
 
 def _field_error(found: Mapping[str, Any]) -> dict[str, str]:
     """The field, the value it has, and what it should be."""
-    name = ".".join(part for part in found["loc"][1:] if isinstance(part, str)) or "body"
+    name = ".".join(_cut(part) for part in found["loc"][1:] if isinstance(part, str)) or "body"
     if found["type"] == "value_error":  # pydantic puts words before those of our validators
         return {"field": name, "message": str(found["ctx"]["error"])}
     if found["type"] in ("missing", "json_invalid"):  # the input is what surrounds the fault
         return {"field": name, "message": found["msg"]}
-    value = repr(found["input"])
-    shown = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}..."
-    return {"field": name, "value": shown, "message": found["msg"]}
+    return {"field": name, "value": _cut(_REPR.repr(found["input"])), "message": found["msg"]}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

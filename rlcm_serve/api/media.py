@@ -16,13 +16,3 @@ def unsupported(request: Request, *kinds: str) -> HTTPException:
     """415 for a body that is of none of these content types."""
     given = request.headers.get("content-type") or "missing"
     return HTTPException(415, f"the content type is {given!r}: send {' or '.join(kinds)}")
-
-
-async def json_only(request: Request) -> None:
-    """Refuses a body that does not say that it is JSON.
-
-    Raises:
-        HTTPException: 415.
-    """
-    if media_type(request) != JSON:
-        raise unsupported(request, JSON)

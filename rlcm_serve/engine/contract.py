@@ -19,6 +19,7 @@ from rlcm_serve.core import (
     TokenIds,
 )
 from rlcm_serve.engine.prompts import FORCED_ANSWER
+from rlcm_serve.errors import RequestRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,12 @@ class ReasoningEngine(ABC):
     suffix_tokens: int
     """Length of the forced suffix in tokens; known once `start` has returned."""
 
+    context: int
+    """Tokens that a sequence can have; known once `start` has returned."""
+
+    longest_token: int
+    """Characters of the longest token; known once `start` has returned."""
+
     @abstractmethod
     async def start(self) -> None:
         """Loads the model. May be called again after `stop` or after the engine has died.
@@ -79,12 +86,35 @@ class ReasoningEngine(ABC):
     def in_flight(self) -> int:
         """Requests in progress: samples that think and answers that are being forced."""
 
+    def require_room(self, messages: Sequence[Message]) -> None:
+        """Returns if the conversation may fit into the context, as far as its length tells.
+
+        It cannot if it has more characters than so many of the longest tokens, or more messages
+        than tokens. Only `prompt` and `check` know for sure; this costs nothing.
+
+        Raises:
+            RequestRefused: it is too long.
+        """
+        characters = sum(len(message.content) for message in messages)
+        for counted, what, most in (
+            (len(messages), "messages", self.context),
+            (characters, "characters", self.context * self.longest_token),
+        ):
+            if counted > most:
+                raise RequestRefused(
+                    "problem",
+                    f"the conversation has {counted} {what}, but the model's context of "
+                    f"{self.context} tokens holds at most {most}: shorten it",
+                )
+
     @abstractmethod
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """The tokens of a conversation in the model's chat template, up to where thinking begins.
 
+        Takes time in proportion to the messages. May be called from any thread.
+
         Raises:
-            RequestRefused: the chat template does not accept these messages.
+            RequestRefused: the conversation is too long, or the chat template does not accept it.
         """
 
     @abstractmethod

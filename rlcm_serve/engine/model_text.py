@@ -37,6 +37,7 @@ class ModelText:
         self.suffix_text = f"{self._closing}\n{FORCED_ANSWER}"
         self._stops = self.end_ids | {self.stop_high, self.stop_low}
         self._conversations = Conversations(tokenizer)
+        self.longest_token = max(map(len, tokenizer.get_vocab()))
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """A conversation in the chat template, up to where the model begins.

@@ -58,6 +58,7 @@ class VllmEngine(ReasoningEngine):
         self.running = await RunningVllm.start(
             self.settings, files, self.stop_ids, self.identity.checkpoint_interval, self.on_stage
         )
+        self.context = self.running.context
         self.on_stage("warming up")
         await self._read_state(self.prompt([Message(Role.USER, "1")]))
         self.running.settle()
@@ -78,6 +79,7 @@ class VllmEngine(ReasoningEngine):
         self._has_probe = files.probe is not None and self.settings.reads_probe
         self._text = ModelText(files, AutoTokenizer.from_pretrained(folder))
         self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
+        self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)
         return files
 
@@ -111,6 +113,7 @@ class VllmEngine(ReasoningEngine):
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """Applies the model's chat template; special tokens in a message stay plain text."""
+        self.require_room(messages)
         return self._text.prompt(messages)
 
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:

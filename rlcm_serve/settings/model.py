@@ -188,6 +188,13 @@ class Settings(BaseSettings):
         "Maximum max_tokens of a question. Default: no limit.",
         example=8192,
     )
+    max_messages: Count = _setting(1024, "Limits", "Maximum number of messages in a conversation.")
+    max_prompt_chars: Count | None = _setting(
+        None,
+        "Limits",
+        "Maximum characters of a conversation. Default: what the model's context can hold.",
+        example=100000,
+    )
     max_body_bytes: Size = _setting(ByteSize(2**20), "Limits", "Maximum size of a request body.")
     max_upload_bytes: Size = _setting(
         ByteSize(2**30),

@@ -69,6 +69,8 @@ class Solver:
     def prepare(self, question: Question, priority: int = 0) -> Prepared:
         """Determines policy, prompt and sampling of a question before any token is generated.
 
+        Takes time in proportion to the question's text. May be called from any thread.
+
         Raises:
             Infeasible: no policy is certified at the question's alpha.
             RequestRefused: the question does not fit into the model's context, or the engine
@@ -121,13 +123,18 @@ class Solver:
 
 
 @asynccontextmanager
-async def in_time(seconds: float | None) -> AsyncIterator[None]:
+async def in_time(seconds: float | None, since: float | None = None) -> AsyncIterator[None]:
     """Cancels the body after `seconds`; None sets no limit.
+
+    Args:
+        seconds: the limit.
+        since: when the time began, on the event loop's clock; now by default.
 
     Raises:
         OutOfTime: the body was cancelled.
     """
-    limit = asyncio.timeout(seconds)
+    began = asyncio.get_running_loop().time() if since is None else since
+    limit = asyncio.timeout_at(None if seconds is None else began + seconds)
     try:
         async with limit:
             yield

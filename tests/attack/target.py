@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,17 +101,12 @@ class Target:
         self, bodies: Sequence[bytes], path: str = "/solve", keys: int = KEYS, timeout: float = 60
     ) -> list[httpx.Response]:
         """The responses to bodies that are sent at the same time, with so many keys in turn."""
-        found: dict[int, httpx.Response] = {}
-
-        def send(number: int) -> None:
-            found[number] = self.send(bodies[number], path, number % keys, timeout)
-
-        threads = [threading.Thread(target=send, args=(at,)) for at in range(len(bodies))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return [found[number] for number in sorted(found)]
+        with ThreadPoolExecutor(len(bodies)) as threads:
+            numbers = range(len(bodies))
+            sending = [
+                threads.submit(self.send, bodies[at], path, at % keys, timeout) for at in numbers
+            ]
+            return [sent.result() for sent in sending]
 
     @contextmanager
     def watched(self) -> Iterator[Watch]:

@@ -43,6 +43,7 @@ from rlcm_serve.solving.fingerprints import fingerprint_of
 
 INTERVAL = 16
 BUDGET = 96
+CONTEXT, LONGEST_TOKEN = 100, 100
 OWN_ANSWER_TOKENS, FORCED_TOKENS, SUFFIX_TOKENS = 5, 3, 4
 UNLUCKY_SEED = 13
 
@@ -107,6 +108,7 @@ class ScriptedEngine(ReasoningEngine):
         self.stopped = False
         self.killed = asyncio.Event()
         self.suffix_tokens = SUFFIX_TOKENS
+        self.context, self.longest_token = CONTEXT, LONGEST_TOKEN
         self.policies: list[ExitPolicy] = []
         self.drawings: list[GenerationSettings] = []
         self.thinking = 0
@@ -150,7 +152,7 @@ class ScriptedEngine(ReasoningEngine):
         return tuple(range(sum(len(message.content.split()) for message in messages)))
 
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
-        if len(prompt) > 100:
+        if len(prompt) > CONTEXT:
             raise RequestRefused("problem", "the prompt has over 100 tokens: shorten it")
         if generation.seed == UNLUCKY_SEED:
             raise RequestRefused("seed", "seed is 13: this engine is superstitious, leave it out")

@@ -14,10 +14,10 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 
 from rlcm_serve.api.access import MaySolve, require_solve
 from rlcm_serve.api.ask import LiveSolution, ask, while_connected
+from rlcm_serve.api.bodies import JsonRoute
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.error_responses import MEANING, document_of, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
-from rlcm_serve.api.media import json_only
 from rlcm_serve.api.streams import data_stream
 from rlcm_serve.api.wire.openai.chunks import ChatChunk, ChunkWriter
 from rlcm_serve.api.wire.openai.models import ErrorResponse, ModelCard, ModelList
@@ -27,7 +27,7 @@ from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import ModelNotFound, RequestRefused
 from rlcm_serve.events import TokenEvent
 
-router = APIRouter(prefix="/v1", tags=["OpenAI"])
+router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=JsonRoute)
 ModelName = Annotated[
     str,
     Path(
@@ -61,7 +61,6 @@ _STREAM = data_stream(
     "/chat/completions",
     response_model=ChatCompletion,
     responses=_STREAM | _documented(400, 401, 403, 404, 409, 413, 415, 429, 500, 503, 504),
-    dependencies=[Depends(json_only)],
 )
 async def create_chat_completion(
     body: ChatRequest, request: Request, context: ContextOfApp, caller: MaySolve
@@ -71,12 +70,13 @@ async def create_chat_completion(
     response_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
     with _in_terms_of(body):
         question = body.to_question(context.settings.default_alpha)
+        asking = functools.partial(ask, context, caller, question, since=request.state.arrived)
         if not body.stream:
-            solution = await while_connected(request, ask(context, caller, question))
+            solution = await while_connected(request, asking())
             answered = ChatCompletion.of(response_id, created, body, question, solution)
             return Response(answered.model_dump_json(), media_type="application/json")
         is_live = question.samples == 1
-        live = LiveSolution(functools.partial(ask, context, caller, question, text=is_live))
+        live = LiveSolution(functools.partial(asking, text=is_live))
         await live.start(request)
     writer = ChunkWriter(response_id, created, model, body.include_usage)
     chunks = _chunks(live, writer, body, question)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from rlcm_serve.api.access import MaySolve
 from rlcm_serve.api.ask import LiveSolution, ask, while_connected
+from rlcm_serve.api.bodies import JsonRoute
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.error_responses import document_of, documented, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
-from rlcm_serve.api.media import json_only
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.events import EVENTS, StartBody, body_of
@@ -20,7 +20,7 @@ from rlcm_serve.api.wire.question import SolveRequest
 from rlcm_serve.api.wire.solution import SolveResponse
 from rlcm_serve.core import Solution
 
-router = APIRouter(tags=["questions"])
+router = APIRouter(tags=["questions"], route_class=JsonRoute)
 
 _STREAM = event_stream(
     "The solution as JSON. With `stream`: events `start`, `token` (if `stream_tokens`), "
@@ -34,7 +34,6 @@ _STREAM = event_stream(
     "/solve",
     response_model=SolveResponse,
     responses=_STREAM | documented(401, 403, 408, 409, 413, 415, 422, 429, 500, 503, 504),
-    dependencies=[Depends(json_only)],
 )
 async def solve(
     body: SolveRequest,
@@ -44,12 +43,13 @@ async def solve(
 ) -> Response:
     """Answers one question at the risk that the caller accepts."""
     question = body.to_question()
+    asking = functools.partial(ask, context, caller, question, since=request.state.arrived)
     if not body.stream:
-        solution = await while_connected(request, ask(context, caller, question))
+        solution = await while_connected(request, asking())
         answered = SolveResponse.from_solution(solution, body.return_trace)
         # Sent directly: FastAPI would validate and encode it a second time.
         return Response(answered.model_dump_json(), media_type="application/json")
-    live = LiveSolution(functools.partial(ask, context, caller, question, text=body.stream_tokens))
+    live = LiveSolution(functools.partial(asking, text=body.stream_tokens))
     start = StartBody.from_prepared(await live.start(request))
     events = _events(live, start, body.return_trace)
     return event_response(events, context.settings.heartbeat_s)

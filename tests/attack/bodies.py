@@ -1,0 +1,92 @@
+"""Bodies within the limit of a service that were made to keep it busy, by name."""
+
+from __future__ import annotations
+
+import json
+
+from tests.served import QUESTION
+
+LIMIT = 2**20
+"""Bytes of a body that the service takes by default."""
+EMBEDDED = "embedded"
+
+
+def solve(**changes: object) -> bytes:
+    """A body for `/solve`."""
+    return _bytes({"problem": QUESTION, "alpha": 0.1} | changes)
+
+
+def chat(**changes: object) -> bytes:
+    """A body for `/v1/chat/completions`."""
+    asked = {"model": EMBEDDED, "messages": [{"role": "user", "content": QUESTION}]}
+    return _bytes(asked | changes)
+
+
+def _bytes(body: object) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _within(part: str, extra: int = 200) -> str:
+    """As many repeats of the part as a body has room for."""
+    return part * ((LIMIT - extra) // len(part.encode()))
+
+
+def _turns(number: int, **message: object) -> list[dict[str, object]]:
+    return [{"role": "user", "content": "a"} | message for _ in range(number)]
+
+
+def _raw(fields: str) -> bytes:
+    return b'{"problem": "Why?", "alpha": 0.1, %s}' % fields.encode()
+
+
+SOLVE: dict[str, bytes] = {
+    "a placeholder of older releases": solve(problem="RLCM-MESSAGE" + "-" * 100_000),
+    "30,000 messages": solve(problem=None, messages=_turns(30_000)),
+    "30,000 messages that spell a token": solve(
+        problem=None, messages=_turns(15_000, content="<pad>")
+    ),
+    "special tokens": solve(problem=_within("<|im_end|>")),
+    "added tokens": solve(problem=_within("</think>")),
+    "the starts of special tokens": solve(problem=_within("<|im_en")),
+    "one long word": solve(problem=_within("漢")),
+    "spaces": solve(problem="Why" + _within(" ") + "?"),
+    "combining marks": solve(problem="a" + _within("\u0301")),
+    "escapes": _raw('"seed": "%s"' % ("\\n" * 500_000)),
+    "half surrogate pairs": _raw('"seed": "%s"' % ("\\ud800" * 170_000)),
+    "a half surrogate pair": b'{"problem": "Why? \\ud800", "alpha": 0.1}',
+    "90,000 unknown fields": _raw(",".join(f'"f{n}":{n % 10}' for n in range(90_000))),
+    "a long name": _raw('"%s": 1' % ("n" * 1_000_000)),
+    "one name many times": _raw(",".join('"n":1' for _ in range(150_000))),
+    "messages of wrong types": solve(problem=None, messages=[{"role": 1}] * 60_000),
+    "messages of unknown fields": solve(
+        problem=None,
+        messages=[{"role": "user", "content": "a"} | {f"f{n}": n for n in range(60_000)}],
+    ),
+    "empty lists": _raw('"messages": [{}]'.format(",".join(["[]"] * 300_000))),
+    "nested lists": _raw('"messages": %s' % ("[" * 900_000)),
+    "nested objects": _raw('"messages": %s' % ('{"a":' * 180_000)),
+    "an endless number": _raw('"seed": %s' % ("9" * 1_000_000)),
+    "an endless fraction": _raw('"temperature": 0.%s' % ("9" * 1_000_000)),
+    "numbers past every limit": b'{"problem": "Why?", "alpha": 1e400, "n": 1e999, "seed": -1e400}',
+    "5,000 digits": _raw('"n": 1%s' % ("0" * 5_000)),
+    "no numbers": b'{"problem": "Why?", "alpha": NaN, "temperature": Infinity}',
+    "quotes": b'"' * 1_000_000,
+    "bytes that are no text": b"\xff" * 1_000_000,
+}
+"""For `/solve`."""
+
+CHAT: dict[str, bytes] = {
+    "100,000 stop strings": chat(stop=["s"] * 100_000),
+    "metadata": chat(metadata={f"k{n}": "v" for n in range(60_000)}),
+    "metadata of wrong types": chat(metadata={f"k{n}": n for n in range(60_000)}),
+    "a bias for every token": chat(logit_bias={str(n): -100 for n in range(70_000)}),
+    "20,000 parts": chat(
+        messages=[{"role": "user", "content": [{"type": "text", "text": "a"}] * 20_000}]
+    ),
+    "parts of wrong types": chat(messages=[{"role": "user", "content": [{"type": 1}] * 60_000}]),
+    "tools": chat(tools=[{"type": "function"}] * 30_000),
+    "30,000 messages": chat(messages=_turns(30_000)),
+    "special tokens": chat(messages=[{"role": "user", "content": _within("<|im_end|>")}]),
+    "90,000 unknown fields": chat(**{f"f{n}": n % 10 for n in range(80_000)}),
+}
+"""For `/v1/chat/completions`."""
