@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from tests.served import QUESTION
 
 LIMIT = 2**20
@@ -38,6 +39,34 @@ def _turns(number: int, **message: object) -> list[dict[str, object]]:
 def _raw(fields: str) -> bytes:
     return b'{"problem": "Why?", "alpha": 0.1, %s}' % fields.encode()
 
+
+def _longest_text() -> int:
+    """Characters that the context of the embedded model may hold."""
+    config = json.loads((EMBEDDED_MODEL / "config.json").read_text())
+    vocabulary = json.loads((EMBEDDED_MODEL / "tokenizer.json").read_text())["model"]["vocab"]
+    return int(config["max_position_embeddings"]) * max(map(len, vocabulary))
+
+
+LONGEST = _longest_text()
+AT_THE_LIMIT: dict[str, bytes] = {
+    "special tokens": solve(problem="<|im_end|>" * (LONGEST // 10)),
+    "added tokens": solve(problem="</think>" * (LONGEST // 8)),
+    "one long word": solve(problem="漢" * LONGEST),
+    "emoji": solve(problem="\U0001f600" * LONGEST),
+    "spaces": solve(problem="a" + " " * (LONGEST - 1)),
+    "1,024 messages": solve(problem=None, messages=_turns(1024)),
+    "1,024 messages that spell a token": solve(
+        problem=None, messages=_turns(1024, content="<pad></think><pad>")
+    ),
+    "unknown fields": solve(**{f"f{n}": 1 for n in range(9_990)}),
+    "messages of unknown fields": solve(
+        problem=None, messages=[{f"f{n}": n for n in range(9)} for _ in range(1_000)]
+    ),
+    "lists": solve(messages=[[[]] * 4_900]),
+    "large unknown fields": solve(**{f"f{n}": "v" * 50_000 for n in range(20)}),
+    "nested objects": _raw('"messages": {}1{}'.format('{"a":' * 30, "}" * 30)),
+}
+"""For `/solve`; none is over a limit, so all of the work is done."""
 
 SOLVE: dict[str, bytes] = {
     "a placeholder of older releases": solve(problem="RLCM-MESSAGE" + "-" * 100_000),

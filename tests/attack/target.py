@@ -48,8 +48,8 @@ class Watch:
 
     @property
     def worst(self) -> tuple[float, str]:
-        """The longest callback: CPU seconds of the loop's thread, and its name."""
-        return max(self.callbacks, default=(0.0, f"none over {timed_service.NOTED} s"))
+        """The longest callback: CPU seconds, `NOTED` if all took less, and its name."""
+        return max(self.callbacks, default=(timed_service.NOTED, "all others"))
 
     @property
     def ratio(self) -> float:
@@ -58,7 +58,7 @@ class Watch:
 
     def __str__(self) -> str:
         return (
-            f"worst callback {self.worst[0] * 1000:.0f} ms, slowest /health "
+            f"longest callback {self.worst[0] * 1000:.0f} ms, slowest /health "
             f"{max(self.health) * 1000:.0f} ms, {self.ratio:.1f} times that of an idle process"
         )
 

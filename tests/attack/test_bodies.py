@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attack.bodies import CHAT, SOLVE, solve
+from tests.attack.bodies import AT_THE_LIMIT, CHAT, SOLVE, solve
 from tests.attack.target import Target
 
 pytestmark = pytest.mark.attack
@@ -22,6 +22,15 @@ def test_a_body_from_many_keys_leaves_the_loop_free(target: Target, path: str, n
     assert {response.status_code for response in responses} <= {200} | REFUSED
     watch.require_a_free_loop()
     assert all(len(response.content) < 10_000 for response in responses)
+
+
+@pytest.mark.parametrize("name", AT_THE_LIMIT)
+def test_a_body_at_the_limits_leaves_the_loop_free(target: Target, name: str) -> None:
+    with target.watched() as watch:
+        responses = target.flood([AT_THE_LIMIT[name]] * AT_ONCE)
+    assert {response.status_code for response in responses} == {422}
+    assert not any("at most" in response.json()["detail"] for response in responses), "no limit"
+    watch.require_a_free_loop()
 
 
 def test_large_bodies_of_one_key_do_not_hold_up_the_questions_of_another(target: Target) -> None:

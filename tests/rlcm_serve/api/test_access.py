@@ -9,6 +9,7 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rlcm_serve import core
 from rlcm_serve.api.access import (
     AccessMiddleware,
     cap_question,
@@ -24,6 +25,7 @@ from rlcm_serve.store.caller import Scope as AccessScope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
 
+SAID, LONG = (core.Message(core.Role.ASSISTANT, "a" * size) for size in (1, 3001))
 OPEN = Settings()
 CLOSED = Settings(auth="on", max_body_bytes=1000, max_upload_bytes=5000)
 
@@ -380,12 +382,20 @@ class TestQuestions:
             ({"max_tokens": 101}, "max_tokens", "is 101, and this key allows at most 100:"),
             ({"timeout": 61.5}, "timeout_s", "is 61.5, and this service allows at most 60:"),
             ({"timeout": 20.5}, "timeout_s", "is 20.5, and this key allows at most 20:"),
+            ({"context": (SAID,) * 9}, "problem", "10 messages, and this service allows at most 9"),
+            (
+                {"context": (LONG,)},
+                "problem",
+                "3002 characters, and this service allows at most 30",
+            ),
         ],
     )
     def test_more_than_the_limits_is_refused(
         self, changes: dict[str, Any], field: str, said: str
     ) -> None:
-        settings = Settings(max_n=8, max_thinking_tokens=1000, timeout_s=60)
+        settings = Settings(
+            max_n=8, max_thinking_tokens=1000, timeout_s=60, max_messages=9, max_prompt_chars=3000
+        )
         with pytest.raises(RequestRefused) as refused:
             cap_question(self.LIMITED, settings, self.question(**changes))
         assert refused.value.field == field

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.exceptions import RequestValidationError
 
 from calibration.errors import CalibrationError, CertificateError, InfeasibleAlpha, TraceError
 from rlcm_serve import errors
-from rlcm_serve.api.error_responses import response_of
+from rlcm_serve.api.error_responses import MOST_ERRORS, response_of
 from rlcm_serve.errors import RlcmError
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.serving import Running
@@ -106,6 +107,20 @@ def test_openai_clients_get_the_same_in_their_envelope(
     assert told["code"] == name.replace("-", "_")
     assert told["rlcm"]["type"] == f"urn:rlcm:problem:{name}"
     assert told["rlcm"]["status"] == response.status_code
+
+
+def test_an_error_response_is_short_however_many_faults_a_body_has() -> None:
+    faults: list[dict[str, Any]] = [
+        {"type": "extra_forbidden", "loc": ("body", f"f{n}"), "msg": "no", "input": value}
+        for n, value in enumerate((["x" * 10_000] * 100, {"y" * 10_000: 1}, "z" * 10_000, 5) * 500)
+    ]
+    faults[3]["loc"] = ("body", "n" * 10_000)
+    response = response_of("/solve", RequestValidationError(faults))
+    told = json.loads(response.body)
+    assert len(told["errors"]) == MOST_ERRORS
+    assert told["detail"].endswith(f"; and {2000 - MOST_ERRORS} more errors")
+    assert told["errors"][7] == {"field": "f7", "value": "5", "message": "no"}
+    assert len(response.body) < 10_000
 
 
 @pytest.mark.parametrize("kind", [*sorted(AT_START, key=str), KeyError, ZeroDivisionError])
