@@ -37,7 +37,8 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
-        read = partial(parse_body, TypeAdapter(self.body_field.field_info.annotation))
+        kind: TypeAdapter[Any] = TypeAdapter(self.body_field.field_info.annotation or Any)
+        read = partial(parse_body, kind)
 
         async def read_and_handle(request: Request) -> Response:
             if media_type(request) != JSON:
