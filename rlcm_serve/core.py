@@ -94,13 +94,15 @@ class GenerationSettings:
     """How one sample is generated, and its priority.
 
     `seed` None means unseeded sampling. Waiting requests with a smaller `priority` go first:
-    0 for questions, more for background work.
+    0 for questions, more for background work. Requests share cached prefixes only with requests of
+    the same `cache_salt`; it changes no token.
     """
 
     budget: Budget
     sampling: Sampling
     seed: int | None = None
     priority: int = 0
+    cache_salt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -67,7 +68,9 @@ async def ask(
         ):
             solver = context.service.solver
             size = question.characters + _MESSAGE * len(question.messages)
-            prepared = await context.workers.run(caller.key_id, size, solver.prepare, question)
+            salt = context.cache_salts.of(caller.key_id, caller.cache_group)
+            prepare = functools.partial(solver.prepare, question, cache_salt=salt)
+            prepared = await context.workers.run(caller.key_id, size, prepare)
             on_start(prepared)
             solution = await solver.run(prepared, observed.passing_on(on_event), text=text)
         observed.solved(solution)

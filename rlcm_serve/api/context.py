@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from rlcm_serve.api.server.workers import Workers
 from rlcm_serve.page import Assets
+from rlcm_serve.solving.cache_salts import CacheSalts
 from rlcm_serve.telemetry.contract import Tracing
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Context:
     tracing: Tracing = field(default_factory=Tracing)
     assets: Assets = field(default_factory=Assets)
     workers: Workers = field(default_factory=Workers)
+    cache_salts: CacheSalts = field(default_factory=CacheSalts)
 
 
 async def context_of(request: Request) -> Context:  # were it no coroutine, a thread would run it

@@ -59,6 +59,9 @@ def new(
     max_running: Annotated[
         int | None, typer.Option(help="Maximum number of questions at the same time.")
     ] = None,
+    cache_group: Annotated[
+        str | None, typer.Option(help="Name of the group of keys that share cached prefixes.")
+    ] = None,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
@@ -68,7 +71,7 @@ def new(
 
     limits = Limits(max_n, max_tokens, max_body_bytes, timeout_s, max_running)
     with _opened(config, state, database) as opened:
-        text, record = opened.create(name, scopes_of(scope), limits)
+        text, record = opened.create(name, scopes_of(scope), limits, cache_group)
     typer.echo(text)
     Console(stderr=True).print(
         f"Key {record.id} of {record.name!r}. It cannot be shown again: keep it now. Requests "

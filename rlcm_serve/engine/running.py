@@ -116,7 +116,11 @@ class RunningVllm:
 
     @asynccontextmanager
     async def outputs(
-        self, prompt: TokenIds, params: SamplingParams, priority: int
+        self,
+        prompt: TokenIds,
+        params: SamplingParams,
+        priority: int,
+        cache_salt: str | None = None,
     ) -> AsyncIterator[AsyncIterator[RequestOutput]]:
         """The outputs of one request as they arrive; leaving the context early aborts the request.
 
@@ -127,7 +131,8 @@ class RunningVllm:
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         self.require_alive()
-        inputs, request_id = tokens_input(list(prompt)), f"rlcm-{next(self._ids)}"
+        inputs = tokens_input(list(prompt), cache_salt=cache_salt)
+        request_id = f"rlcm-{next(self._ids)}"
         try:
             async with aclosing(
                 self.llm.generate(inputs, params, request_id, priority=priority)

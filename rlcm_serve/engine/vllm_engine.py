@@ -163,7 +163,9 @@ class VllmEngine(ReasoningEngine):
             params.extra_args = self._control(
                 running, slot, policy, budget.thinking, self.settings.confidence
             )
-            async with running.outputs(prompt, params, generation.priority) as outputs:
+            async with running.outputs(
+                prompt, params, generation.priority, generation.cache_salt
+            ) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
                     tokens += part.token_ids
@@ -182,7 +184,7 @@ class VllmEngine(ReasoningEngine):
             yield delta
         if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
             if final is None:  # ended by an end of text, so no later step read the state
-                final = await self._read_end(prompt, rollout.tokens, signals, generation.priority)
+                final = await self._read_end(prompt, rollout.tokens, signals, generation)
             readings.append(final)
             yield final
         yield replace(
@@ -209,7 +211,9 @@ class VllmEngine(ReasoningEngine):
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]
         prefix = (*prompt, *thinking, *self._text.close(text))
-        async with running.outputs(prefix, params, generation.priority) as outputs:
+        async with running.outputs(
+            prefix, params, generation.priority, generation.cache_salt
+        ) as outputs:
             async for output in outputs:
                 for part in output.outputs:
                     ids[part.index] += part.token_ids
@@ -230,19 +234,19 @@ class VllmEngine(ReasoningEngine):
         if self._text.think_end is None:
             return None
         closed = (*prompt, *thinking, *self._text.close())
-        return (await self._read_state(closed, generation.priority, ENTROPY)).confidence
+        return (await self._read_state(closed, generation, ENTROPY)).confidence
 
     async def _read_end(
         self,
         prompt: TokenIds,
         thinking: TokenIds,
         token_signals: TokenSignals | None,
-        priority: int,
+        generation: GenerationSettings,
     ) -> Reading:
         """Reads c_end for a rollout whose last state was not read while it ran."""
         probe = math.nan
         if self._has_probe or token_signals is None:
-            probe = (await self._read_state((*prompt, *thinking), priority)).confidence
+            probe = (await self._read_state((*prompt, *thinking), generation)).confidence
         if token_signals is None:
             return Reading(len(thinking), probe, is_final=True)
         signals = (probe, *token_signals)
@@ -250,16 +254,26 @@ class VllmEngine(ReasoningEngine):
         return Reading(len(thinking), confidence, is_final=True, signals=named(signals))
 
     async def _read_state(
-        self, prefix: TokenIds, priority: int = 0, reads: str = Signal.PROBE.value
+        self,
+        prefix: TokenIds,
+        of: GenerationSettings | None = None,
+        reads: str = Signal.PROBE.value,
     ) -> Reading:
-        """Takes a reading at the last token of `prefix`, with a separate request."""
+        """Takes a reading at the last token of `prefix`, with a separate request.
+
+        The request has the priority and the cache of the request `of`.
+        """
         running = self._alive()
         generation = GenerationSettings(self.identity.budget, self.identity.sampling)
+        if of is not None:
+            generation = replace(generation, priority=of.priority, cache_salt=of.cache_salt)
         params = sampling_params(generation, 1, self.stop_ids)
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         try:
             params.extra_args = self._control(running, slot, FULL_BUDGET, budget=0, reads=reads)
-            async with running.outputs(prefix, params, priority) as outputs:
+            async with running.outputs(
+                prefix, params, generation.priority, generation.cache_salt
+            ) as outputs:
                 async for _ in outputs:
                     pass
             final = slot.final()

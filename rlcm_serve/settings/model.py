@@ -171,6 +171,12 @@ class Settings(BaseSettings):
         "Origins of web pages that may call the service (CORS).",
         flag="--cors-origin",
     )
+    prefix_cache: Annotated[Literal["key", "shared"], BeforeValidator(_lower)] = _setting(
+        "key",
+        "Network",
+        "Who shares cached prefixes of prompts: each key (or its --cache-group) alone, or all "
+        "(shared). Whoever shares them can find out what others asked.",
+    )
     metrics_open: bool = _setting(False, "Network", "Serve /metrics without a key.")
 
     max_running: Count = _setting(

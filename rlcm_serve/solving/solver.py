@@ -66,7 +66,9 @@ class Solver:
         """
         return await self.run(self.prepare(question), on_event)
 
-    def prepare(self, question: Question, priority: int = 0) -> Prepared:
+    def prepare(
+        self, question: Question, priority: int = 0, cache_salt: str | None = None
+    ) -> Prepared:
         """Determines policy, prompt and sampling of a question before any token is generated.
 
         Takes time in proportion to the question's text. May be called from any thread.
@@ -87,6 +89,7 @@ class Solver:
             ),
             seed=question.seed,
             priority=priority,
+            cache_salt=cache_salt,
         )
         self.engine.check(prompt, generation)
         return Prepared(question, terms, prompt, generation)

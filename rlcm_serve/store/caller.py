@@ -38,6 +38,9 @@ class Limits:
         max_body_bytes: size of one request in bytes, including uploads.
         timeout_s: seconds for one question.
         max_running: questions at the same time, including those that wait.
+        requests_per_minute: questions and batches that may begin in a minute.
+        tokens_per_minute: tokens of all questions in a minute, prompts included.
+        weight: share of a busy service relative to other keys, which have 1.
     """
 
     max_n: int | None = None
@@ -45,6 +48,9 @@ class Limits:
     max_body_bytes: int | None = None
     timeout_s: float | None = None
     max_running: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    weight: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -60,11 +66,19 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request; `key_id` is None if the service needs no key."""
+    """The sender of a request.
+
+    Attributes:
+        key_id: None if the service needs no key.
+        scopes: what the key allows.
+        limits: of the key.
+        cache_group: keys of one group share cached prefixes; None shares with no other key.
+    """
 
     key_id: str | None
     scopes: frozenset[Scope]
     limits: Limits = NO_LIMITS
+    cache_group: str | None = None
 
     def may(self, scope: Scope) -> bool:
         """Whether the caller has this scope."""

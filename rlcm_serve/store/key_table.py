@@ -25,6 +25,7 @@ class KeyRecord:
     created: datetime
     last_used: date | None = None
     revoked: datetime | None = None
+    cache_group: str | None = None
 
 
 class KeyRow(Base):
@@ -54,21 +55,44 @@ class KeyRow(Base):
             name=key.name,
             scopes=" ".join(sorted(key.scopes)),
             created=key.created.isoformat(),
-            **asdict(key.limits),
+            **{name: value for name, value in asdict(key.limits).items() if hasattr(cls, name)},
         )
 
-    def record(self) -> KeyRecord:
-        """The key in this row."""
+    def record(self, terms: KeyTermsRow | None) -> KeyRecord:
+        """The key in this row, with its terms, if it has any."""
+        limits = {
+            field.name: getattr(self if hasattr(KeyRow, field.name) else terms, field.name, None)
+            for field in fields(Limits)
+        }
         return KeyRecord(
             id=self.id,
             digest=self.digest,
             name=self.name,
             scopes=frozenset(map(Scope, self.scopes.split())),
-            limits=Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)}),
+            limits=Limits(**limits),
             created=_time(self.created),
             last_used=date.fromisoformat(self.last_used) if self.last_used else None,
             revoked=_time(self.revoked) if self.revoked else None,
+            cache_group=None if terms is None else terms.cache_group,
         )
+
+
+class KeyTermsRow(Base):
+    """What was added to keys later. A key without a row has none of it."""
+
+    __tablename__ = "rlcm_key_terms"
+
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    requests_per_minute: Mapped[int | None] = mapped_column(BigInteger)
+    tokens_per_minute: Mapped[int | None] = mapped_column(BigInteger)
+    weight: Mapped[float | None]
+    cache_group: Mapped[str | None] = mapped_column(String(64))
+
+    @classmethod
+    def of(cls, key: KeyRecord) -> Self:
+        """The row of a new key."""
+        terms = {name: value for name, value in asdict(key.limits).items() if hasattr(cls, name)}
+        return cls(id=key.id, cache_group=key.cache_group, **terms)
 
 
 def _time(text: str) -> datetime:

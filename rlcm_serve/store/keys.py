@@ -21,7 +21,7 @@ from sqlalchemy import select
 
 from rlcm_serve.errors import AccessDenied, DatabaseRefused, NotFound, NotReady, RequestRefused
 from rlcm_serve.store.caller import NO_LIMITS, Caller, Limits, Scope
-from rlcm_serve.store.key_table import KeyRecord, KeyRow
+from rlcm_serve.store.key_table import KeyRecord, KeyRow, KeyTermsRow
 
 if TYPE_CHECKING:
     from rlcm_serve.store.database import Database
@@ -33,6 +33,7 @@ FRESH = 5.0
 PAUSE = 0.2
 """Shortest time in seconds between two reads of the database, however many unknown keys arrive."""
 LONGEST_NAME = 200
+LONGEST_GROUP = 64
 _KEY = re.compile(r"rlcm_([0-9a-f]{8})_([0-9a-f]{64})")
 _NO_DIGEST = "0" * 64
 _log = logging.getLogger(__name__)
@@ -60,32 +61,45 @@ class Keys:
         self._writing: set[asyncio.Task[None]] = set()
 
     def create(
-        self, name: str, scopes: Iterable[Scope], limits: Limits = NO_LIMITS
+        self,
+        name: str,
+        scopes: Iterable[Scope],
+        limits: Limits = NO_LIMITS,
+        cache_group: str | None = None,
     ) -> tuple[str, KeyRecord]:
         """Creates a key; returns its text, which is not stored anywhere, and its record.
 
         Raises:
-            RequestRefused: the name is empty or too long, or there is no scope.
+            RequestRefused: the name or the group is empty or too long, or there is no scope.
         """
         if not name.strip() or len(name) > LONGEST_NAME:
             raise RequestRefused(
                 "name", f"the name is {name!r}: say whose key it is in 1 to {LONGEST_NAME} letters"
+            )
+        if cache_group is not None and not 0 < len(cache_group) <= LONGEST_GROUP:
+            raise RequestRefused(
+                "cache_group",
+                f"cache_group is {cache_group!r}: give 1 to {LONGEST_GROUP} letters, or leave it "
+                "out",
             )
         chosen = frozenset(scopes)
         if not chosen:
             raise RequestRefused("scopes", f"no scope is given: {' or '.join(Scope)}")
         key_id, secret = secrets.token_hex(4), secrets.token_hex(32)
         now = datetime.now(UTC)
-        record = KeyRecord(key_id, _digest(secret), name.strip(), chosen, limits, now)
+        record = KeyRecord(
+            key_id, _digest(secret), name.strip(), chosen, limits, now, cache_group=cache_group
+        )
         with self._database.session() as session:
-            session.add(KeyRow.of(record))
+            session.add_all([KeyRow.of(record), KeyTermsRow.of(record)])
         return f"rlcm_{key_id}_{secret}", record
 
     def all(self) -> list[KeyRecord]:
         """Every key ever created, the oldest first."""
         with self._database.reading() as session:
-            rows = session.scalars(select(KeyRow).order_by(KeyRow.created, KeyRow.id))
-            return [row.record() for row in rows]
+            both = select(KeyRow, KeyTermsRow).outerjoin(KeyTermsRow, KeyTermsRow.id == KeyRow.id)
+            rows = session.execute(both.order_by(KeyRow.created, KeyRow.id))
+            return [row.record(terms) for row, terms in rows]
 
     def revoke(self, key_id: str) -> KeyRecord:
         """Revokes a key; a running service notices within `FRESH` seconds.
@@ -99,7 +113,7 @@ class Keys:
                 raise NotFound(f"no key has the id {key_id!r}: `rlcm keys list` shows them")
             if row.revoked is None:  # else the first time counts
                 row.revoked = datetime.now(UTC).isoformat()
-            return row.record()
+            return row.record(session.get(KeyTermsRow, key_id))
 
     def any_active(self) -> bool:
         """Whether any key is not revoked."""
@@ -122,7 +136,7 @@ class Keys:
                 "with `rlcm keys list` and creates one with `rlcm keys new`"
             )
         self._note_use(record)
-        return Caller(record.id, record.scopes, record.limits)
+        return Caller(record.id, record.scopes, record.limits, record.cache_group)
 
     async def close(self) -> None:
         """Waits for unfinished writes."""

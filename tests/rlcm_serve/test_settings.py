@@ -68,6 +68,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "port": st.integers(0, 65535),
     "confidence": st.sampled_from(["probe", "sequence-probability", "lowest-group", "tail"]),
     "auth": st.sampled_from(["auto", "on", "off"]),
+    "prefix_cache": st.sampled_from(["key", "shared"]),
     "cors_origins": st.lists(
         WORDS.filter(str.isalnum).map(lambda word: f"https://{word}"), min_size=1, max_size=3
     ),

@@ -26,6 +26,7 @@ from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.reference import shown
 from rlcm_serve.signing import TrustedKeys
+from rlcm_serve.solving.cache_salts import CacheSalts
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.solving.service import LoadGuarantees, Service
 from rlcm_serve.store.certificates import CertificateStore
@@ -97,6 +98,7 @@ def build_context(
         certificates=store,
         jobs=jobs,
         tracing=start_tracing(settings.otlp_endpoint),
+        cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
     )
 
 

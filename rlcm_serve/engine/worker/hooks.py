@@ -114,7 +114,7 @@ FRONT_END = (
     Hook("vllm.v1.engine.output_processor:OutputProcessor", has=("get_num_unfinished_requests",)),
     Hook("vllm.v1.engine.exceptions:EngineDeadError"),
     Hook("vllm.v1.engine.exceptions:EngineGenerateError"),
-    Hook("vllm.inputs:tokens_input", takes=("prompt_token_ids",)),
+    Hook("vllm.inputs:tokens_input", takes=("prompt_token_ids", "cache_salt")),
     Hook("vllm:SamplingParams", has=_SAMPLING),
     Hook("vllm:SamplingParams", takes=tuple(name for name in _SAMPLING if name != "extra_args")),
     Hook("vllm.sampling_params:RequestOutputKind", has=("DELTA",)),

@@ -210,3 +210,24 @@ async def test_what_of_a_prompt_was_cached_is_counted(engine: VllmEngine) -> Non
     assert cached[0] == 0
     assert 0 < cached[1] == cached[2] <= len(prompt)
     assert len(prompt) - cached[1] <= 128, "whole blocks are cached"
+
+
+async def test_requests_with_another_salt_find_nothing_cached_and_think_the_same(
+    engine: VllmEngine,
+) -> None:
+    history = [Message(Role.USER, QUESTIONS[1]), Message(Role.ASSISTANT, "It shows 7.")] * 6
+    prompt = engine.prompt([*history, Message(Role.USER, QUESTIONS[2])])
+    greedy = Sampling(temperature=0.0, top_p=1.0)
+    runs = [
+        await think(
+            engine,
+            prompt,
+            FULL_BUDGET,
+            generation(engine, Budget(20, 8), sampling=greedy, cache_salt=salt),
+        )
+        for salt in ("a", "a", "b", None)
+    ]
+    first, again, other, unsalted = (told.rollout.cached_prompt_tokens for told in runs)
+    assert (first, other, unsalted) == (0, 0, 0)
+    assert again > 0
+    assert len({told.rollout.tokens for told in runs}) == 1

@@ -21,7 +21,16 @@ from rlcm_serve.store.keys import FRESH, PAUSE, Keys
 from tests.rlcm_serve.command_line import Rlcm
 
 SOLVE = frozenset({Scope.SOLVE})
-LIMITS = Limits(max_n=4, max_tokens=512, max_body_bytes=2**40, timeout_s=1.5, max_running=2)
+LIMITS = Limits(
+    max_n=4,
+    max_tokens=512,
+    max_body_bytes=2**40,
+    timeout_s=1.5,
+    max_running=2,
+    requests_per_minute=60,
+    tokens_per_minute=2**40,
+    weight=0.5,
+)
 
 
 @pytest.fixture
@@ -71,10 +80,10 @@ def keys(database: Database, clock: Clock) -> CountingKeys:
 
 
 async def test_a_key_is_its_owners(keys: Keys) -> None:
-    text, record = keys.create("  a team ", [Scope.SOLVE], LIMITS)
+    text, record = keys.create("  a team ", [Scope.SOLVE], LIMITS, "teams")
     assert re.fullmatch(r"rlcm_[0-9a-f]{8}_[0-9a-f]{64}", text)
     assert record.name == "a team"
-    assert await keys.caller_of(text) == Caller(record.id, SOLVE, LIMITS)
+    assert await keys.caller_of(text) == Caller(record.id, SOLVE, LIMITS, "teams")
     assert keys.all() == [replace(record, last_used=keys.all()[0].last_used)]
 
 
