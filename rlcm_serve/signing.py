@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,13 +37,15 @@ from rlcm_serve.errors import SignatureRefused
 
 PAYLOAD_TYPE = "application/vnd.rlcm.certificate+json"
 SUFFIX = ".dsse.json"
+MOST_SIGNATURES = 16
+"""In an envelope; each is checked against every trusted key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """A DSSE envelope: a payload, its type, and signatures over both.
 
-    Key ids are not kept: they are hints that nobody has signed.
+    Key ids are neither read nor written: they are hints that nobody has signed.
     """
 
     payload: bytes
@@ -57,6 +59,13 @@ class Envelope:
         parts = b"DSSEv1", b"%d" % len(kind), kind, b"%d" % len(self.payload), self.payload
         return b" ".join(parts)
 
+    def to_text(self) -> str:
+        """The envelope as JSON."""
+        signatures = [{"sig": base64.b64encode(one).decode()} for one in self.signatures]
+        payload = base64.b64encode(self.payload).decode()
+        plain = {"payload": payload, "payloadType": self.payload_type, "signatures": signatures}
+        return json.dumps(plain, indent=2) + "\n"
+
     @classmethod
     def from_text(cls, text: str | bytes) -> Self:
         """The envelope in this JSON; unknown fields are ignored, as the specification asks.
@@ -66,6 +75,8 @@ class Envelope:
         """
         try:
             values: Any = json.loads(text)
+            if len(values["signatures"]) > MOST_SIGNATURES:
+                raise ValueError(f"over {MOST_SIGNATURES} signatures")
             return cls(
                 payload=_from_base64(values["payload"]),
                 payload_type=str(values["payloadType"]),
@@ -150,14 +161,10 @@ NO_KEYS = TrustedKeys()
 """Trusts nobody and demands nothing."""
 
 
-def sign(certificate: Certificate, key: Ed25519PrivateKey) -> str:
-    """A DSSE envelope around this certificate, as JSON."""
-    envelope = Envelope(certificate.canonical_bytes(), PAYLOAD_TYPE, ())
-    signature = key.sign(envelope.signed_bytes)
-    signed = {"keyid": key_id(key.public_key()), "sig": base64.b64encode(signature).decode()}
-    payload = base64.b64encode(envelope.payload).decode()
-    plain = {"payload": payload, "payloadType": PAYLOAD_TYPE, "signatures": [signed]}
-    return json.dumps(plain, indent=2) + "\n"
+def sign(certificate: Certificate, key: Ed25519PrivateKey) -> Envelope:
+    """A DSSE envelope around this certificate."""
+    unsigned = Envelope(certificate.canonical_bytes(), PAYLOAD_TYPE, ())
+    return replace(unsigned, signatures=(key.sign(unsigned.signed_bytes),))
 
 
 def envelope_path(certificate: Path) -> Path:

@@ -65,12 +65,14 @@ def require_consistent(certificate: Certificate) -> None:
     _check_tested(certificate)
     _check_texts(certificate)
     tested = frozenset(certificate.tested.policies)
-    for number, level in enumerate(certificate.levels):
+    for number, (level, most) in enumerate(
+        zip(certificate.levels, _largest_p_values(certificate), strict=True)
+    ):
         _check_evidence(certificate, level, f"levels[{number}]")
         if isinstance(level, CertifiedLevel):
             listed = level.policy in tested
             _require(listed, f"levels[{number}].policy", level.policy, "one of tested.policies")
-            _check_certified(certificate, level, number)
+            _check_certified(certificate, level, f"levels[{number}]", most)
     _check_between_levels(certificate)
     _check_smallest_alpha(certificate)
 
@@ -172,9 +174,7 @@ def _check_evidence(made: Certificate, level: Level, name: str) -> None:
         _require(level.p_value >= least * (1 - _RECOMPUTED), f"{name}.p_value", level.p_value, rule)
 
 
-def _check_certified(made: Certificate, level: CertifiedLevel, number: int) -> None:
-    name = f"levels[{number}]"
-    most = _largest_p_value(made, number)
+def _check_certified(made: Certificate, level: CertifiedLevel, name: str, most: float) -> None:
     rule = f"at most {most:.6g}, the largest share of delta that its test can have had"
     _require(level.p_value <= most * (1 + _ROUNDING), f"{name}.p_value", level.p_value, rule)
     _require(level.total_weight > 0, f"{name}.total_weight", level.total_weight, "above 0")
@@ -189,8 +189,8 @@ def _check_certified(made: Certificate, level: CertifiedLevel, number: int) -> N
         _require(_is_number(value) and value >= 0, f"{name}.{field}", value, "0 or more")
 
 
-def _largest_p_value(made: Certificate, number: int) -> float:
-    """The largest share of delta with which a policy of this level can have been certified.
+def _largest_p_values(made: Certificate) -> list[float]:
+    """For each level, the largest share of delta with which a policy can have been certified there.
 
     At a level without a certified policy nothing was rejected, so its part of delta stays there:
     of L levels, F of them without, a graph can bring at most delta / (F + 1) to another level, and
@@ -198,20 +198,24 @@ def _largest_p_value(made: Certificate, number: int) -> float:
     be certified at a smaller alpha and counts here by implication. A binomial p-value then is
     smaller here; another may be larger, but is at most delta (see `certify_policies`).
     """
-    family, n_policies = made.tested, len(made.tested.policies)
-    sums = [math.fsum(row) for row in family.weights_LT or ()]
-    if made.promise is Promise.POINTWISE:
-        shares = {Correction.BONFERRONI: 1 / n_policies, Correction.HOLM: 1.0}
-        return made.delta * shares.get(family.correction, sums[number] if sums else 1.0)
-    implied = [place for place in range(number) if made.levels[place].certified]
-    if implied and made.p_value is not PValue.BINOMIAL:
-        return made.delta
-    failed = sum(not level.certified for level in made.levels)
+    family, n_levels = made.tested, len(made.levels)
+    simultaneous = made.promise is Promise.SIMULTANEOUS
+    failed = sum(not level.certified for level in made.levels) if simultaneous else 0
+    n_policies = len(family.policies)
     if family.correction is Correction.BONFERRONI:
-        return made.delta / (n_policies * len(made.levels))
-    if family.correction is Correction.HOLM:
-        return made.delta / (n_policies * failed + 1)
-    return made.delta * max(sums[place] for place in (*implied, number)) / (failed + 1)
+        shares = [1 / (n_policies * (n_levels if simultaneous else 1))] * n_levels
+    elif family.correction is Correction.HOLM:
+        shares = [1 / (n_policies * failed + 1)] * n_levels
+    else:
+        shares = [math.fsum(row) / (failed + 1) for row in family.weights_LT or ()]
+    if not simultaneous:
+        return [made.delta * share for share in shares]
+    most, implied = [], 0.0
+    for share, level in zip(shares, made.levels, strict=True):
+        most.append(made.delta * max(share, implied))
+        if level.certified:
+            implied = max(share, implied) if made.p_value is PValue.BINOMIAL else 1.0
+    return most
 
 
 def _check_upper(made: Certificate, level: CertifiedLevel, name: str) -> None:

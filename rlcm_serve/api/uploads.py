@@ -19,6 +19,7 @@ from calibration.errors import CertificateError
 from rlcm_serve.api.media import JSON, media_type, unsupported
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem, parse_problems
+from rlcm_serve.signing import Envelope
 from rlcm_serve.store.connection.faults import storing
 
 LINES = (
@@ -31,16 +32,18 @@ LINES = (
 )
 _IN_MEMORY = 8 * 2**20
 """Bytes of an upload that are not put on disk."""
+_LARGEST_CERTIFICATE = 16 * 2**20
+"""Bytes; those of `certify` have a hundredth of this."""
 _FORM = "multipart/form-data"
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedCertificate:
-    """A certificate, and what came with it: the file of its traces, its signature as JSON."""
+    """A certificate, and what came with it: the file of its traces, its signature."""
 
     certificate: Certificate
     traces: Path | None = None
-    signature: str | None = None
+    signature: Envelope | None = None
 
 
 @asynccontextmanager
@@ -54,7 +57,7 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
     """
     kind = media_type(request)
     if kind == JSON:
-        yield UploadedCertificate(parse_certificate(await request.body()))
+        yield UploadedCertificate(await asyncio.to_thread(parse_certificate, await request.body()))
     elif kind == _FORM:
         with storing():  # the form's files are on disk
             await request.form(max_files=3, max_fields=3)
@@ -63,13 +66,13 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
                 raise RequestRefused(
                     "body", f"the form has {odd}: give certificate, traces and signature"
                 )
-            content, signature = await _text(form, "certificate"), await _text(form, "signature")
+            content, signature = await _text(form, "certificate"), await _envelope(form)
             if content is None:
                 raise RequestRefused("certificate", "the form has no certificate: attach one")
             traces = form.get("traces")
             if traces is not None and not isinstance(traces, UploadFile):
                 raise RequestRefused("traces", "traces is not a file: attach a Parquet file")
-            certificate = parse_certificate(content)
+            certificate = await asyncio.to_thread(parse_certificate, content)
             if traces is None:
                 yield UploadedCertificate(certificate, signature=signature)
                 return
@@ -82,22 +85,29 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
         raise unsupported(request, JSON, _FORM)
 
 
-async def _text(form: FormData, name: str) -> str | None:
+async def _text(form: FormData, name: str) -> str | bytes | None:
     """A part of the form, sent as a file or as a field; None if there is none."""
     sent = form.get(name)
-    content = await sent.read() if isinstance(sent, UploadFile) else sent
-    try:
-        return content.decode() if isinstance(content, bytes) else content
-    except UnicodeDecodeError as error:
-        raise RequestRefused(name, f"{name} is not JSON ({error}): send UTF-8") from error
+    return await sent.read() if isinstance(sent, UploadFile) else sent
+
+
+async def _envelope(form: FormData) -> Envelope | None:
+    sent = await _text(form, "signature")
+    return None if sent is None else await asyncio.to_thread(Envelope.from_text, sent)
 
 
 def parse_certificate(content: bytes | str) -> Certificate:
     """The certificate of this JSON.
 
     Raises:
-        RequestRefused: it is not a certificate, has another version, or was edited.
+        RequestRefused: it is not a certificate, has another version, was edited, contradicts
+            itself, or is too large to be one.
     """
+    if len(content) > _LARGEST_CERTIFICATE:
+        raise RequestRefused(
+            "certificate",
+            f"the certificate has {len(content)} bytes: give at most {_LARGEST_CERTIFICATE}",
+        )
     try:
         return Certificate.from_json(json.loads(content))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:

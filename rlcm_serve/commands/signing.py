@@ -52,7 +52,7 @@ def sign(
 
     loaded, signing_key = Certificate.load(certificate), load_signing_key(key)
     written = envelope_path(certificate)
-    write_text(written, signed(loaded, signing_key))
+    write_text(written, signed(loaded, signing_key).to_text())
     Console().print(
         f"certificate {loaded.id} is signed with key {key_id(signing_key.public_key())}: {written}",
         markup=False,

@@ -25,7 +25,7 @@ from calibration.errors import CertificateError
 from rlcm_serve.core import Verified
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
-from rlcm_serve.signing import NO_KEYS, TrustedKeys, envelope_path
+from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
@@ -166,7 +166,7 @@ class CertificateStore:
         report: ReportData | None = None,
         *,
         recomputed: bool = False,
-        envelope: str | None = None,
+        envelope: Envelope | None = None,
     ) -> None:
         """Stores a certificate without activating it; a stored certificate is not changed.
 
@@ -175,7 +175,7 @@ class CertificateStore:
             origin: where it comes from, for people to read.
             report: its report data; replaces stored report data.
             recomputed: whether its figures follow from traces that this service has seen.
-            envelope: its signature, a DSSE envelope as JSON; replaces a stored one.
+            envelope: its signature; replaces a stored one.
 
         Raises:
             CertificateMismatch: it has no fingerprint, so it can never match an engine.

@@ -41,7 +41,7 @@ class Evidence:
         certificate: Certificate,
         *,
         recomputed: bool = False,
-        envelope: str | None = None,
+        envelope: Envelope | None = None,
     ) -> None:
         """Adds evidence to what is stored."""
         known = session.get(StoredEvidence, certificate.digest)
@@ -49,7 +49,8 @@ class Evidence:
             known = StoredEvidence(digest=certificate.digest, recomputed=False, envelope=None)
             session.add(known)
         known.recomputed = known.recomputed or recomputed
-        known.envelope = envelope or known.envelope
+        if envelope is not None:
+            known.envelope = envelope.to_text()
 
     def verified(self, session: Session, certificate: Certificate) -> Verified:
         """How the figures of a certificate were verified; traces say more than a signature."""

@@ -19,6 +19,7 @@ NOT_IN_THE_SCHEMA = (
     "the prompt has over 100 tokens",
     "this engine is superstitious",
     "timeout_s is .*this service allows",
+    "the signature is not a DSSE envelope",
     "the content does not match its digest|its format is not 'rlcm-certificate'",
     "max_completion_tokens is .* and max_tokens .*: they mean the same here",
     "not JSON",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -15,7 +16,6 @@ from rlcm_serve.api.wire.report_data import ReportBody
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
 from rlcm_serve.jobs.fitting import require_verified
-from rlcm_serve.signing import Envelope
 from rlcm_serve.solving.fingerprints import fingerprint_of, require_fit
 from rlcm_serve.store.activation import activate, deactivate
 from rlcm_serve.store.evidence import RECOMPUTED_UPLOAD
@@ -142,7 +142,7 @@ async def upload_certificate(
         certificate, traces, signature = upload.certificate, upload.traces, upload.signature
         require_fit(certificate, identity)
         if signature is not None:
-            store.trusted.signer_of(certificate, Envelope.from_text(signature))
+            await asyncio.to_thread(store.trusted.signer_of, certificate, signature)
         else:
             await context.database.threads.read(store.require_signature, certificate)
         if traces is not None:

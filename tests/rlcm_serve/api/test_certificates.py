@@ -268,15 +268,15 @@ async def test_a_service_that_demands_signatures_serves_nothing_else(
     write_key_pair(tmp_path / "stranger.pem")
     stranger = load_signing_key(tmp_path / "stranger.pem")
     for signature, why in [
-        (sign(BETTER, stranger), "not signed by a trusted key"),
-        (sign(ONE, key), f"is for certificate {ONE.id}"),
+        (sign(BETTER, stranger).to_text(), "not signed by a trusted key"),
+        (sign(ONE, key).to_text(), f"is for certificate {ONE.id}"),
         ("{}", "is not a DSSE envelope"),
     ]:
         response = await with_signature(demanding, BETTER, signature)
         assert why in error_of(response, 422, "signature-refused")
     assert set(await listed(demanding)) == {ONE.id}
 
-    response = await with_signature(demanding, BETTER, sign(BETTER, key))
+    response = await with_signature(demanding, BETTER, sign(BETTER, key).to_text())
     assert response.status_code == 201, response.text
     assert (response.json()["verified"], response.json()["refusal"]) == ("signature", None)
     assert (await client.post(f"/certificates/{BETTER.id}/activate")).status_code == 200
@@ -290,7 +290,7 @@ async def test_a_signature_that_nobody_here_can_check_is_refused(
     ready: Running, tmp_path: Path
 ) -> None:
     write_key_pair(tmp_path / "signing.pem")
-    signature = sign(BETTER, load_signing_key(tmp_path / "signing.pem"))
+    signature = sign(BETTER, load_signing_key(tmp_path / "signing.pem")).to_text()
     response = await with_signature(ready, BETTER, signature)
     detail = error_of(response, 422, "signature-refused")
     assert "trusted: none: set trusted_keys" in detail

@@ -10,6 +10,7 @@ from calibration.errors import CertificateError
 from rlcm_serve.core import Question, Verified
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
 from rlcm_serve.signing import (
+    Envelope,
     TrustedKeys,
     envelope_path,
     load_signing_key,
@@ -216,7 +217,7 @@ def signing(tmp_path: Path) -> Path:
     return tmp_path / "signing.pem"
 
 
-def signed(made: Certificate, signing: Path) -> str:
+def signed(made: Certificate, signing: Path) -> Envelope:
     return sign(made, load_signing_key(signing))
 
 
@@ -277,7 +278,7 @@ def test_where_a_signature_is_demanded_nothing_else_is_served(
             store.activate(made.id, IDENTITY)
     store.add(four, "upload", envelope=signed(four, signing))
     assert store.load(IDENTITY, [file]).certificates == (four,)
-    envelope_path(file).write_text(signed(of_one(), signing))
+    envelope_path(file).write_text(signed(of_one(), signing).to_text())
     assert {*store.load(IDENTITY, [file]).certificates} == {four, of_one()}
 
 
@@ -288,7 +289,7 @@ def test_a_bad_signature_file_is_no_signature(
     store = CertificateStore(database, trust(signing, required=True))
     for text, why in [
         ("{}", "is not a DSSE envelope"),
-        (signed(of_one(0.2), signing), "is for certificate"),
+        (signed(of_one(0.2), signing).to_text(), "is for certificate"),
     ]:
         envelope_path(file).write_text(text)
         assert store.load(IDENTITY, [file]).certificates == ()
