@@ -35,11 +35,15 @@ class DeadEngineCleanup:
                 self.processes += [process, *process.children(recursive=True)]
         self._mapped = {path for process in self.processes for path in _mapped_by(process.pid)}
 
-    def remove(self) -> None:
-        """Kills the processes that still run and removes leftover shared memory, if any."""
+    def kill(self) -> None:
+        """Kills the processes that still run, stopped ones too; does not wait for their end."""
         for process in self.processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+    def remove(self) -> None:
+        """Kills the processes that still run and removes leftover shared memory, if any."""
+        self.kill()
         psutil.wait_procs(self.processes, timeout=_SECONDS)
         named = (_named_by(process.pid) for process in self.processes)
         for path in self._mapped.union(*named):

@@ -86,6 +86,19 @@ class ReasoningEngine(ABC):
     def in_flight(self) -> int:
         """Requests in progress: samples that think and answers that are being forced."""
 
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """Outputs received since the start, for all requests together; each has new tokens."""
+
+    @abstractmethod
+    async def canary(self) -> None:
+        """Asks for one token; returns once it has arrived. Counts as output, not as in flight."""
+
+    @abstractmethod
+    def kill(self, reason: str) -> None:
+        """Kills an engine that hangs; returns at once. Later calls raise `EngineDead(reason)`."""
+
     def require_room(self, messages: Sequence[Message]) -> None:
         """Returns if the conversation may fit into the context, as far as its length tells.
 

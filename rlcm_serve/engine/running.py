@@ -62,6 +62,9 @@ class RunningVllm:
         self.table = ReadingsTable(
             settings.slots, self.context // interval + 1, signals=settings.tracks_tokens
         )
+        self.outputs_received = 0
+        self._canaries = 0
+        self._killed: str | None = None
         self._started = children() - before
         self.cleanup = DeadEngineCleanup(self._started)
         self._ids = itertools.count()
@@ -111,6 +114,8 @@ class RunningVllm:
 
     def require_alive(self) -> None:
         """Raises `EngineDead` if vLLM has died."""
+        if self._killed is not None:
+            raise EngineDead(self._killed)
         if self.llm.errored:
             raise EngineDead("vLLM has stopped running: see its log for the reason")
 
@@ -137,14 +142,34 @@ class RunningVllm:
             async with aclosing(
                 self.llm.generate(inputs, params, request_id, priority=priority)
             ) as outputs:
-                yield outputs
+                yield _Counted(outputs, self)
         except (EngineDeadError, EngineGenerateError) as error:
-            raise EngineDead(f"the engine died while answering: {error}") from error
+            reason = self._killed or f"the engine died while answering: {error}"
+            raise EngineDead(reason) from error
+
+    async def canary(self) -> None:
+        """Asks for one token after one token: too short a prompt for the prefix cache."""
+        from vllm import SamplingParams
+
+        params = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False)
+        self._canaries += 1
+        try:
+            async with self.outputs((0,), params, priority=0) as outputs:
+                async for _ in outputs:
+                    pass
+        finally:
+            self._canaries -= 1
+
+    def kill(self, reason: str) -> None:
+        """Kills vLLM's processes, even stopped ones; vLLM then tells everyone who waits."""
+        self._killed = reason
+        self.cleanup.kill()
 
     @property
     def in_flight(self) -> int:
-        """Unfinished requests in vLLM."""
-        return int(self.llm.output_processor.get_num_unfinished_requests())
+        """Unfinished requests in vLLM, without canaries."""
+        unfinished = int(self.llm.output_processor.get_num_unfinished_requests())
+        return max(0, unfinished - self._canaries)
 
     @property
     def honours_seeds(self) -> bool:
@@ -176,6 +201,21 @@ class RunningVllm:
         self.cleanup.remove()
         shutil.rmtree(self._sockets, ignore_errors=True)
         gc.collect()  # vLLM's sockets and their threads are in reference cycles
+
+
+class _Counted:
+    """Outputs of a request, counted as they arrive."""
+
+    def __init__(self, outputs: AsyncIterator[RequestOutput], running: RunningVllm) -> None:
+        self._outputs, self._running = outputs, running
+
+    def __aiter__(self) -> AsyncIterator[RequestOutput]:
+        return self
+
+    async def __anext__(self) -> RequestOutput:
+        output = await anext(self._outputs)
+        self._running.outputs_received += 1
+        return output
 
 
 @contextmanager

@@ -35,6 +35,9 @@ from rlcm_serve.engine.worker.readings import Slot, named
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
 
+_FIRST_TOKEN = 300.0
+"""Seconds in which vLLM must produce its first token; it may still have to compile."""
+
 
 class VllmEngine(ReasoningEngine):
     """vLLM under exit control; see `ReasoningEngine` for the contract."""
@@ -60,7 +63,13 @@ class VllmEngine(ReasoningEngine):
         )
         self.context = self.running.context
         self.on_stage("warming up")
-        await self._read_state(self.prompt([Message(Role.USER, "1")]))
+        try:
+            async with asyncio.timeout(_FIRST_TOKEN):
+                await self._read_state(self.prompt([Message(Role.USER, "1")]))
+        except TimeoutError as error:
+            hung = f"vLLM started, but produced no token within {_FIRST_TOKEN:g} s"
+            self.running.kill(hung)
+            raise EngineDead(hung) from error
         self.running.settle()
 
     def _read_files(self) -> ModelFiles:
@@ -110,6 +119,20 @@ class VllmEngine(ReasoningEngine):
     def in_flight(self) -> int:
         """Unfinished requests of this service in vLLM."""
         return 0 if self.running is None else self.running.in_flight
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of the vLLM that runs now."""
+        return 0 if self.running is None else self.running.outputs_received
+
+    async def canary(self) -> None:
+        """Sends one request without exit control."""
+        await self._alive().canary()
+
+    def kill(self, reason: str) -> None:
+        """Sends SIGKILL to all of vLLM's processes."""
+        if self.running is not None:
+            self.running.kill(reason)
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """Applies the model's chat template; special tokens in a message stay plain text."""

@@ -208,6 +208,9 @@ class Settings(BaseSettings):
         "Maximum size of a body sent to /aggregate, /calibrations and /certificates.",
     )
     timeout_s: Seconds = _setting(300.0, "Limits", "Default and maximum time limit of a question.")
+    hang_s: Annotated[float, Field(ge=5)] = _setting(
+        120.0, "Limits", "Time without any output after which the engine is killed and restarted."
+    )
     heartbeat_s: Seconds = _setting(15.0, "Limits", "Interval of keep-alive comments in streams.")
     drain_s: Annotated[float, Field(ge=0)] = _setting(
         30.0, "Limits", "Time for running requests to finish after the service is told to stop."

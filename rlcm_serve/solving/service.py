@@ -22,17 +22,17 @@ def _ignore_stage(stage: str) -> None:
 
 
 class Service:
-    """Starts the engine, provides the solver, and restarts the engine when it dies.
+    """Starts the engine, provides the solver, and restarts the engine when it dies or hangs.
 
-    If the engine dies, the questions in progress fail. `restart_policy` says when it is restarted.
-    Until then there is no solver.
+    If the engine dies or hangs, the questions in progress fail. `restart_policy` says when it is
+    restarted. Until then there is no solver.
 
     Args:
         engine: an engine that has not been started.
         certificates: certificate files; without any, no answer comes with a guarantee.
         on_stage: called with every stage of a start.
         load: loads the guarantees after every start of the engine.
-        restart_policy: how to notice a death, and when to restart.
+        restart_policy: how to notice a death or a hang, and when to restart.
     """
 
     def __init__(
@@ -49,6 +49,8 @@ class Service:
         self.stage = "waiting to start"
         self.restarts = 0
         """How often the engine was restarted successfully."""
+        self.hangs = 0
+        """How often the engine hung and was killed."""
         self._certificates = tuple(certificates)
         self._on_stage = on_stage
         self._load = load
@@ -88,14 +90,16 @@ class Service:
         self.enter("ready")
 
     async def _supervise(self) -> None:
-        """Restarts the engine whenever it dies, until the service stops or gives up."""
+        """Restarts the engine whenever it dies or hangs, until the service stops or gives up."""
         failed = 0
         trouble = "it died soon after each start"
         while True:
             if self._solver is not None:
-                lasted = await self._restart_policy.until_dead(self.engine)
+                death = await self._restart_policy.until_dead(self.engine)
                 self._solver = None
-                failed = 0 if lasted else failed
+                self.hangs += death.hung
+                self._prefix = "the engine hung: " if death.hung else "the engine died: "
+                failed = 0 if death.lasted else failed
             if failed == self._restart_policy.attempts:
                 break
             trouble = await self._start_again(failed) or trouble
@@ -108,7 +112,6 @@ class Service:
     async def _start_again(self, failed: int) -> str | None:
         """Makes one attempt; returns the error message if it failed."""
         wait = self._restart_policy.wait(failed)
-        self._prefix = "the engine died: "
         self.enter(f"attempt {failed + 1} to restart it in {wait:.1f} s")
         await self._restart_policy.sleep(wait)
         try:

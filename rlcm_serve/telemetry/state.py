@@ -77,15 +77,19 @@ def _engine(service: Service) -> Iterator[Metric]:
     except RlcmError:
         up = False
     yield GaugeMetricFamily(
-        "rlcm_engine_up", "1 if the engine can answer questions, 0 while it starts or is dead.", up
+        "rlcm_engine_up",
+        "1 if the engine can answer questions, 0 while it starts, or after it died or hung.",
+        up,
     )
     yield GaugeMetricFamily(
         "rlcm_engine_requests",
         "Requests in the engine: samples that think and answers that are being forced.",
         value=service.engine.in_flight,
     )
-    restarts = "Restarts of the engine after it died."
+    restarts = "Restarts of the engine after it died or hung."
     yield CounterMetricFamily("rlcm_engine_restarts", restarts, value=service.restarts)
+    hangs = "Times the engine produced nothing for `hang_s` seconds and was killed."
+    yield CounterMetricFamily("rlcm_engine_hangs", hangs, value=service.hangs)
 
 
 def _certificates(service: Service) -> Iterator[Metric]:

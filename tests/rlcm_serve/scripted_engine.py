@@ -97,6 +97,8 @@ class Script:
 class ScriptedEngine(ReasoningEngine):
     """An engine that gives its scripts to the samples in turn."""
 
+    outputs = 0
+
     def __init__(self, *scripts: Script) -> None:
         self.name = "scripted"
         self.identity = IDENTITY
@@ -114,6 +116,9 @@ class ScriptedEngine(ReasoningEngine):
         self.thinking = 0
         self.aborted = 0
         self.forced = 0
+        self.canaries = 0
+        self.hangs = False
+        self.killed_for = ""
 
     def hold(self, samples: int) -> None:
         """Holds all samples at 16 tokens from now on; `all_held` is set once `samples` wait."""
@@ -128,11 +133,6 @@ class ScriptedEngine(ReasoningEngine):
                 self.all_held.set()
             await self.killed.wait()
 
-    def kill(self) -> None:
-        """Lets the engine die; all waiting callers get the error."""
-        self.dead = True
-        self.killed.set()
-
     async def start(self) -> None:
         await self.started.wait()
         await self.check_health()
@@ -142,11 +142,23 @@ class ScriptedEngine(ReasoningEngine):
 
     async def check_health(self) -> None:
         if self.dead:
-            raise EngineDead("the scripted engine died; restart it")
+            raise EngineDead(self.killed_for or "the scripted engine died; restart it")
 
     @property
     def in_flight(self) -> int:
         return self.thinking
+
+    async def canary(self) -> None:
+        self.canaries += 1
+        if self.hangs:
+            await self.killed.wait()
+        self.outputs += 1
+
+    def kill(self, reason: str = "") -> None:
+        """Lets the engine die; all waiting callers get the error."""
+        self.killed_for = reason
+        self.dead = True
+        self.killed.set()
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         return tuple(range(sum(len(message.content.split()) for message in messages)))

@@ -20,6 +20,7 @@ from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.http_server import LAST_WORDS, HttpServer, listen, url_of
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
+from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.jobs import CalibrationJobs
@@ -45,6 +46,7 @@ def build_service(
     certificates: Sequence[Path] | None,
     on_stage: Callable[[str], None],
     load: LoadGuarantees = Guarantees.load,
+    restart_policy: RestartPolicy | None = None,
 ) -> Service:
     """Builds a service without starting it.
 
@@ -54,6 +56,7 @@ def build_service(
             sequence serves without a guarantee.
         on_stage: called with each stage of the start.
         load: turns these files into guarantees once the engine is known.
+        restart_policy: when the engine is restarted; None takes the defaults.
 
     Raises:
         ModelRefused: the model does not exist.
@@ -61,7 +64,9 @@ def build_service(
     if certificates is None:
         certificates = find_certificates(resolve_model(settings.model))
     engine = VllmEngine(settings)
-    service = Service(engine, certificates, on_stage=on_stage, load=load)
+    service = Service(
+        engine, certificates, on_stage=on_stage, load=load, restart_policy=restart_policy
+    )
     engine.on_stage = service.enter
     return service
 
@@ -80,7 +85,8 @@ def build_context(
     store = CertificateStore(database, trusted)
     files = [] if settings.no_certificate else settings.certificates
     load = Guarantees.load if settings.no_certificate else store.load
-    service = build_service(settings.engine(), files, on_stage, load)
+    restart_policy = RestartPolicy(hang=settings.hang_s)
+    service = build_service(settings.engine(), files, on_stage, load, restart_policy)
     admission = Admission(settings.max_running, settings.max_waiting)
     jobs = CalibrationJobs(
         database, service, store, settings.job_concurrency, settings.delete_jobs_after_s
