@@ -12,6 +12,7 @@ RlcmError
 |-- NotReady            the service is starting, failed to start, or is stopping
 |-- RequestRefused      an invalid request; names the field
 |-- Infeasible          no policy is certified at the risk asked for
+|-- WorkerFailed        a helper process was killed or hung, twice
 |-- OutOfTime           a question was not answered within its time limit
 |-- Overloaded          the queue is full; says when to retry
 |   '-- TooManyAtOnce   the caller's key has reached its limit of running questions
@@ -104,6 +105,10 @@ class Infeasible(RlcmError):
         self.alpha = alpha
         self.smallest_certifiable = smallest_certifiable
         self.certified = certified
+
+
+class WorkerFailed(RlcmError):
+    """A process that compares answers or fits certificates was killed or hung, twice in a row."""
 
 
 class OutOfTime(RlcmError):

@@ -60,7 +60,8 @@ class Graders:
         """One finding per comparison, in order.
 
         Raises:
-            RuntimeError: math-verify does not load, or the pool was closed.
+            WorkerFailed: two workers in a row were killed, or math-verify does not load.
+            RuntimeError: the pool was closed.
         """
         return self._threads.map(self._find, comparisons)
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from typing import IO, Self
 
 from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.plain import Text, equal_if_plain, open_pairs, tidy
+from rlcm_serve.errors import WorkerFailed
 
 GRADER = f"math-verify {version('math-verify')}"
 """Name and version of the grader, as in a certificate's fingerprint."""
@@ -32,6 +34,13 @@ _BOX = "\\boxed{"
 _BOX_OR_BRACE = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _READY = "ready\n"
+_READY_LIMIT = 120.0
+"""Seconds in which a worker must say that it is ready; it takes 2 on an idle machine."""
+_GRACE = 10.0
+"""Seconds beyond the time limit after which a worker that has not ended itself is killed."""
+_ATTEMPTS = 2
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
+"""How a worker ends if an operator or the kernel's out-of-memory killer ends it, or `_reap`."""
 _WORKER = Path(__file__).with_name("worker.py")
 
 _log = logging.getLogger(__name__)
@@ -91,6 +100,7 @@ class AnswerGrader:
     math-verify's own time limit works only in the main thread, and some answers (`9^{9^{9^9}}`)
     would run forever. So math-verify runs in a worker process, with its own limit off. A comparison
     that takes too long ends the worker and counts as not equal; the next one starts a new worker.
+    A comparison whose worker was killed from outside, or hung, is repeated once with a new worker.
     Identical texts and plain answers (see `plain`) need no worker. Results are cached.
 
     May be used from any thread; the `_async` methods never block the event loop.
@@ -107,6 +117,7 @@ class AnswerGrader:
         self._process: subprocess.Popen[str] | None = None
         self._ready = False
         self._abandoned = False
+        self._closings = 0
         self._lock = threading.Lock()
         self._compared = lru_cache(maxsize=100_000)(self._compare)
 
@@ -118,6 +129,7 @@ class AnswerGrader:
 
     def close(self) -> None:
         """Ends the worker; may be called twice."""
+        self._closings += 1
         if self._process is not None:
             self._process.kill()  # before taking the lock: this ends a comparison that holds it
         with self._lock:
@@ -200,34 +212,46 @@ class AnswerGrader:
         return await asyncio.to_thread(self.classes, answers)
 
     def _compare(self, answer: str, other: str) -> bool:
-        """Compares two answers in the worker.
+        """Compares two answers in the worker, or in a second one if the first is lost.
 
         Raises:
-            RuntimeError: math-verify does not load, or the grader was abandoned.
+            WorkerFailed: two workers were killed or hung, or ended before they were ready.
+            RuntimeError: the grader was abandoned.
         """
+        closings = self._closings
         with self._lock:
-            if self._process is None:
-                self._process = self._spawn()
-            self._check()  # after the start: `abandon` may have found no worker to end
-            stdin, stdout = _pipes(self._process)
-            if not self._ready:
-                self._ready = stdout.readline() == _READY
-                if not self._ready:
-                    status = self._reap()
-                    raise RuntimeError(
-                        f"the grader's worker ended with status {status} before it was ready"
-                    )
-            try:
-                stdin.write(json.dumps([tidy(answer), tidy(other)]) + "\n")
-                stdin.flush()
-                reply = stdout.readline()
-            except BrokenPipeError:
-                reply = ""
-            if not reply:
-                status = self._reap()
-                self._check()
+            for _ in range(_ATTEMPTS):
+                try:
+                    return self._ask(answer, other)
+                except _WorkerLost as error:
+                    self._check()
+                    lost = str(error)
+                    _log.warning("the process that compares answers %s", lost)
+                    if self._closings > closings:
+                        break
+        raise WorkerFailed(f"the process that compares answers {lost}: send the request again")
+
+    def _ask(self, answer: str, other: str) -> bool:
+        if self._process is None:
+            self._process = self._spawn()
+        self._check()  # after the start: `abandon` may have found no worker to end
+        stdin, stdout = _pipes(self._process)
+        if not self._ready:
+            if _line(stdout, _READY_LIMIT) != _READY:
+                raise _WorkerLost(f"ended with status {self._reap()} before it was ready")
+            self._ready = True
+        try:
+            stdin.write(json.dumps([tidy(answer), tidy(other)]) + "\n")
+            stdin.flush()
+            reply = _line(stdout, self.time_limit + _GRACE)
+        except BrokenPipeError:
+            reply = ""
         if reply:
             return bool(json.loads(reply))
+        status = self._reap()
+        self._check()
+        if status in _FROM_OUTSIDE:
+            raise _WorkerLost("was killed, or did not reply")
         slow = status == -signal.SIGALRM
         why = f"took over {self.time_limit:g} s" if slow else f"ended the worker, status {status}"
         _log.warning("comparing %.80r with %.80r %s: counted as not equal", answer, other, why)
@@ -258,6 +282,17 @@ class AnswerGrader:
         with suppress(BrokenPipeError), process:  # closes the pipes and waits
             pass
         return process.wait()
+
+
+class _WorkerLost(Exception):
+    """The worker has ended, and the comparison is not the reason."""
+
+
+def _line(stdout: IO[str], seconds: float) -> str:
+    """The next line; empty at the end, and if none comes in time."""
+    poll = select.poll()
+    poll.register(stdout, select.POLLIN)
+    return stdout.readline() if poll.poll(1000 * seconds) else ""
 
 
 def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:

@@ -40,6 +40,7 @@ from rlcm_serve.errors import (
     RlcmError,
     SignatureRefused,
     StorageFull,
+    WorkerFailed,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -65,7 +66,7 @@ MEANING = {
     422: "A value in the request is invalid; `detail` names it.",
     429: "Too many questions are waiting; retry after `Retry-After` seconds.",
     500: "An unexpected error; the service's log has the details.",
-    503: "The service or its database is not ready; retry after `Retry-After` seconds.",
+    503: "The service cannot do this now; retry after `Retry-After` seconds.",
     504: "The question was not answered within its time limit.",
 }
 """Descriptions of error responses in the OpenAPI document."""
@@ -173,6 +174,8 @@ def document_of(error: BaseException) -> ErrorDocument:
             return ErrorDocument(429, "overloaded", str(error), headers=_retry(error.retry_after))
         case EngineDead():
             return ErrorDocument(503, "engine-dead", str(error), headers=_retry(RETRY_AFTER))
+        case WorkerFailed():
+            return ErrorDocument(503, "worker-failed", str(error), headers=_retry(RETRY_AFTER))
         case NotReady():
             members = {"stage": error.stage}
             if error.state is not None:

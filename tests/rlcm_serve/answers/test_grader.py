@@ -1,16 +1,19 @@
 import asyncio
 import itertools
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from rlcm_serve.answers.grader import GRADER, AnswerGrader, close_boxed, last_boxed, own_answer
+from rlcm_serve.errors import WorkerFailed
 
 ENDLESS = r"9^{9^{9^{9}}}"
 
@@ -209,8 +212,74 @@ def test_a_worker_that_cannot_start_is_an_error_and_no_verdict() -> None:
             command = [sys.executable, "-c", "raise SystemExit(3)"]
             return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
-    with Broken() as grader, pytest.raises(RuntimeError, match="3"):
+    with Broken() as grader, pytest.raises(WorkerFailed, match="status 3 before it was ready"):
         grader.equal("2/4", "0.5")
+
+
+class Struck(AnswerGrader):
+    """A grader whose first workers get a signal before they can do anything."""
+
+    def __init__(self, signals: list[int], **limits: float) -> None:
+        super().__init__(**limits)
+        self.signals = signals
+        self.workers: list[subprocess.Popen[str]] = []
+
+    def _spawn(self) -> subprocess.Popen[str]:
+        self.workers.append(worker := super()._spawn())
+        if self.signals:
+            worker.send_signal(self.signals.pop(0))
+        return worker
+
+
+def test_a_worker_killed_before_it_is_ready_is_replaced() -> None:
+    with Struck([signal.SIGKILL]) as grader:
+        assert grader.equal("2/4", "0.5")
+        assert len(grader.workers) == 2
+
+
+def test_a_second_worker_killed_is_an_error() -> None:
+    with Struck([signal.SIGKILL] * 2) as grader:
+        with pytest.raises(WorkerFailed, match="send the request again"):
+            grader.equal("2/4", "0.5")
+        assert grader.equal("2/4", "0.5"), "no verdict was kept"
+
+
+def test_a_worker_killed_between_comparisons_is_replaced() -> None:
+    with Struck([]) as grader:
+        assert grader.equal("2/4", "0.5")
+        grader.workers[0].kill()
+        grader.workers[0].wait()
+        assert grader.equal("3/4", "0.75")
+
+
+def test_a_comparison_whose_worker_is_killed_is_repeated() -> None:
+    with Struck([], time_limit=1.0) as grader, ThreadPoolExecutor(1) as thread:
+        assert grader.equal("2/4", "0.5")
+        comparing = thread.submit(grader.equal, ENDLESS, r"\sqrt2")
+        time.sleep(0.3)
+        grader.workers[0].kill()
+        assert comparing.result() is False, "the second worker took too long"
+        assert len(grader.workers) == 2
+
+
+def test_a_worker_that_is_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlcm_serve.answers.grader._GRACE", 0.5)
+    with Struck([], time_limit=0.5) as grader:
+        assert grader.equal("2/4", "0.5")
+        grader.workers[0].send_signal(signal.SIGSTOP)
+        assert grader.equal("3/4", "0.75")
+        assert grader.workers[0].poll() == -signal.SIGKILL
+
+
+def test_a_grader_that_is_closed_during_a_comparison_starts_no_worker() -> None:
+    with Struck([]) as grader, ThreadPoolExecutor(1) as thread:
+        assert grader.equal("2/4", "0.5")
+        comparing = thread.submit(grader.equal, ENDLESS, r"\sqrt2")
+        time.sleep(0.3)
+        grader.close()
+        with pytest.raises(WorkerFailed):
+            comparing.result()
+        assert len(grader.workers) == 1
 
 
 def test_files_in_the_working_directory_do_not_stand_in(

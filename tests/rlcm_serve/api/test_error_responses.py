@@ -20,6 +20,7 @@ from tests.rlcm_serve.scripted_engine import ScriptedEngine
 ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.EngineDead("it died"), 503, "engine-dead"),
     (errors.NotReady("starting"), 503, "not-ready"),
+    (errors.WorkerFailed("it was killed"), 503, "worker-failed"),
     (errors.RequestRefused("alpha", "alpha is 2"), 422, "invalid-request"),
     (errors.Infeasible(0.01, 0.02, (0.05,), "none at 0.01"), 409, "infeasible-alpha"),
     (errors.OutOfTime(1.0), 504, "out-of-time"),
