@@ -126,7 +126,7 @@ def fingerprint_of(schema: pa.Schema, source: str) -> Fingerprint | None:
         return None
     try:
         return Fingerprint.from_json(json.loads(packed))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise TraceError(f"{source}: malformed fingerprint ({error}): collect it again") from error
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError, TraceError
 from calibration.policy.exit_rule import ExitReason
+from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
 from calibration.traces.columns import Columns
 from calibration.traces.fingerprint import Fingerprint
@@ -201,7 +202,7 @@ class Traces:
         )
 
 
-def read_traces(path: str | Path) -> Traces:
+def read_traces(path: str | Path, bounds: Bounds | None = None) -> Traces:
     """Read recorded rollouts from a Parquet file, or from all `*.parquet` files of a directory.
 
     Every row is checked, so that the result can be replayed under any policy: confidences are
@@ -213,8 +214,13 @@ def read_traces(path: str | Path) -> Traces:
     `confidence` and `correct` are required. `calibration.traces.columns.Columns.of` states the
     defaults of the other columns.
 
+    Args:
+        path: a file or a directory.
+        bounds: of each file, for files from strangers; None reads files of any size.
+
     Raises:
         TraceError: a row is invalid; the message names the file, the row, the fault and the remedy.
+            Or a file is out of bounds.
         FileNotFoundError: the path does not exist.
     """
     path = Path(path)
@@ -223,7 +229,7 @@ def read_traces(path: str | Path) -> Traces:
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not paths:
         raise TraceError(f"{path}: no *.parquet file in this directory: collect traces first")
-    tables = [_read_table(part) for part in paths]
+    tables = [_read_table(part, bounds) for part in paths]
     fingerprint = _one_fingerprint(tables, paths)
     columns = check_tables(tables, [str(part) for part in paths], fingerprint)
     return Traces._from_columns(columns, fingerprint)
@@ -250,14 +256,14 @@ def write_traces(
     partial.replace(path)
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, bounds: Bounds | None) -> pa.Table:
     """The known columns of a file; texts as dictionaries, because ids repeat in many rows."""
     try:
         schema = pq.read_schema(path)
         names = [name for name in KNOWN.names if name in schema.names]
         texts = [name for name in names if KNOWN.field(name).type == pa.string()]
         with pq.ParquetFile(path, read_dictionary=texts) as file:
-            return file.read(columns=names)
+            return file.read(columns=names) if bounds is None else bounds.read(file, names, path)
     except (pa.ArrowInvalid, OSError) as error:
         # For damaged pages Arrow raises OSError too, but without an error number of the system.
         if isinstance(error, OSError) and error.errno is not None:

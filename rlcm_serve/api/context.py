@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The parts of one running server."""
+    """The parts of one running server.
+
+    Uploaded traces are recomputed one at a time, under the lock `recomputing`.
+    """
 
     settings: Settings
     service: Service
@@ -41,6 +45,7 @@ class Context:
     assets: Assets = field(default_factory=Assets)
     workers: Workers = field(default_factory=Workers)
     cache_salts: CacheSalts = field(default_factory=CacheSalts)
+    recomputing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 async def context_of(request: Request) -> Context:  # were it no coroutine, a thread would run it

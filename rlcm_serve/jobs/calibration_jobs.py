@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
+from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.runner import PRIORITY, RETRY, JobRunner, check_problems
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder
@@ -37,6 +38,7 @@ class CalibrationJobs:
         certificates: receives the results.
         concurrency: rollouts in flight.
         delete_after: seconds after which an ended job is deleted; None keeps it.
+        limits: of the process that fits.
 
     Attributes:
         store: the jobs in the database. Its methods block.
@@ -49,11 +51,12 @@ class CalibrationJobs:
         certificates: CertificateStore,
         concurrency: int = 8,
         delete_after: float | None = None,
+        limits: FitLimits = FitLimits(),  # noqa: B008, frozen
     ) -> None:
         self._service = service
         self._database, self._delete_after = database, delete_after
         self._threads = database.threads
-        self._runner = JobRunner(database, service, certificates, concurrency)
+        self._runner = JobRunner(database, service, certificates, concurrency, limits)
         self.store = self._runner.jobs
         self._posted = asyncio.Event()
         self._running: tuple[str, asyncio.Task[None]] | None = None

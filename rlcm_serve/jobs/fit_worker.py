@@ -1,9 +1,9 @@
 """Fits and verifies certificates in a process of its own, so that serving does not slow down.
 
-Runs as `python -m rlcm_serve.jobs.fit_worker {fit,verify} FOLDER`. Input and output are files in
-that folder, named below. It starts when it reads `GO` from standard input. If the request cannot
-be fulfilled, it exits with status `REFUSED` and writes the reason to `ERROR`; with status `FULL` if
-the disk has no space. When standard input
+Runs as `python -m rlcm_serve.jobs.fit_worker {fit,verify} FOLDER MEMORY ROWS`. Input and output are
+files in that folder, named below. It starts when it reads `GO` from standard input. If the request
+cannot be fulfilled, it exits with status `REFUSED` and writes the reason to `ERROR`; with status
+`FULL` if the disk has no space, and `OUT_OF_MEMORY` without enough memory. When standard input
 closes, its parent is dead; it then removes the folder and exits.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import shutil
 import sys
 import threading
@@ -21,6 +22,7 @@ from typing import NoReturn
 
 from calibration import Certificate, Traces, certify, read_traces, verify, write_traces
 from calibration.errors import CalibrationError
+from calibration.traces.bounds import Bounds
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.recording.rollouts import RecordedRollout, to_rollouts
@@ -29,11 +31,13 @@ from rlcm_serve.store.job import CalibrationRequest
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
 DIFFERENCES, REPORT_DATA, ERROR = "differences.json", "report-data.json", "error.txt"
-REFUSED, FULL = 3, 4
+REFUSED, FULL, OUT_OF_MEMORY = 3, 4, 5
 GO = b"\n"
 
 _NICE = 10
 """Serving has precedence."""
+_UNPACKED = 0.25
+"""Share of the memory that traces may take as they come out of their file."""
 
 
 def fit(folder: Path) -> None:
@@ -41,12 +45,11 @@ def fit(folder: Path) -> None:
 
     The traces stay if no certificate can be fitted.
     """
-    recordings = (folder / RECORDINGS).read_text("utf-8").splitlines()
     job = json.loads((folder / REQUEST).read_text("utf-8"))
     request = CalibrationRequest.from_json(job["request"])
-    with AnswerGrader() as grader:
+    with AnswerGrader() as grader, (folder / RECORDINGS).open(encoding="utf-8") as lines:
         rollouts = to_rollouts(
-            (RecordedRollout.from_json(json.loads(one)) for one in recordings), grader
+            (RecordedRollout.from_json(json.loads(line)) for line in lines), grader
         )
     fingerprint = Fingerprint.from_json(json.loads((folder / FINGERPRINT).read_text("utf-8")))
     write_traces(folder / TRACES, rollouts, fingerprint)
@@ -66,9 +69,10 @@ def fit(folder: Path) -> None:
     write_report_data(folder, certificate, traces)
 
 
-def recompute(folder: Path) -> None:
+def recompute(folder: Path, bounds: Bounds | None = None) -> None:
     """Writes what in a certificate does not follow from its traces, else its report data."""
-    certificate, traces = Certificate.load(folder / CERTIFICATE), read_traces(folder / TRACES)
+    certificate = Certificate.load(folder / CERTIFICATE)
+    traces = read_traces(folder / TRACES, bounds)
     differences = verify(certificate, traces)
     (folder / DIFFERENCES).write_text(json.dumps(differences), "utf-8")
     if not differences:
@@ -95,12 +99,20 @@ def main() -> int:
         The exit status.
     """
     command, folder = sys.argv[1], Path(sys.argv[2])
+    memory, rows = int(sys.argv[3]), int(sys.argv[4])
     os.nice(_NICE)
+    # Not RLIMIT_AS: libraries reserve more addresses than they use.
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     if os.read(0, len(GO)) != GO:
         _clean_up_and_exit(folder)
     threading.Thread(target=_end_with_parent, args=[folder], daemon=True).start()
     try:
-        {"fit": fit, "verify": recompute}[command](folder)
+        if command == "fit":
+            fit(folder)
+        else:
+            recompute(folder, Bounds(rows, int(memory * _UNPACKED)))
+    except MemoryError:
+        return OUT_OF_MEMORY
     except CalibrationError as error:
         # The name of a temporary folder means nothing to users.
         (folder / ERROR).write_text(str(error).replace(f"{folder}/", ""), "utf-8")

@@ -22,7 +22,8 @@ from rlcm_serve.errors import (
     RlcmError,
     SignatureRefused,
 )
-from rlcm_serve.jobs.fitting import WorkerFailed, fit
+from rlcm_serve.jobs.fit_process import FitLimits
+from rlcm_serve.jobs.fitting import fit
 from rlcm_serve.jobs.pace import Pace
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder, record_missing
@@ -56,6 +57,7 @@ class JobRunner:
 
     Args:
         concurrency: rollouts in flight.
+        limits: of the process that fits.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class JobRunner:
         service: Service,
         certificates: CertificateStore,
         concurrency: int,
+        limits: FitLimits,
     ) -> None:
         self.jobs = CalibrationStore(database)
         self.pace = Pace()
@@ -75,6 +78,7 @@ class JobRunner:
         self._database, self._service = database, service
         self._threads = database.threads
         self._certificates, self._concurrency = certificates, concurrency
+        self._limits = limits
 
     async def run(self, job: Calibration) -> None:
         """Runs a job until it is done or has failed.
@@ -90,7 +94,7 @@ class JobRunner:
             await self._fit(job)
         except DatabaseRefused:
             raise
-        except (RlcmError, CalibrationError, WorkerFailed) as error:
+        except (RlcmError, CalibrationError) as error:
             await self._fail(job, error)  # leaves a cancelled job as it is
 
     async def _record(self, job: Calibration) -> None:
@@ -172,7 +176,8 @@ class JobRunner:
         if made_with is None:
             raise RuntimeError(f"calibration {job.id} has no fingerprint, so no recordings")
         created = datetime.fromtimestamp(job.created, UTC).date().isoformat()
-        fitted = await fit(self.jobs.recordings(job), made_with, job.request, created)
+        recordings = self.jobs.recordings(job)
+        fitted = await fit(recordings, made_with, job.request, created, self._limits)
         await self._patiently(self.jobs.keep_traces, job, fitted.traces)
         if fitted.certificate is None:
             raise RequestRefused("data", f"no certificate could be fitted: {fitted.refusal}")

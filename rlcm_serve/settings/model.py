@@ -207,8 +207,19 @@ class Settings(BaseSettings):
         "Limits",
         "Maximum size of a body sent to /aggregate, /calibrations and /certificates.",
     )
+    max_trace_rows: Count = _setting(
+        6_000_000, "Limits", "Maximum number of readings in traces sent to /certificates."
+    )
+    fit_memory_bytes: Size = _setting(
+        ByteSize(8 * 2**30),
+        "Limits",
+        "Maximum memory of the process that fits or recomputes a certificate.",
+    )
+    fit_timeout_s: Seconds = _setting(
+        3600.0, "Limits", "Maximum time to fit or recompute a certificate."
+    )
     timeout_s: Seconds = _setting(300.0, "Limits", "Default and maximum time limit of a question.")
-    hang_s: Annotated[float, Field(ge=5)] = _setting(
+    hang_s: Seconds = _setting(
         120.0, "Limits", "Time without any output after which the engine is killed and restarted."
     )
     heartbeat_s: Seconds = _setting(15.0, "Limits", "Interval of keep-alive comments in streams.")

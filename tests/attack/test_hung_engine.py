@@ -15,7 +15,7 @@ import pytest
 from tests.served import SECONDS_TO_READY, Served, serving, wait_for
 from tests.service.clients import ask, until
 
-pytestmark = pytest.mark.engine
+pytestmark = pytest.mark.attack
 
 HANG = 8.0
 """Seconds of the setting `hang_s` here."""

@@ -15,6 +15,7 @@ from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, j
 from rlcm_serve.api.wire.report_data import ReportBody
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
+from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import require_verified
 from rlcm_serve.solving.fingerprints import fingerprint_of, require_fit
 from rlcm_serve.store.activation import activate, deactivate
@@ -146,7 +147,9 @@ async def upload_certificate(
         else:
             await context.database.threads.read(store.require_signature, certificate)
         if traces is not None:
-            report = await require_verified(certificate, traces)
+            async with context.recomputing:
+                limits = FitLimits.of(context.settings)
+                report = await require_verified(certificate, traces, limits)
     origin = "upload" if traces is None else RECOMPUTED_UPLOAD
     await context.database.threads.write(
         store.add,

@@ -24,6 +24,7 @@ from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.reference import shown
 from rlcm_serve.signing import TrustedKeys
@@ -89,7 +90,12 @@ def build_context(
     service = build_service(settings.engine(), files, on_stage, load, restart_policy)
     admission = Admission(settings.max_running, settings.max_waiting)
     jobs = CalibrationJobs(
-        database, service, store, settings.job_concurrency, settings.delete_jobs_after_s
+        database,
+        service,
+        store,
+        settings.job_concurrency,
+        settings.delete_jobs_after_s,
+        FitLimits.of(settings),
     )
     metrics = Metrics()
     metrics.watch(admission=admission, service=service, jobs=jobs.store.count)

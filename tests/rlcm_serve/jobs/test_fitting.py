@@ -1,8 +1,14 @@
 import asyncio
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
@@ -10,9 +16,10 @@ from calibration import CertifiedLevel, read_traces, verify
 from calibration.errors import CalibrationError
 from calibration.report.build_data import build_report_data
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.errors import RequestRefused, WorkerFailed
 from rlcm_serve.jobs import fit_worker
-from rlcm_serve.jobs.fitting import Fitted, WorkerFailed, fit, require_verified
+from rlcm_serve.jobs.fit_process import FitLimits
+from rlcm_serve.jobs.fitting import Fitted, fit, require_verified
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -142,11 +149,83 @@ def test_a_certificate_is_valid_without_report_data(
     assert said in capsys.readouterr().err
 
 
-def test_a_cancelled_fit_ends_its_process(recordings: list[RecordedRollout]) -> None:
-    def children() -> set[str]:
-        tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
-        return {pid for task in tasks for pid in (task / "children").read_text().split()}
+def children() -> set[str]:
+    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+    return {pid for task in tasks for pid in (task / "children").read_text().split()}
 
+
+@contextmanager
+def killing(processes: int) -> Iterator[set[str]]:
+    """Kills this process's next children; gives the set of those it has killed."""
+    killed: set[str] = set()
+    before, over = children(), threading.Event()
+
+    def kill() -> None:
+        while len(killed) < processes and not over.wait(0.001):
+            for pid in children() - before - killed:
+                os.kill(int(pid), signal.SIGKILL)
+                killed.add(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_fit_whose_process_is_killed_is_repeated(recordings: list[RecordedRollout]) -> None:
+    with killing(1) as killed:
+        assert fitted(recordings).certificate is not None
+    assert len(killed) == 1
+
+
+def test_a_second_kill_is_an_error(recordings: list[RecordedRollout]) -> None:
+    with killing(2) as killed, pytest.raises(WorkerFailed, match=r"status -9.*try again"):
+        fitted(recordings)
+    assert len(killed) == 2
+
+
+def limited(recordings: list[RecordedRollout], limits: FitLimits) -> Fitted:
+    fingerprint = fingerprint_of(IDENTITY)
+    return asyncio.run(fit(iter(recordings), fingerprint, REQUEST, "2026-01-12", limits))
+
+
+def test_a_fit_that_takes_too_long_is_ended(recordings: list[RecordedRollout]) -> None:
+    before = children()
+    with pytest.raises(RequestRefused, match=r"over 0\.05 s to compute: .*fit_timeout_s"):
+        limited(recordings, FitLimits(seconds=0.05))
+    assert children() == before
+
+
+def test_a_fit_that_takes_too_much_memory_is_ended(
+    recordings: list[RecordedRollout], tmp_path: Path
+) -> None:
+    """One rollout has many readings, and many rollouts have one: all in a grid of 20 GB."""
+    many, ids = 50_000, [f"p{number:05d}" for number in range(50_000)]
+    table = pa.table(
+        {
+            "problem_id": ["p"] * many + ids,
+            "rollout": [0] * 2 * many,
+            "tokens": [*range(many), *[1] * many],
+            "is_final": [False] * (many - 1) + [True] * (many + 1),
+            "confidence": [0.5] * 2 * many,
+            "correct": [True] * 2 * many,
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    certificate = fitted(recordings).certificate
+    assert certificate is not None
+    traces, limits = tmp_path / "t.parquet", FitLimits(memory=2 * 2**30)
+    with pytest.raises(RequestRefused, match=r"over 2147483648 bytes .*fit_memory_bytes") as error:
+        asyncio.run(require_verified(certificate, traces, limits))
+    assert error.value.field == "traces"
+    with pytest.raises(RequestRefused, match="100000 rows unpacked, over the limit of 99999"):
+        asyncio.run(require_verified(certificate, traces, FitLimits(rows=99_999)))
+
+
+def test_a_cancelled_fit_ends_its_process(recordings: list[RecordedRollout]) -> None:
     async def run() -> None:
         before = children()
         work = asyncio.create_task(
