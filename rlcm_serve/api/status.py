@@ -14,8 +14,8 @@ class Status:
     """How the service stands.
 
     Attributes:
-        state: `restarting`: its engine died and is started again; `failed`: the engine was given
-            up, and only a restart of the service helps.
+        state: `restarting`: its engine died or hung and is started again; `failed`: the engine was
+            given up, and only a restart of the service helps.
         detail: the same in words, such as the stage of a start.
     """
 

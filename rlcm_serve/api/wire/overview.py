@@ -22,8 +22,8 @@ class EngineNow(Wire):
     """State of the engine (vLLM under exit control)."""
 
     state: State = Field(examples=["ready"])
-    """State of the service. `restarting`: the engine died and is being started again. `failed`: it
-    could not be started again; only a restart of the service helps.
+    """State of the service. `restarting`: the engine died or hung and is being started again.
+    `failed`: it could not be started again; only a restart of the service helps.
     """
     detail: str = Field(examples=["ready"])
     """The state in words, for example the current stage of a start."""
