@@ -224,7 +224,7 @@ async def post_all(port: int, problems: list[str], body: dict[str, Any]) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for problem in left:
             content = json.dumps(body | {"problem": problem}).encode()
-            head = f"POST /solve HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n"
+            head = f"POST /solve HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n"
             writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + content)
             usage.update(usage_in(await body_of(reader)))
         writer.close()

@@ -19,10 +19,14 @@ def listening(
     *scripts: Script,
     certificates: Sequence[Path] = (),
     settings: Settings | None = None,
+    engine: ScriptedEngine | None = None,
 ) -> Iterator[tuple[str, Running]]:
-    """The address and the parts of a service that is ready and stores its data in `state`."""
+    """The address and the parts of a service that is ready and stores its data in `state`.
+
+    `engine` replaces the one that follows the scripts.
+    """
     settings = settings or Settings(state=state)
-    running = Running(ScriptedEngine(*scripts), state, certificates, settings)
+    running = Running(engine or ScriptedEngine(*scripts), state, certificates, settings)
     running.engine.started.set()
     ready = threading.Event()
     running.service._on_stage = lambda stage: ready.set() if stage == "ready" else None

@@ -102,9 +102,8 @@ def test_no_spelling_of_a_path_opens_it(locked: tuple[str, Running, str], trick:
         for method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS"):
             spelt = trick.format(path)
             with Wire(url) as wire:
-                wire.send(
-                    f"{method} {spelt} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
-                )
+                head = f"{method} {spelt} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                wire.send(head.encode())
                 status = int(wire.rest().split()[1])
             assert status in (400, 401), (method, spelt, status)
 
@@ -134,7 +133,9 @@ def test_nothing_but_the_key_opens(locked: tuple[str, Running, str], headers: li
     url, _, key = locked
     lines = b"".join(line.replace(b"KEY", key.encode()) + b"\r\n" for line in headers)
     with Wire(url) as wire:
-        wire.send(b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n" % lines)
+        wire.send(
+            b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n" % lines
+        )
         told = problem_or_envelope(wire.rest())
     assert told["status"] == 401
     assert key not in json.dumps(told)
@@ -169,8 +170,10 @@ def test_lengths_that_can_be_read_in_two_ways_are_refused(
 ) -> None:
     """A proxy may read them in the other way, and take the rest for another's request."""
     with Wire(open_[0]) as wire:
-        start = b"POST /solve HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        wire.send(start + head + b"\r\n\r\n" + BODY + b"GET /health HTTP/1.1\r\n\r\n")
+        start = b"POST /solve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        wire.send(
+            start + head + b"\r\n\r\n" + BODY + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
         response = wire.rest()
     problem_in(response, 400)
     assert response.count(b"HTTP/1.1 ") == 1, "and the connection is closed"
@@ -185,7 +188,10 @@ def test_headers_without_end_are_cut_off(open_: tuple[str, Running]) -> None:
     with Wire(open_[0]) as wire, pytest.raises(OSError, match=r"(?i)reset|broken pipe"):
         send_for_ever(wire)
     with Wire(open_[0]) as wire:
-        wire.send(b"GET /health HTTP/1.1\r\nX-A: " + b"a" * (http_protocol.MOST_OF_HEAD + 1))
+        wire.send(
+            b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: "
+            + b"a" * (http_protocol.MOST_OF_HEAD + 1)
+        )
         assert "headers" in problem_in(wire.rest(), 431)["detail"]
 
 
@@ -210,7 +216,7 @@ def test_a_second_request_has_its_own_time(
     monkeypatch.setattr(http_protocol, "LONGEST_HEAD", 0.4)
     with Wire(open_[0]) as wire:
         for _ in range(4):
-            wire.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            wire.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert wire.socket.recv(2**16).startswith(b"HTTP/1.1 200")
             time.sleep(0.2)
         wire.send(b"GET /hea")
@@ -224,7 +230,9 @@ def test_a_body_that_never_ends_is_refused(
     monkeypatch.setattr(access, "LONGEST_SILENCE", 0.2)
     query = "?alphas=0.1" if path == "/calibrations" else ""
     with Wire(open_[0]) as wire:
-        head = f"POST {path}{query} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = (
+            f"POST {path}{query} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        )
         wire.send(f"{head}Connection: close\r\nContent-Length: 60\r\n\r\n".encode() + b'{"prob')
         assert problem_or_envelope(wire.rest())["status"] == 408
 
@@ -245,7 +253,7 @@ def test_a_client_that_does_not_read_is_hung_up_on(
     many = Script(confidences=(0.5,), own="x" * 2**22)
     with listening(tmp_path, many) as (url, running), Wire(url) as wire:
         body = json.dumps(json.loads(BODY) | {"stream": True, "stream_tokens": True}).encode()
-        head = b"POST /solve HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = b"POST /solve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         wire.send(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         deadline = time.monotonic() + 10
         while not gone(url) and time.monotonic() < deadline:

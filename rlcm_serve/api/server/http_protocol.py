@@ -1,24 +1,43 @@
-"""One HTTP connection, with limits on the size of headers and on idle time."""
+"""One HTTP connection, with limits on the size of its framing and on idle time."""
 
 from __future__ import annotations
 
 import asyncio
+import select
 from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rlcm_serve.api.error_responses import MEDIA_TYPE, ErrorDocument
+from rlcm_serve.api.server.hosts import Authority
+from rlcm_serve.api.server.lingering import LingeringTransport
+from rlcm_serve.api.server.open_files import most_connections
 
+KEEP_ALIVE = 75
+"""Seconds for which an idle connection stays open. Common load balancers close theirs after 60 s.
+The side that waits longer never closes a connection on which a request is under way."""
 MOST_OF_HEAD = 64 * 2**10
 """Limit on a request's first line and headers together, in bytes."""
+MOST_OF_FRAMING = 16 * 2**10
+"""Limit on the chunk extensions and trailers of a body, in bytes."""
+CHUNK_ALLOWANCE = 16
+"""Bytes per chunk that are no extension: its size and its line ends."""
+DATA_ALLOWANCE = 2
+"""Bytes per byte of data that are no extension either. Go's net/http counts in the same way."""
+SLICE = 16 * 2**10
+"""Bytes that the parser gets at a time, so that limits hold however the bytes arrive."""
 LONGEST_HEAD = 30.0
-"""Seconds for them to arrive, counted from the connection or from their first byte."""
+"""Seconds for a request's headers to arrive, counted from the connection or from their first byte."""
 LONGEST_STALL = 60.0
 """Seconds for which a client may read nothing of a response that is ready."""
+LONGEST_REST = 10.0
+"""Seconds for which the rest of a body may arrive after the response."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits. By itself it accepts headers of any size, and waits without
+    """uvicorn's protocol with limits.
+
+    By itself it accepts headers, chunk extensions and trailers of any size. It also waits without
     end for headers and for clients that do not read, while unsent data collects in memory.
 
     Refusals are problem documents, as everywhere in the service.
@@ -26,36 +45,88 @@ class LimitedProtocol(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
+    _rest: asyncio.TimerHandle | None = None
     _of_head = 0
+    _framing = 0
+    _is_sending = False
+    _is_in_body = False
+    _is_deaf = False
+    _fault = (400, "this is no valid HTTP request")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected; its headers must now arrive in time."""
-        super().connection_made(transport)
+        self._lingering = LingeringTransport(transport, self.loop, lambda: self._is_sending)
+        super().connection_made(self._lingering)  # type: ignore[arg-type]
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has disconnected."""
         self._have_head()
         self._go_on()
+        self._have_rest()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have arrived; they count towards the limit until the headers are complete."""
-        super().data_received(data)
-        if self._deadline is not None and not self.transport.is_closing():
-            self._of_head += len(data)
-            if self._of_head > MOST_OF_HEAD:
-                self._refuse(431, f"the headers are over {MOST_OF_HEAD} bytes: send fewer")
+        """Bytes have arrived; what is not data of a body counts towards a limit."""
+        for start in range(0, len(data), SLICE):
+            if self._lingering.is_closing():
+                self._lingering.discard(len(data))
+                return
+            if self._is_deaf:
+                return
+            self._take(data[start : start + SLICE])
+        if self._is_idle and self.timeout_keep_alive_task is None:
+            # uvicorn stops this clock at any byte, and starts it only with a response.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_message_begin(self) -> None:
         """A request begins, the first on this connection or a further one."""
         super().on_message_begin()
+        self._is_sending = True
         self._await_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header. Trailers are dropped: a proxy checks headers, and would not see them."""
+        if not self._is_in_body:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The headers are complete; the reader of the body limits its size and time."""
         self._have_head()
+        if (fault := self._fault_of_head()) is not None:
+            self._fault = fault
+            raise ValueError(fault)  # the parser stops, and `send_400_response` is called
+        self._is_in_body = True
         super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """The size of a chunk is complete, with its extensions."""
+        self._framing -= CHUNK_ALLOWANCE
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._framing -= (1 + DATA_ALLOWANCE) * len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        self._is_sending = self._is_in_body = False
+        self._have_rest()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The response is complete, perhaps before the request."""
+        super().on_response_complete()
+        if self._is_in_body and not self.pipeline and not self.transport.is_closing():
+            self._rest = self.loop.call_later(LONGEST_REST, self.transport.close)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """The connection was idle for `KEEP_ALIVE` seconds; a request that just came is served."""
+        self.timeout_keep_alive_task = None
+        if not self.transport.is_closing() and not _has_input(self.transport):
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the server writes."""
@@ -69,7 +140,44 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answers a request that is not valid HTTP, and closes the connection."""
-        self._refuse(400, "this is no valid HTTP request")
+        self._refuse(*self._fault)
+
+    @property
+    def _is_idle(self) -> bool:
+        is_answered = self.cycle is not None and self.cycle.response_complete
+        return is_answered and not self._is_sending and not self.pipeline
+
+    def _take(self, part: bytes) -> None:
+        was_in_body = self._is_in_body
+        super().data_received(part)
+        if self._is_deaf or self.transport.is_closing():
+            return
+        if self._deadline is not None:
+            self._of_head += len(part)
+            if self._of_head > MOST_OF_HEAD:
+                self._refuse(*_LONG_HEAD)
+        elif not (was_in_body and self._is_in_body):
+            self._framing = 0
+        else:
+            self._framing += len(part)
+            if self._framing > MOST_OF_FRAMING:
+                detail = f"chunk extensions and trailers are over {MOST_OF_FRAMING} bytes"
+                self._refuse(400, f"{detail}: leave them out")
+
+    def _fault_of_head(self) -> tuple[int, str] | None:
+        """The status and the reason with which complete headers are refused."""
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > (
+            MOST_OF_HEAD
+        ):
+            return _LONG_HEAD
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or not (hosts or self.parser.get_http_version() == "1.0"):
+            return 400, f"the request has {len(hosts)} Host headers: send one"
+        if hosts and hosts[0] and Authority.parse(hosts[0].decode("latin-1")) is None:
+            return 400, "the Host header is no host and port: send the service's name"
+        if len(self.connections) > most_connections():
+            return 503, f"{len(self.connections)} connections are open: retry later"
+        return None
 
     def _await_head(self) -> None:
         self._have_head()
@@ -81,6 +189,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _have_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
     def _go_on(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
@@ -91,12 +204,32 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(408, f"no whole request came within {LONGEST_HEAD:g} s: send it anew")
 
     def _refuse(self, status: int, detail: str) -> None:
+        """Answers a faulty request, after which the connection is of no more use."""
         self._have_head()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # another response is being sent and must not be mixed up
-            return
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if not self._is_in_body or self.pipeline:
+                # The fault is in a further request; those before it still get their responses.
+                self._is_deaf = True
+                cycle.keep_alive = False
+                return
+            if cycle.response_started:
+                self.transport.abort()  # the client must not take what it has for all of it
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
         self.transport.write(_response(status, detail))
         self.transport.close()
+
+
+def _has_input(transport: asyncio.Transport) -> bool:
+    """Whether bytes wait in the socket that the event loop has not read yet."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+_LONG_HEAD = (431, f"the headers are over {MOST_OF_HEAD} bytes: send fewer")
 
 
 def _response(status: int, detail: str) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from rlcm_serve.api.server.http_protocol import LimitedProtocol
+from rlcm_serve.api.server.http_protocol import KEEP_ALIVE, LimitedProtocol
 from rlcm_serve.errors import SettingsRefused
 
 BACKLOG = 2048
@@ -55,6 +55,7 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                timeout_keep_alive=KEEP_ALIVE,
                 timeout_graceful_shutdown=LAST_WORDS,
             )
         )

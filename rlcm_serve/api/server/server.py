@@ -18,6 +18,7 @@ from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.http_server import LAST_WORDS, HttpServer, listen, url_of
+from rlcm_serve.api.server.open_files import raise_limit
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.engine.restart import RestartPolicy
@@ -122,6 +123,7 @@ def run_server(settings: Settings) -> None:
         DatabaseRefused: the database cannot be used.
         RlcmError: the engine did not start.
     """
+    raise_limit()
     with (
         _listening(settings) as sockets,
         kept_stderr() as stderr,

@@ -47,7 +47,7 @@ def application() -> App:
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(application(), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
 
@@ -236,8 +236,8 @@ def request(address: str, content: bytes) -> socket.socket:
     host, _, port = address.removeprefix("http://").partition(":")
     connection = socket.create_connection((host, int(port)), timeout=20)
     connection.sendall(
-        b"POST /aggregate?grouped=true HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
-        b"Content-Type: application/x-ndjson\r\n\r\n" + chunk(content)
+        b"POST /aggregate?grouped=true HTTP/1.1\r\nHost: localhost\r\n"
+        b"Transfer-Encoding: chunked\r\nContent-Type: application/x-ndjson\r\n\r\n" + chunk(content)
     )
     return connection
 
