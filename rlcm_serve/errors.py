@@ -19,6 +19,8 @@ RlcmError
 |-- SettingsRefused     an invalid setting, and where it came from
 |-- BodyTooLarge        a request body over the limit in bytes
 |   '-- TooManyRollouts a request with too many rollouts to vote on
+|-- UnknownHost         a request that names another host than this service
+|-- CrossOrigin         a request that a web page of another origin sends
 |-- AccessDenied        a missing or wrong key, or one without the needed scope
 |-- NotFound            no certificate, job or key has this name
 |   |-- ModelNotFound   another model is served
@@ -163,6 +165,29 @@ class TooManyRollouts(BodyTooLarge):
             "`rlcm aggregate`, which takes any number",
         )
         self.limit = limit
+
+
+class UnknownHost(RlcmError):
+    """The `Host` of a request is no name of this service."""
+
+    def __init__(self, host: str) -> None:
+        shown = f"{host[:80]!r}" if host else "missing"
+        super().__init__(
+            f"the Host header is {shown}, which is no name of this service: use its address, or "
+            "add the name to the setting allowed_hosts"
+        )
+
+
+class CrossOrigin(RlcmError):
+    """A request with an effect, sent by a web page of another origin."""
+
+    def __init__(self, origin: str) -> None:
+        shown = f"the page of {origin[:80]!r}" if origin else "a page of another site"
+        super().__init__(
+            f"{shown} may not call this service: if it should, add its origin to the setting "
+            "cors_origins; if it is the service's own page behind a proxy, let the proxy pass "
+            "the Host header on unchanged"
+        )
 
 
 class AccessDenied(RlcmError):

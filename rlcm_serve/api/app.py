@@ -14,6 +14,7 @@ from rlcm_serve.api.access import AccessMiddleware
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.api.routes import aggregate, calibrations, certificates, openai, page, solve, status
+from rlcm_serve.api.server.browsers import BrowserMiddleware
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
 
@@ -69,6 +70,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
     add_handlers(app)
     # The last middleware added sees a request first.
     app.add_middleware(AccessMiddleware, keys=context.keys, settings=context.settings)
+    app.add_middleware(BrowserMiddleware, settings=context.settings)
     app.add_middleware(DrainingMiddleware, draining=context.draining)
     if context.settings.cors_origins:
         app.add_middleware(

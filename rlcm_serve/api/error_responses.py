@@ -26,6 +26,7 @@ from rlcm_serve.errors import (
     BodyTooLarge,
     CertificateMismatch,
     Conflict,
+    CrossOrigin,
     DatabaseBusy,
     DatabaseRefused,
     EngineDead,
@@ -40,6 +41,7 @@ from rlcm_serve.errors import (
     RlcmError,
     SignatureRefused,
     StorageFull,
+    UnknownHost,
     WorkerFailed,
 )
 
@@ -49,6 +51,9 @@ RETRY_AFTER = 5
 """Seconds until a client may ask again while the service, or its engine, starts."""
 MOST_ERRORS = 20
 """Errors of one request that are reported; a body may have thousands."""
+LONGEST_IDLE = 60
+"""Seconds for which a client that has to wait may keep its connection; shorter than the server's
+limit on idle connections."""
 _LONGEST_VALUE = 80
 _REPR = Repr()
 """Leaves out what is cut off anyway: a value may be a megabyte long."""
@@ -57,12 +62,13 @@ _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 3 * _LONGEST_VALUE
 MEANING = {
     400: "The request could not be parsed.",
     401: "The API key is missing or wrong.",
-    403: "The API key does not permit this.",
+    403: "The API key does not permit this, or a web page of another origin sent the request.",
     404: "Nothing exists under this id or name.",
     408: "The request body did not arrive in time.",
     409: "The request conflicts with the current state; `detail` says how.",
     413: "The request body is too large.",
     415: "The content type is not supported.",
+    421: "The Host header is no name of this service.",
     422: "A value in the request is invalid; `detail` names it.",
     429: "Too many questions are waiting; retry after `Retry-After` seconds.",
     500: "An unexpected error; the service's log has the details.",
@@ -154,6 +160,10 @@ def document_of(error: BaseException) -> ErrorDocument:
             return ErrorDocument(422, "signature-refused", str(error))
         case CalibrationError():
             return ErrorDocument(422, "invalid-calibration", str(error))
+        case UnknownHost():
+            return ErrorDocument(421, "unknown-host", str(error))
+        case CrossOrigin():
+            return ErrorDocument(403, "cross-origin", str(error))
         case AccessDenied(known=True):
             return ErrorDocument(403, "forbidden", str(error))
         case AccessDenied():
@@ -282,7 +292,10 @@ def _invalid(found: Sequence[Mapping[str, Any]]) -> ErrorDocument:
 
 
 def _retry(seconds: int) -> dict[str, str]:
-    return {"Retry-After": str(seconds)}
+    """Clients that come back later than this get a new connection, as the old one may be closing
+    just then."""
+    closing = {"Connection": "close"} if seconds > LONGEST_IDLE else {}
+    return {"Retry-After": str(seconds)} | closing
 
 
 def _field_error(found: Mapping[str, Any]) -> dict[str, str]:

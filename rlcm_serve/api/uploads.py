@@ -26,9 +26,7 @@ LINES = (
     "application/x-ndjson",
     "application/jsonl",
     JSON,
-    "text/plain",
     "application/octet-stream",
-    "application/x-www-form-urlencoded",  # the default of curl --data-binary
 )
 _IN_MEMORY = 8 * 2**20
 """Bytes of an upload that are not put on disk."""

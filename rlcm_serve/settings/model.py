@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -165,6 +166,13 @@ class Settings(BaseSettings):
         "Network",
         "Require API keys: on, off (only on loopback), or auto (off on loopback).",
     )
+    allowed_hosts: Annotated[list[str], NoDecode, Listed] = _setting(
+        [],
+        "Network",
+        "Names under which clients call the service (Host header), beside loopback and `host`. "
+        "With keys, any name is accepted unless this is set.",
+        flag="--allowed-host",
+    )
     cors_origins: Annotated[list[str], NoDecode, Listed] = _setting(
         [],
         "Network",
@@ -293,6 +301,8 @@ class Settings(BaseSettings):
                 f"auth is off, but host is {self.host!r}, which others can reach: listen on "
                 "127.0.0.1, or set auth to on and make keys with `rlcm keys new`"
             )
+        for name in self.allowed_hosts:
+            _check_host(name)
         for origin in self.cors_origins:
             _check_origin(origin)
         if self.otlp_endpoint and urlsplit(self.otlp_endpoint).scheme not in ("http", "https"):
@@ -335,6 +345,14 @@ class Settings(BaseSettings):
             top_p=self.top_p,
             log=None if self.verbose else self.engine_log or default_engine_log(),
             vllm_arguments=self.vllm_arguments,
+        )
+
+
+def _check_host(name: str) -> None:
+    if re.fullmatch(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]+\]?", name) is None:
+        _refuse(
+            f"allowed_hosts has {name!r}: give a name or an address alone, without scheme and "
+            "port, such as rlcm.example.com (international names as xn--...)"
         )
 
 

@@ -36,11 +36,11 @@ class BusyEngine(ScriptedEngine):
             yield event
 
 
-def test_a_thousand_clients_that_wait_as_told_are_all_answered(tmp_path: Path) -> None:
+async def test_a_thousand_clients_that_wait_as_told_are_all_answered(tmp_path: Path) -> None:
     settings = Settings(state=tmp_path, max_running=400, max_waiting=100)
     with listening(tmp_path, settings=settings, engine=BusyEngine()) as (url, _):
         body = {"problem": PROBLEM, "alpha": 0.1, "on_infeasible": "full_budget"}
-        crowd = asyncio.run(ask_all(url, 1000, body))
+        crowd = await ask_all(url, 1000, body)
     sys.stdout.write(f"{crowd}\n")
     assert crowd.unanswered.total() == 0, str(crowd)
     assert crowd.statuses[200] == 1000

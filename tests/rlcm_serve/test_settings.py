@@ -69,6 +69,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "confidence": st.sampled_from(["probe", "sequence-probability", "lowest-group", "tail"]),
     "auth": st.sampled_from(["auto", "on", "off"]),
     "prefix_cache": st.sampled_from(["key", "shared"]),
+    "allowed_hosts": st.lists(WORDS.filter(str.isalnum), min_size=1, max_size=3),
     "cors_origins": st.lists(
         WORDS.filter(str.isalnum).map(lambda word: f"https://{word}"), min_size=1, max_size=3
     ),
@@ -250,6 +251,10 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
             "auth is off, but host is '0.0.0.0', which others can reach: listen on 127.0.0.1, or "
             "set auth to on and make keys with `rlcm keys new`",
         ),
+        (
+            {"allowed_hosts": ["a.example:80"]},
+            "allowed_hosts has 'a.example:80': give a name or an",
+        ),
         ({"cors_origins": ["https://a.example/"]}, "cors_origins has 'https://a.example/': give"),
         ({"cors_origins": ["a.example"]}, "cors_origins has 'a.example': give scheme, host and"),
         ({"otlp_endpoint": "localhost:4317"}, "otlp_endpoint is 'localhost:4317': give a URL such"),
@@ -374,6 +379,8 @@ def test_every_setting_has_an_option_that_works(rlcm: Rlcm, name: str) -> None:
         value = json.loads(setting.example or "null") if default in (None, []) else default
     if name == "cors_origins":
         value = ["https://a.example", "http://localhost:3000"]
+    if name == "allowed_hosts":
+        value = ["a.example", "fd00::7"]
     words = [flag_of(name)]
     if isinstance(value, bool):
         value = name != "cancel_decided"

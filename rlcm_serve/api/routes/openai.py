@@ -60,7 +60,7 @@ _STREAM = data_stream(
 @router.post(
     "/chat/completions",
     response_model=ChatCompletion,
-    responses=_STREAM | _documented(400, 401, 403, 404, 409, 413, 415, 429, 500, 503, 504),
+    responses=_STREAM | _documented(400, 401, 403, 404, 409, 413, 415, 421, 429, 500, 503, 504),
 )
 async def create_chat_completion(
     body: ChatRequest, request: Request, context: ContextOfApp, caller: MaySolve
@@ -108,7 +108,7 @@ async def _chunks(
         live.cancel()
 
 
-_MODELS = _documented(401, 403, 404, 500, 503)
+_MODELS = _documented(401, 403, 404, 421, 500, 503)
 
 
 @router.get("/models", responses=_MODELS, dependencies=[Depends(require_solve)])

@@ -33,7 +33,7 @@ _STREAM = event_stream(
 @router.post(
     "/solve",
     response_model=SolveResponse,
-    responses=_STREAM | documented(401, 403, 408, 409, 413, 415, 422, 429, 500, 503, 504),
+    responses=_STREAM | documented(401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 503, 504),
 )
 async def solve(
     body: SolveRequest,

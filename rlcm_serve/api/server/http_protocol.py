@@ -27,7 +27,7 @@ DATA_ALLOWANCE = 2
 SLICE = 16 * 2**10
 """Bytes that the parser gets at a time, so that limits hold however the bytes arrive."""
 LONGEST_HEAD = 30.0
-"""Seconds for a request's headers to arrive, counted from the connection or from their first byte."""
+"""Seconds for a request's headers to arrive, from the connection or from their first byte."""
 LONGEST_STALL = 60.0
 """Seconds for which a client may read nothing of a response that is ready."""
 LONGEST_REST = 10.0

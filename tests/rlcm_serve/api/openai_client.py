@@ -24,7 +24,7 @@ def client_of(app: FastAPI, **options: Any) -> AsyncOpenAI:
     """A client without retries; its responses arrive only when complete."""
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return AsyncOpenAI(
-        base_url="http://service/v1",
+        base_url="http://localhost/v1",
         http_client=DefaultAsyncHttpxClient(transport=transport),
         **{"api_key": "unused", "max_retries": 0} | options,
     )

@@ -94,7 +94,7 @@ class Running:
 
 def client_of(app: FastAPI) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://service")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 @asynccontextmanager

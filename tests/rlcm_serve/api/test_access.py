@@ -79,7 +79,7 @@ def keys(tmp_path: Path) -> Iterator[Keys]:
 
 def client_of(app: FastAPI, **headers: str) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://s", headers=headers)
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
 @pytest.fixture

@@ -186,9 +186,12 @@ async def test_rollouts_are_as_many_as_samples_unless_said(ready: Running) -> No
     assert [(job["asked"]["rollouts"], job["total"]) for job in asked] == [(4, 160), (6, 240)]
 
 
-async def test_curl_sends_lines_as_a_form_and_is_understood(ready: Running) -> None:
-    assert (await post(ready, kind="application/x-www-form-urlencoded")).status_code == 202
-    refused = error_of(await post(ready, kind="application/vnd.apache.parquet"), 415)
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/vnd.apache.parquet"]
+)
+async def test_only_lines_are_taken(ready: Running, kind: str) -> None:
+    """The first two are what any web page can send without asking."""
+    refused = error_of(await post(ready, kind=kind), 415)
     assert "application/x-ndjson" in refused["detail"]
 
 

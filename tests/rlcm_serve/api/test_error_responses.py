@@ -28,6 +28,8 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.TooManyAtOnce(3, 7), 429, "overloaded"),
     (errors.BodyTooLarge(10), 413, "body-too-large"),
     (errors.TooManyRollouts(10), 413, "body-too-large"),
+    (errors.UnknownHost("evil.example"), 421, "unknown-host"),
+    (errors.CrossOrigin("https://evil.example"), 403, "cross-origin"),
     (errors.AccessDenied("no key"), 401, "unauthenticated"),
     (errors.AccessDenied("another scope", known=True), 403, "forbidden"),
     (errors.NotFound("no such job"), 404, "not-found"),
@@ -79,6 +81,13 @@ def test_where_the_database_is_stays_in_the_log(
     problem = json.loads(bytes(response.body))
     assert problem["type"] == f"urn:rlcm:problem:{name}"
     assert "secret" not in problem["detail"]
+
+
+def test_a_client_that_must_wait_long_gets_a_new_connection() -> None:
+    """By then the service may be closing the old one, and the request would be lost."""
+    soon, late = (response_of("/solve", errors.Overloaded(3, wait)) for wait in (60, 61))
+    assert "connection" not in soon.headers
+    assert late.headers["connection"] == "close"
 
 
 @NAMED

@@ -178,7 +178,8 @@ async def by_hand(app: Any, path: str, sent: list[Message], **scope: Any) -> Non
         sent.append(message)
 
     asked: list[bool] = []
-    whole = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b""}
+    headers = [(b"host", b"localhost")]
+    whole = {"type": "http", "method": "GET", "path": path, "headers": headers, "query_string": b""}
     async with asyncio.timeout(5):
         await app(whole | {"asgi": {"version": "3.0"}} | scope, receive, send)
 
@@ -308,7 +309,7 @@ async def test_a_client_that_leaves_is_noted(
         "method": "POST",
         "path": "/solve",
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     async with asyncio.timeout(5):
         await running.app(scope, receive, send)
