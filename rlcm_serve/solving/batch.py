@@ -143,7 +143,7 @@ def statements(rows: Iterable[dict[str, Any]]) -> list[str]:
             limits = "; ".join(guarantee.get("does_not_cover", ()))
             found[key] = guarantee["statement"] + (f" Not covered: {limits}." if limits else "")
             if verified := guarantee.get("verified"):
-                found[key] += f" Verified here by: {verified}."
+                found[key] += f" Figures verified by: {verified}."
     return [
         f"certificate {certificate}, alpha {alpha:g}: {said}"
         for (certificate, alpha), said in found.items()

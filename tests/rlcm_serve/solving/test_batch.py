@@ -126,3 +126,6 @@ def test_the_statement_is_said_once_and_every_row_names_its_certificate() -> Non
     assert without_statement(without) == without
     said = "certificate c0, alpha 0.1: At most 10% wrong. Not covered: other problems."
     assert statements([row, without, row]) == [said]
+    row["guarantee"]["verified"] = "traces"
+    assert without_statement(row)["guarantee"] == levels
+    assert statements([row]) == [f"{said} Figures verified by: traces."]
