@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from calibration import ExitPolicy
@@ -170,7 +171,9 @@ def test_more_connections_than_files_are_refused_with_a_status(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_protocol, "most_connections", lambda: 0)
-    assert "connections are open" in problem_in(response_to(url, GET + b"\r\n"), 503)["detail"]
+    asked = GET.replace(b"/health", b"/readyz") + b"\r\n"
+    assert "connections are open" in problem_in(response_to(url, asked), 503)["detail"]
+    assert httpx.get(f"{url}/health").status_code == 200
 
 
 def test_connections_outlive_those_of_load_balancers() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import select
+import time
 from http import HTTPStatus
+from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rlcm_serve.api.error_responses import MEDIA_TYPE, ErrorDocument
+from rlcm_serve.api.server.crowding import Crowding
 from rlcm_serve.api.server.hosts import Authority
 from rlcm_serve.api.server.lingering import LingeringTransport
 from rlcm_serve.api.server.open_files import most_connections
@@ -26,6 +29,8 @@ DATA_ALLOWANCE = 2
 """Bytes per byte of data that are no extension either. Go's net/http counts in the same way."""
 SLICE = 16 * 2**10
 """Bytes that the parser gets at a time, so that limits hold however the bytes arrive."""
+HEALTH = b"/health"
+"""Answered however many connections there are."""
 LONGEST_HEAD = 30.0
 """Seconds for a request's headers to arrive, from the connection or from their first byte."""
 LONGEST_STALL = 60.0
@@ -46,7 +51,11 @@ class LimitedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _rest: asyncio.TimerHandle | None = None
+    _crowding = Crowding()
+    _is_dropped = False
     _of_head = 0
+    heard_at = 0.0
+    """When the client last sent something, in seconds of the monotonic clock."""
     _framing = 0
     _is_sending = False
     _is_in_body = False
@@ -58,6 +67,26 @@ class LimitedProtocol(HttpToolsProtocol):
         self._lingering = LingeringTransport(transport, self.loop, lambda: self._is_sending)
         super().connection_made(self._lingering)  # type: ignore[arg-type]
         self._await_head()
+        self.heard_at = time.monotonic()
+        if len(self.connections) > (most := most_connections()):
+            self._crowding.make_room(self._all(), self, most)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not dropped."""
+        return not self._is_dropped
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client has something to send or to read."""
+        cycle = self.cycle
+        is_computing = cycle is not None and not (cycle.response_complete or cycle.more_body)
+        return self._stalled is not None or not is_computing
+
+    def drop(self) -> None:
+        """Closes the connection at once."""
+        self._is_dropped = True
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has disconnected."""
@@ -68,6 +97,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have arrived; what is not data of a body counts towards a limit."""
+        self.heard_at = time.monotonic()
         for start in range(0, len(data), SLICE):
             if self._lingering.is_closing():
                 self._lingering.discard(len(data))
@@ -175,9 +205,19 @@ class LimitedProtocol(HttpToolsProtocol):
             return 400, f"the request has {len(hosts)} Host headers: send one"
         if hosts and hosts[0] and Authority.parse(hosts[0].decode("latin-1")) is None:
             return 400, "the Host header is no host and port: send the service's name"
-        if len(self.connections) > most_connections():
-            return 503, f"{len(self.connections)} connections are open: retry later"
+        if self._is_one_too_many() and self.url.partition(b"?")[0] != HEALTH:
+            return 503, f"over {most_connections()} connections are open: retry later"
         return None
+
+    def _all(self) -> set[LimitedProtocol]:
+        return cast("set[LimitedProtocol]", self.connections)  # the server makes no others
+
+    def _is_one_too_many(self) -> bool:
+        """Whether too many are open even without those that `Crowding` closed."""
+        most = most_connections()
+        if len(self.connections) <= most:
+            return False
+        return sum(one.is_open for one in self._all()) > most
 
     def _await_head(self) -> None:
         self._have_head()
