@@ -101,11 +101,11 @@ def main() -> int:
     command, folder = sys.argv[1], Path(sys.argv[2])
     memory, rows = int(sys.argv[3]), int(sys.argv[4])
     os.nice(_NICE)
-    # Not RLIMIT_AS: libraries reserve more addresses than they use.
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     if os.read(0, len(GO)) != GO:
         _clean_up_and_exit(folder)
     threading.Thread(target=_end_with_parent, args=[folder], daemon=True).start()
+    # Not RLIMIT_AS: libraries reserve more addresses than they use.
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     try:
         if command == "fit":
             fit(folder)

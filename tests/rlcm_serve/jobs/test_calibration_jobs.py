@@ -1,4 +1,5 @@
 import asyncio
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
@@ -13,6 +14,7 @@ from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
@@ -33,12 +35,14 @@ STORED = ("rlcm_calibration_problems", "rlcm_calibration_recordings", "rlcm_cali
 class Running:
     """A service with its jobs, on an engine that is ready."""
 
-    def __init__(self, database: Database, engine: ProblemEngine) -> None:
+    def __init__(self, database: Database, engine: ProblemEngine, limits: FitLimits) -> None:
         self.engine = engine
         self.store = CertificateStore(database)
         at_once = RestartPolicy(every=0.01, first_wait=0.01, longest_wait=0.01)
         self.service = Service(engine, load=self.store.load, restart_policy=at_once)
-        self.jobs = CalibrationJobs(database, self.service, self.store, concurrency=4)
+        self.jobs = CalibrationJobs(
+            database, self.service, self.store, concurrency=4, limits=limits
+        )
 
     async def ended(self, job: Calibration) -> Calibration:
         """The job once it has ended."""
@@ -53,9 +57,11 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    database: Database, engine: ProblemEngine | None = None
+    database: Database,
+    engine: ProblemEngine | None = None,
+    limits: FitLimits = FitLimits(),  # noqa: B008, frozen
 ) -> AsyncIterator[Running]:
-    running = Running(database, engine or ProblemEngine())
+    running = Running(database, engine or ProblemEngine(), limits)
     await running.service.start()
     try:
         async with running.jobs.running():
@@ -378,6 +384,15 @@ async def test_a_waiting_job_is_cancelled_before_it_begins(database: Database) -
         await here.engine.all_held.wait()
         assert (await here.jobs.delete(waiting.id)).state is JobState.CANCELLED
         assert (await here.jobs.get(job.id)).state is JobState.RECORDING
+
+
+async def test_a_job_whose_fit_takes_too_long_fails_and_names_the_setting(
+    database: Database,
+) -> None:
+    async with running(database, limits=FitLimits(seconds=0.05)) as here:
+        failed = await here.run()
+    assert failed.state is JobState.FAILED
+    assert re.search(r"over 0\.05 s to compute: .*raise fit_timeout_s", failed.error or "")
 
 
 async def test_a_fit_is_cancelled(database: Database) -> None:
