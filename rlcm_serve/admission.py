@@ -90,6 +90,7 @@ class Admission:
         self._clock = clock
         self._queue: deque[asyncio.Future[bool]] = deque()
         self._places_of: Counter[str] = Counter()
+        self._running_of: Counter[str] = Counter()
         self._rate = DrainRate(clock)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -98,6 +99,14 @@ class Admission:
     def waiting(self) -> int:
         """Number of questions in the queue."""
         return len(self._queue)
+
+    def running_of(self, caller_id: str) -> int:
+        """Number of a caller's questions that are being answered."""
+        return self._running_of[caller_id]
+
+    def waiting_of(self, caller_id: str) -> int:
+        """Number of a caller's questions in the queue."""
+        return self._places_of[caller_id] - self._running_of[caller_id]
 
     @property
     def drain_rate(self) -> float | None:
@@ -135,9 +144,11 @@ class Admission:
         self._places_of[owner] += 1
         try:
             await self._enter()
+            self._running_of[owner] += 1
             try:
                 yield
             finally:
+                self._running_of[owner] -= 1
                 self._leave()
         finally:
             self._places_of[owner] -= 1

@@ -178,30 +178,43 @@ def _check_announced_length(scope: Scope, limit: int) -> None:
         raise BodyTooLarge(limit)
 
 
-def _require(scope: AccessScope) -> Callable[..., Awaitable[Caller]]:
+def _require(*scopes: AccessScope) -> Callable[..., Awaitable[Caller]]:
     async def check(  # were it no coroutine, a thread would run it
         request: Request,
         bearer: Annotated[Any, Security(_bearer)],
         header: Annotated[Any, Security(_header)],
     ) -> Caller:
         caller: Caller = request.state.caller
-        if not caller.may(scope):
-            has = ", ".join(sorted(caller.scopes))
-            raise AccessDenied(
-                f"this needs a key with scope {scope}, and yours has {has}: operators create it "
-                f"with `rlcm keys new --scope {scope}`",
-                known=True,
-            )
+        require_any(caller, *scopes)
         return caller
 
     return check
+
+
+def require_any(caller: Caller, *scopes: AccessScope) -> None:
+    """Returns if the caller has one of these scopes.
+
+    Raises:
+        AccessDenied: it has none of them.
+    """
+    if not any(map(caller.may, scopes)):
+        has = ", ".join(sorted(caller.scopes))
+        raise AccessDenied(
+            f"this needs a key with scope {' or '.join(scopes)}, and yours has {has}: operators "
+            f"create it with `rlcm keys new --scope {scopes[0]}`",
+            known=True,
+        )
 
 
 require_solve = _require(AccessScope.SOLVE)
 """The caller, who may ask; for `Depends`."""
 require_admin = _require(AccessScope.ADMIN)
 """The caller, who may change what the service does; for `Depends`."""
+require_overview = _require(AccessScope.SOLVE, AccessScope.METRICS)
+"""The caller, who may read figures, at least its own; for `Depends`."""
 MaySolve = Annotated[Caller, Depends(require_solve)]
+MayAdminister = Annotated[Caller, Depends(require_admin)]
+MayReadFigures = Annotated[Caller, Depends(require_overview)]
 
 
 def keyed(

@@ -60,8 +60,13 @@ async def ask(
     engine.require_room(question.messages)
     if not context.settings.cancel_decided:
         question = replace(question, stop_when_decided=False)
-    log_prompts = context.settings.log_prompts
-    with observe(question, context.metrics, context.tracing, log_prompts=log_prompts) as observed:
+    with observe(
+        question,
+        context.metrics,
+        context.tracing,
+        key_id=caller.key_id,
+        log_prompts=context.settings.log_prompts,
+    ) as observed:
         async with (
             in_time(question.timeout, since),
             context.admission.place(caller.key_id, caller.limits.max_running),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,25 +30,36 @@ from rlcm_serve.api.wire.overview import (
     SavedSoFar,
 )
 from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
+from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.telemetry.readout import Readout
+
+if TYPE_CHECKING:
+    from rlcm_serve.admission import Admission
 
 JOBS, LOG_LINES = 10, 10
 """Number of jobs shown, the latest ones, and of lines from the end of each log."""
 
 
-async def overview(context: Context) -> OverviewBody:
-    """The current state of the service; unavailable parts are marked as missing."""
+async def overview(context: Context, caller: Caller) -> OverviewBody:
+    """The current state of the service; unavailable parts are marked as missing.
+
+    For a caller who may read neither metrics nor all jobs, figures are those of its own questions.
+    """
+    own = None if caller.may(Scope.METRICS) else caller.key_id
     certificates = _active(context)
-    readout, reports = await context.database.threads.read(_read, context, certificates)
-    jobs, jobs_error = await _jobs(context)
+    readout, reports = await context.database.threads.read(_read, context, certificates, own)
+    jobs, jobs_error = await _jobs(context, caller)
     return OverviewBody(
         time=iso(time.time()),
         uptime_s=round(readout.uptime, 3),
         version=version("rlcm-serve"),
         model=context.service.engine.name,
-        engine=await _engine(context),
-        requests=RequestsNow(in_flight=round(readout.total("rlcm_http_requests_in_flight"))),
-        queue=_queue(context),
+        figures="service" if own is None else "key",
+        engine=await _engine(context, own),
+        requests=RequestsNow(
+            in_flight=round(readout.total("rlcm_http_requests_in_flight")) if own is None else None
+        ),
+        queue=_queue(context.admission, own),
         questions=_questions(readout),
         tokens=readout.by_label("rlcm_tokens_total", "kind"),
         saved=_saved(readout),
@@ -77,7 +89,7 @@ def _unsigned(context: Context) -> list[str]:
 
 
 def _read(
-    context: Context, certificates: Sequence[Certificate]
+    context: Context, certificates: Sequence[Certificate], own: str | None
 ) -> tuple[Readout, dict[str, ReportData]]:
     """The counters, and the report data by certificate id; may read the database."""
     reports = {}
@@ -86,28 +98,27 @@ def _read(
             reports[certificate.id] = context.certificates.report(certificate.id)
         except (NoReport, NotFound, DatabaseRefused):
             continue
-    return context.metrics.readout(), reports
+    return context.metrics.readout(own), reports
 
 
-async def _engine(context: Context) -> EngineNow:
+async def _engine(context: Context, own: str | None) -> EngineNow:
     standing = await status_of(context)
     return EngineNow(
         state=standing.state,
         detail=standing.detail,
         ready=standing.state == "ready",
         restarts=context.service.restarts,
-        requests=context.service.engine.in_flight,
+        requests=context.service.engine.in_flight if own is None else None,
     )
 
 
-def _queue(context: Context) -> QueueNow:
-    admission = context.admission
+def _queue(admission: Admission, own: str | None) -> QueueNow:
     return QueueNow(
-        running=admission.running,
+        running=admission.running if own is None else admission.running_of(own),
         running_limit=admission.max_running,
-        waiting=admission.waiting,
+        waiting=admission.waiting if own is None else admission.waiting_of(own),
         waiting_limit=admission.max_waiting,
-        drain_per_second=admission.drain_rate,
+        drain_per_second=admission.drain_rate if own is None else None,
     )
 
 
@@ -203,10 +214,12 @@ def _served(readout: Readout, certificate: Certificate, level: Level) -> int:
     )
 
 
-async def _jobs(context: Context) -> tuple[list[JobNow], str | None]:
+async def _jobs(context: Context, caller: Caller) -> tuple[list[JobNow], str | None]:
     """The latest jobs, or the reason why they are unavailable."""
     try:
-        latest = await context.database.threads.read(context.jobs.store.latest, JOBS, LOG_LINES)
+        latest = await context.database.threads.read(
+            context.jobs.store.latest, JOBS, LOG_LINES, caller
+        )
     except DatabaseRefused as error:
         report_unexpected(error)
         return [], document_of(error).detail

@@ -42,7 +42,8 @@ DatabaseOption = Annotated[
 def new(
     name: Annotated[str, typer.Option(help="Name of the key's owner.")],
     scope: Annotated[
-        list[str], typer.Option(help="solve, or admin (which includes solve); may be repeated.")
+        list[str],
+        typer.Option(help="solve, metrics, or admin (which includes both); may be repeated."),
     ],
     max_n: Annotated[
         int | None, typer.Option(help="Maximum number of samples per question.")

@@ -16,6 +16,7 @@ from rlcm_serve.jobs.runner import PRIORITY, RETRY, JobRunner, check_problems
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.solving.service import Service
+from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState
@@ -75,9 +76,12 @@ class CalibrationJobs:
             await asyncio.wait(loops)
 
     async def submit(
-        self, request: CalibrationRequest, problems: list[LabelledProblem]
+        self,
+        request: CalibrationRequest,
+        problems: list[LabelledProblem],
+        owner: str | None = None,
     ) -> Calibration:
-        """Queues a job.
+        """Queues a job; `owner` is the key that starts it.
 
         While the engine starts, problems are only checked when the job starts.
 
@@ -90,17 +94,17 @@ class CalibrationJobs:
             recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
             await check_problems(recorder, problems)
         id_ = f"cal_{secrets.token_hex(6)}"
-        job = await self._threads.write(self.store.create, id_, request, problems)
+        job = await self._threads.write(self.store.create, id_, request, problems, owner)
         self._posted.set()
         return job
 
-    async def get(self, id_: str) -> Calibration:
+    async def get(self, id_: str, caller: Caller = ANYONE) -> Calibration:
         """The job with this id, with its log.
 
         Raises:
-            NotFound: there is no such job.
+            NotFound: there is no such job, or the caller may not know of it.
         """
-        return self.now(await self._threads.read(self.store.get, id_))
+        return self.now(await self._threads.read(self.store.get, id_, caller))
 
     async def watch(self, id_: str) -> AsyncIterator[Calibration]:
         """The job now and after every change, until it has ended.

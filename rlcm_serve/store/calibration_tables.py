@@ -83,3 +83,12 @@ class LogRow(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     time: Mapped[float]
     text: Mapped[str] = mapped_column(Text)
+
+
+class OwnerRow(Base):
+    """The API key that started a job. A job without a row was started without a key."""
+
+    __tablename__ = "rlcm_calibration_owners"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    key: Mapped[str] = mapped_column(String(16))

@@ -18,10 +18,12 @@ from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
     LogRow,
+    OwnerRow,
     ProblemRow,
     RecordingRow,
     TracesRow,
 )
+from rlcm_serve.store.caller import ANYONE, Caller, Scope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import (
     UNFINISHED,
@@ -44,9 +46,13 @@ class CalibrationStore:
         self._database = database
 
     def create(
-        self, id_: str, request: CalibrationRequest, problems: Sequence[LabelledProblem]
+        self,
+        id_: str,
+        request: CalibrationRequest,
+        problems: Sequence[LabelledProblem],
+        owner: str | None = None,
     ) -> Calibration:
-        """Adds a job with these problems to the queue."""
+        """Adds a job with these problems to the queue; `owner` is the key that starts it."""
         with self._database.session() as session:
             row = CalibrationRow(
                 id=id_,
@@ -56,6 +62,8 @@ class CalibrationStore:
                 created=time.time(),
             )
             session.add(row)
+            if owner is not None:
+                session.add(OwnerRow(id=id_, key=owner))
             session.flush()
             session.add_all(
                 ProblemRow(
@@ -70,33 +78,42 @@ class CalibrationStore:
             )
         return self.get(id_)
 
-    def get(self, id_: str) -> Calibration:
+    def get(self, id_: str, caller: Caller = ANYONE) -> Calibration:
         """The job with this id, including its log.
 
         Raises:
-            NotFound: there is no such job.
+            NotFound: there is no such job, or the caller may not know of it.
         """
         with self._database.reading() as session:
             row = _find(session, id_)
+            owner = session.get(OwnerRow, id_)
+            if not caller.sees(None if owner is None else owner.key):
+                raise _unknown(id_)
             (done,) = _done(session, [row.number])
             log = _last_lines(session, row.number, LOG_LINES)
-            return _calibration(row, done, _has_traces(session, row.number), log)
+            return _calibration(row, owner, done, _has_traces(session, row.number), log)
 
-    def all(self, limit: int = 100) -> list[Calibration]:
-        """The latest jobs, the newest first, without their logs."""
+    def all(self, limit: int = 100, caller: Caller = ANYONE) -> list[Calibration]:
+        """The latest jobs that the caller may see, the newest first, without their logs."""
+        latest = (
+            select(CalibrationRow, OwnerRow)
+            .outerjoin(OwnerRow, OwnerRow.id == CalibrationRow.id)
+            .order_by(CalibrationRow.number.desc())
+            .limit(limit)
+        )
+        if not caller.may(Scope.ADMIN):
+            latest = latest.where(OwnerRow.key == caller.key_id)
         with self._database.reading() as session:
-            latest = select(CalibrationRow).order_by(CalibrationRow.number.desc()).limit(limit)
-            rows = session.scalars(latest).all()
+            rows = session.execute(latest).all()
+            finished = _done(session, [row.number for row, _ in rows])
             return [
-                _calibration(row, done, _has_traces(session, row.number))
-                for row, done in zip(
-                    rows, _done(session, [row.number for row in rows]), strict=True
-                )
+                _calibration(row, owner, done, _has_traces(session, row.number))
+                for (row, owner), done in zip(rows, finished, strict=True)
             ]
 
-    def latest(self, jobs: int, lines: int) -> list[Calibration]:
-        """The latest jobs, the newest first, each with the last lines of its log."""
-        latest = self.all(jobs)
+    def latest(self, jobs: int, lines: int, caller: Caller = ANYONE) -> list[Calibration]:
+        """The latest jobs that the caller may see, each with the last lines of its log."""
+        latest = self.all(jobs, caller)
         with self._database.reading() as session:
             return [replace(job, log=_last_lines(session, job.number, lines)) for job in latest]
 
@@ -225,8 +242,12 @@ class CalibrationStore:
 def _find(session: Session, id_: str) -> CalibrationRow:
     row = session.scalar(select(CalibrationRow).where(CalibrationRow.id == id_))
     if row is None:
-        raise NotFound(f"there is no calibration {id_!r}: GET /calibrations lists all jobs")
+        raise _unknown(id_)
     return row
+
+
+def _unknown(id_: str) -> NotFound:
+    return NotFound(f"there is no calibration {id_!r}: GET /calibrations lists all jobs")
 
 
 def _done(session: Session, jobs: Sequence[int]) -> list[int]:
@@ -252,7 +273,11 @@ def _has_traces(session: Session, job: int) -> bool:
 
 
 def _calibration(
-    row: CalibrationRow, done: int, has_traces: bool, log: Sequence[LogLine] = ()
+    row: CalibrationRow,
+    owner: OwnerRow | None,
+    done: int,
+    has_traces: bool,
+    log: Sequence[LogLine] = (),
 ) -> Calibration:
     return Calibration(
         id=row.id,
@@ -271,4 +296,5 @@ def _calibration(
         error=row.error,
         has_traces=has_traces,
         log=log,
+        owner=None if owner is None else owner.key,
     )

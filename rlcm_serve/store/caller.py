@@ -10,9 +10,10 @@ from rlcm_serve.errors import RequestRefused
 
 
 class Scope(StrEnum):
-    """What a key allows. `admin` includes `solve`."""
+    """What a key allows. `admin` includes the others."""
 
     SOLVE = "solve"
+    METRICS = "metrics"
     ADMIN = "admin"
 
 
@@ -24,7 +25,7 @@ def scopes_of(names: Collection[str]) -> frozenset[Scope]:
     """
     for name in names:
         if name not in list(Scope):
-            raise RequestRefused("scopes", f"the scope is {name!r}: give {' or '.join(Scope)}")
+            raise RequestRefused("scopes", f"the scope is {name!r}: give {', '.join(Scope)}")
     return frozenset(map(Scope, names))
 
 
@@ -83,6 +84,10 @@ class Caller:
     def may(self, scope: Scope) -> bool:
         """Whether the caller has this scope."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
+
+    def sees(self, owner: str | None) -> bool:
+        """Whether the caller may know of what the key `owner` started; None: no key did."""
+        return self.may(Scope.ADMIN) or (owner is not None and owner == self.key_id)
 
 
 ANYONE = Caller(None, frozenset(Scope))

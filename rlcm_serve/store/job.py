@@ -142,6 +142,7 @@ class Calibration:
         error: why the job failed.
         has_traces: whether the traces can be downloaded.
         log: the last lines of the log; empty in lists of jobs.
+        owner: the id of the key that started it; None without keys.
     """
 
     id: str
@@ -158,6 +159,7 @@ class Calibration:
     error: str | None
     has_traces: bool
     log: Sequence[LogLine] = ()
+    owner: str | None = None
 
     @property
     def total(self) -> int:

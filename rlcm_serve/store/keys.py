@@ -84,7 +84,7 @@ class Keys:
             )
         chosen = frozenset(scopes)
         if not chosen:
-            raise RequestRefused("scopes", f"no scope is given: {' or '.join(Scope)}")
+            raise RequestRefused("scopes", f"no scope is given: {', '.join(Scope)}")
         key_id, secret = secrets.token_hex(4), secrets.token_hex(32)
         now = datetime.now(UTC)
         record = KeyRecord(

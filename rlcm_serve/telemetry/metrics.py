@@ -7,7 +7,7 @@ callers are not in the metrics; the access log has the ids of keys. Times are in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ class Metrics:
         build.info({"version": version("rlcm-serve")})
         self.requests = RequestMetrics(self._registry)
         self.questions = QuestionMetrics(self._registry)
+        self._own: dict[str, tuple[CollectorRegistry, QuestionMetrics]] = {}
         self._queue_seconds = Histogram(
             "rlcm_queue_seconds",
             "Seconds that admitted questions waited in the queue.",
@@ -73,12 +74,24 @@ class Metrics:
         if jobs is not None:
             self._state.jobs = jobs
 
-    def readout(self) -> Readout:
-        """The numbers of the page, for calculations in this process.
+    def questions_of(self, key_id: str | None) -> Sequence[QuestionMetrics]:
+        """Where a question of this key is counted: for the service, and for the key alone."""
+        return (self.questions,) if key_id is None else (self.questions, self._of(key_id)[1])
+
+    def readout(self, key_id: str | None = None) -> Readout:
+        """The numbers of the page, or only of one key's questions, for use in this process.
 
         May read jobs from the database, so call it outside the event loop.
         """
-        return Readout(self._registry.collect(), time.monotonic() - self._began)
+        registry = self._registry if key_id is None else self._of(key_id)[0]
+        return Readout(registry.collect(), time.monotonic() - self._began)
+
+    def _of(self, key_id: str) -> tuple[CollectorRegistry, QuestionMetrics]:
+        # Operators make keys, so there are few.
+        if key_id not in self._own:
+            registry = CollectorRegistry()
+            self._own[key_id] = registry, QuestionMetrics(registry)
+        return self._own[key_id]
 
     def page(self) -> tuple[bytes, str]:
         """All metrics in Prometheus' text format, and its media type.

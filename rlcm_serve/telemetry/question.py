@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from rlcm_serve.events import Event, OnEvent
 from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.contract import QuestionSpan, Tracing
 from rlcm_serve.telemetry.metrics import Metrics
+from rlcm_serve.telemetry.question_metrics import QuestionMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Observation:
     """Records one question while it is being answered."""
 
     question: Question
-    _metrics: Metrics
+    _counted: Sequence[QuestionMetrics]
     _span: QuestionSpan
     _began: float
     _log_prompts: bool
@@ -39,7 +40,8 @@ class Observation:
 
     def solved(self, solution: Solution) -> None:
         """Records the solution; call it once."""
-        self._metrics.questions.solved(self.question, solution, time.monotonic() - self._began)
+        for metrics in self._counted:
+            metrics.solved(self.question, solution, time.monotonic() - self._began)
         self._span.solved(solution)
         promised = solution.guarantee
         logs.add_fields(
@@ -53,7 +55,12 @@ class Observation:
 
 @contextmanager
 def observe(
-    question: Question, metrics: Metrics, tracing: Tracing, *, log_prompts: bool = False
+    question: Question,
+    metrics: Metrics,
+    tracing: Tracing,
+    *,
+    key_id: str | None = None,
+    log_prompts: bool = False,
 ) -> Iterator[Observation]:
     """Records a question for as long as the context lasts; an error in it counts as a failure.
 
@@ -61,6 +68,7 @@ def observe(
         question: the question, which may still wait in the queue.
         metrics: counts the question.
         tracing: records its span.
+        key_id: the key that asks.
         log_prompts: whether the access line shows messages and answer.
     """
     texts = [message.content for message in question.messages]
@@ -69,11 +77,13 @@ def observe(
         logs.add_fields(messages=texts)
     else:
         logs.keep_private(*texts)
+    counted = metrics.questions_of(key_id)
     with tracing.question(question) as span:
         try:
-            yield Observation(question, metrics, span, time.monotonic(), log_prompts)
+            yield Observation(question, counted, span, time.monotonic(), log_prompts)
         except BaseException as error:
-            metrics.questions.failed(failure_kind(error))
+            for one in counted:
+                one.failed(failure_kind(error))
             raise
 
 

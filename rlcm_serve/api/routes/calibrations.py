@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from rlcm_serve.api.access import keyed, require_admin, require_solve
+from rlcm_serve.api.access import MayAdminister, MaySolve, keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.streams import event_stream
@@ -62,6 +62,7 @@ async def post_calibration(
     request: Request,
     response: Response,
     context: ContextOfApp,
+    caller: MayAdminister,
     query: Annotated[CalibrationQuery, Query()],
 ) -> CalibrationBody:
     """Starts a calibration job on labelled problems, which must represent the expected traffic.
@@ -70,24 +71,25 @@ async def post_calibration(
     """
     asked = query.to_request()
     problems = await uploaded_problems(request)
-    job = await context.jobs.submit(asked, problems)
+    job = await context.jobs.submit(asked, problems, caller.key_id)
     response.headers["Location"] = f"/calibrations/{job.id}"
     return await _body(context, job)
 
 
 @router.get("/calibrations", **keyed(require_solve, 503))
-async def list_calibrations(context: ContextOfApp) -> CalibrationList:
-    """Lists the latest calibration jobs."""
-    jobs = map(context.jobs.now, await context.database.threads.read(context.jobs.store.all))
+async def list_calibrations(context: ContextOfApp, caller: MaySolve) -> CalibrationList:
+    """Lists the latest calibration jobs: all for an `admin` key, otherwise those of the key."""
+    found = await context.database.threads.read(context.jobs.store.all, 100, caller)
+    jobs = map(context.jobs.now, found)
     return CalibrationList(
         calibrations=[CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in jobs]
     )
 
 
 @router.get("/calibrations/{id}", **keyed(require_solve, 404, 422, 503))
-async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
+async def read_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) -> CalibrationBody:
     """Returns a calibration job: its progress, log and result."""
-    return await _body(context, await context.jobs.get(id_))
+    return await _body(context, await context.jobs.get(id_, caller))
 
 
 @router.get(
@@ -95,9 +97,10 @@ async def read_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody
     response_class=Response,
     **keyed(require_solve, 404, 422, 503, responses=_STREAM),
 )
-async def watch_calibration(id_: JobId, context: ContextOfApp) -> Response:
+async def watch_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) -> Response:
     """Streams the state of a job, now and whenever it changes, until the job ends."""
-    await context.jobs.get(id_)  # an unknown job is a 404, which a started stream cannot report
+    # An unknown job is a 404, which a started stream cannot report.
+    await context.jobs.get(id_, caller)
     return event_response(_events(context, id_), context.settings.heartbeat_s)
 
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
-from rlcm_serve.api.access import keyed, require_solve
+from rlcm_serve.api.access import MayReadFigures, keyed, require_any, require_overview
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.error_responses import documented
 from rlcm_serve.api.overview import overview
 from rlcm_serve.api.status import status_of
 from rlcm_serve.api.wire.overview import OverviewBody, State
 from rlcm_serve.errors import NotReady
+from rlcm_serve.store.caller import Scope
 
 router = APIRouter(tags=["status"])
 
 
-@router.get("/overview", **keyed(require_solve))
-async def read_overview(context: ContextOfApp) -> OverviewBody:
-    """Returns the state of the service: engine, queue, counters, certificates and jobs."""
-    return await overview(context)
+@router.get("/overview", **keyed(require_overview))
+async def read_overview(context: ContextOfApp, caller: MayReadFigures) -> OverviewBody:
+    """Returns the state of the service: engine, queue, counters, certificates and jobs.
+
+    A key without the scopes `metrics` and `admin` gets the figures of its own questions and jobs.
+    """
+    return await overview(context, caller)
 
 
 @router.head("/health", include_in_schema=False)
@@ -74,8 +78,12 @@ _PAGE: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/metrics", response_class=Response, responses=_PAGE | documented(401, 503))
-async def metrics(context: ContextOfApp) -> Response:
-    """Metrics for Prometheus. A key is needed unless the setting `metrics_open` is on."""
+@router.get("/metrics", response_class=Response, responses=_PAGE | documented(401, 403, 503))
+async def metrics(request: Request, context: ContextOfApp) -> Response:
+    """Metrics for Prometheus. A key with scope `metrics` or `admin` is needed, unless the setting
+    `metrics_open` is on.
+    """
+    if not context.settings.metrics_open:
+        require_any(request.state.caller, Scope.METRICS)
     page, media_type = await context.database.threads.read(context.metrics.page)
     return Response(page, media_type=media_type)

@@ -31,16 +31,19 @@ class EngineNow(Wire):
     """Whether questions can be answered now."""
     restarts: int = Field(examples=[0])
     """How often the engine was restarted since the service started."""
-    requests: int = Field(examples=[3])
-    """Number of requests that vLLM is working on now: samples that are thinking and forced answers.
+    requests: int | None = Field(examples=[3])
+    """Number of requests that vLLM is working on now: samples that are thinking and forced answers;
+    null if the figures are those of one key.
     """
 
 
 class RequestsNow(Wire):
     """HTTP requests."""
 
-    in_flight: int = Field(examples=[2])
-    """Number of HTTP requests being served now, including this one."""
+    in_flight: int | None = Field(examples=[2])
+    """Number of HTTP requests being served now, including this one; null if the figures are those
+    of one key.
+    """
 
 
 class QueueNow(Wire):
@@ -56,7 +59,7 @@ class QueueNow(Wire):
     """Maximum number of questions that may wait (`max_waiting`)."""
     drain_per_second: float | None = Field(examples=[None])
     """Questions finished per second while the service was fully loaded; null if that has not
-    happened yet.
+    happened yet, or if the figures are those of one key.
     """
 
 
@@ -163,7 +166,9 @@ class JobNow(Wire):
 
 
 class OverviewBody(Wire):
-    """The service at this moment. Counts are those of `/metrics`, since the service started."""
+    """The service at this moment. Counts are those of `/metrics`, since the service started. A key
+    without the scopes `metrics` and `admin` gets the counts of its own questions, and its own jobs.
+    """
 
     time: str = Field(examples=["2026-01-12T09:31:40.120+00:00"])
     """Time of this overview, as an ISO 8601 time in UTC."""
@@ -173,6 +178,8 @@ class OverviewBody(Wire):
     """Version of rlcm-serve."""
     model: str = Field(examples=["embedded"])
     """Name of the model that is served."""
+    figures: Literal["service", "key"] = Field(examples=["service"])
+    """Whose questions the figures count: those of all callers, or of the key that asks."""
     engine: EngineNow = Field(examples=[{"state": "ready", "ready": True}])
     """State of the engine."""
     requests: RequestsNow = Field(examples=[{"in_flight": 2}])

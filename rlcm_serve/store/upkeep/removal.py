@@ -5,11 +5,12 @@ Other writes take turns with them. Deletion that was interrupted continues when 
 
 from __future__ import annotations
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
     LogRow,
+    OwnerRow,
     ProblemRow,
     RecordingRow,
     TracesRow,
@@ -54,4 +55,6 @@ def _delete_row(database: Database, job: int) -> None:
     with database.session() as session:
         session.execute(delete(TracesRow).where(TracesRow.job == job))
         session.execute(delete(LogRow).where(LogRow.job == job))
+        started = select(CalibrationRow.id).where(CalibrationRow.number == job)
+        session.execute(delete(OwnerRow).where(OwnerRow.id.in_(started)))
         session.execute(delete(CalibrationRow).where(CalibrationRow.number == job))

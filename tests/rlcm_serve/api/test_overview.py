@@ -15,6 +15,7 @@ from calibration.certificate.report_data import ReportData
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.calibrations import CalibrationStore
+from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.caller import Scope as AccessScope
 from rlcm_serve.store.job import CalibrationRequest
 from tests.rlcm_serve.api.serving import Running, serving, starting
@@ -203,7 +204,7 @@ async def test_the_latest_jobs_are_told_of_with_their_last_lines(running: Runnin
 async def test_without_the_database_the_rest_is_told(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(jobs: int, lines: int) -> None:
+    def refuse(jobs: int, lines: int, caller: Caller) -> None:
         raise DatabaseRefused("sqlite:////secret is locked")
 
     monkeypatch.setattr(running.context.jobs.store, "latest", refuse)

@@ -111,7 +111,7 @@ async def test_metrics_take_a_key_unless_they_are_open() -> None:
     async def answer(settings: Settings, **headers: str) -> httpx.Response:
         async with serving(settings=settings) as running:
             if headers:
-                key, _ = running.context.keys.create("prometheus", ["solve"])
+                key, _ = running.context.keys.create("prometheus", ["metrics"])
                 headers = {"Authorization": f"Bearer {key}"}
             return await running.client.get("/metrics", headers=headers)
 

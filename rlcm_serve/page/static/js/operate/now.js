@@ -37,13 +37,18 @@ export function nowSection() {
       const drain = queue.drain_per_second;
       const pace = drain ? `; ${number(drain, 1)} finish per second` : "";
       tiles.waiting.set(number(queue.waiting), `of ${number(queue.waiting_limit)} places${pace}`, queue.waiting / queue.waiting_limit);
-      tiles.samples.set(number(engine.requests), "thinking or answering");
-      tiles.requests.set(number(requests.in_flight), "over HTTP, including this page’s own");
+      tiles.samples.set(shown(engine.requests), "thinking or answering");
+      tiles.requests.set(shown(requests.in_flight), "over HTTP, including this page’s own");
       const settings = settingsOf(moments);
       if (drawn) drawn.update(settings);
       else drawn = chart(root, settings);
     },
   };
+}
+
+/** @param {number | null} count null: only operators may know it */
+function shown(count) {
+  return count === null ? "–" : number(count);
 }
 
 /**

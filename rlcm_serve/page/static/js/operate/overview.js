@@ -18,8 +18,10 @@ import { generatedOf } from "../generated.js";
  * @property {number} uptime_s
  * @property {string} version
  * @property {string} model
- * @property {{ state: string, detail: string, ready: boolean, restarts: number, requests: number }} engine
- * @property {{ in_flight: number }} requests over HTTP, the one that asks included
+ * @property {string} figures whose they are: "service", or "key" for those of the key alone
+ * @property {{ state: string, detail: string, ready: boolean, restarts: number,
+ *   requests: number | null }} engine
+ * @property {{ in_flight: number | null }} requests over HTTP, the one that asks included
  * @property {{ running: number, running_limit: number, waiting: number, waiting_limit: number,
  *   drain_per_second: number | null }} queue of questions
  * @property {{ answered: number, abstained: number, failed: number, guaranteed: number,
