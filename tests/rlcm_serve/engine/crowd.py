@@ -65,7 +65,7 @@ async def crowd(
 
     async def one(question: str) -> tuple[TokenIds, Rollout] | None:
         rng = random.Random(f"18 {question}")  # one per question, as the order of waking varies
-        await asyncio.sleep(rng.random() * 3)
+        await asyncio.sleep(rng.random())
         prompt = engine.prompt(user(question))
         policy = rng.choice([FULL_BUDGET, FULL_BUDGET, ExitPolicy(lambda_high=0.97)])
         how = generation(
