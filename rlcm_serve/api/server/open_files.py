@@ -24,4 +24,5 @@ def raise_limit() -> None:
 def most_connections() -> int:
     """Number of connections for which there is room."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (MOST_FILES if limit == resource.RLIM_INFINITY else limit) - RESERVED
+    limit = MOST_FILES if limit == resource.RLIM_INFINITY else limit
+    return limit - min(RESERVED, limit // 2)

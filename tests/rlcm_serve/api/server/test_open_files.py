@@ -25,3 +25,4 @@ def limits(soft: int, hard: int) -> list[int]:
 
 def test_the_limit_is_raised_and_leaves_files_for_other_purposes() -> None:
     assert limits(soft=1024, hard=4096) == [4096, 4096 - 256]
+    assert limits(soft=100, hard=200) == [200, 100]
