@@ -22,7 +22,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training check format embedded clean distclean help
+.PHONY: audit docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training pin-images sbom check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -103,16 +103,34 @@ format: $(INSTALLED)  ## fix what `check` can fix by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# MkDocs and its plugins have an environment of their own: what serves is locked without them.
-.venv-docs/.locked: requirements/docs.lock
-	@$(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip --disable-pip-version-check install -q -q --require-hashes --no-deps --only-binary :all: -r $<
+# What builds the documentation and what checks the locks have environments of their own: what serves is locked without them.
+.venv-docs/.locked .venv-supply/.locked: .venv-%/.locked: requirements/%.lock
+	@$(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python -m pip --disable-pip-version-check install -q -q --require-hashes --no-deps --only-binary :all: -r $<
 	@touch $@
 
 docs: $(INSTALLED) .venv-docs/.locked  ## build the documentation into build/site; every warning is an error
 	@$(BIN)/python docs/_site/generate.py build/reference
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 	@echo "Ready: build/site/index.html"
+
+# A lock has no dependency graph, and the SBOM's tool warns of that. It checks what it writes against CycloneDX's schema.
+sbom: .venv-supply/.locked  ## write what is in each environment into build/sbom (CycloneDX), from the locks
+	@mkdir -p build/sbom
+	@for name in cpu cuda; do PYTHONWARNINGS=ignore .venv-supply/bin/cyclonedx-py requirements requirements/$$name.lock \
+		--pyproject pyproject.toml --output-reproducible --validate --output-file build/sbom/rlcm-serve-$$name.cdx.json || exit 1; done
+	@echo "Ready: build/sbom"
+
+# --strict: without it pip-audit skips a package that the index does not know, and succeeds. No index knows torch as +cpu.
+audit: .venv-supply/.locked  ## look up known vulnerabilities of every locked package (needs pypi.org's JSON API)
+	@mkdir -p build/audit
+	@for lock in requirements/*.lock; do sed 's/+cpu / /' $$lock > build/audit/$${lock##*/}; done
+	@.venv-supply/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+		$(patsubst requirements/%,-r build/audit/%,$(wildcard requirements/*.lock)) $(ARGS) \
+		|| { echo "Not passed. Either a vulnerability is listed above, or a package could not be looked up: then nothing is known."; exit 1; }
+
+pin-images:  ## write the digest behind each image's tag in the Dockerfile and deploy/ (asks the registries; ARGS='--docker-hub URL')
+	@$(PYTHON) deploy/pin_images.py $(ARGS)
 
 include studies/embedded.mk
 
@@ -121,7 +139,7 @@ clean:  ## remove caches and build output
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	@rm -rf $(VENV) .venv-docs
+	@rm -rf $(VENV) .venv-docs .venv-supply
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
