@@ -397,6 +397,12 @@ class Solution:
         }
 
     @property
+    def total_tokens(self) -> int:
+        """All tokens of the question; cached ones are tokens of its prompt."""
+        counts = self.tokens_by_kind
+        return sum(counts.values()) - counts["cached_prompt"]
+
+    @property
     def finished(self) -> tuple[Sample, ...]:
         """The samples that were not cancelled."""
         return tuple(sample for sample in self.samples if isinstance(sample, Sample))

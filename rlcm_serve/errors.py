@@ -15,7 +15,8 @@ RlcmError
 |-- WorkerFailed        a helper process was killed or hung, twice
 |-- OutOfTime           a question was not answered within its time limit
 |-- Overloaded          the queue is full; says when to retry
-|   '-- TooManyAtOnce   the caller's key has reached its limit of running questions
+|   |-- TooManyAtOnce   the caller's key has reached its limit of running questions
+|   '-- RateLimited     the caller's key has spent its requests or tokens of a minute
 |-- SettingsRefused     an invalid setting, and where it came from
 |-- BodyTooLarge        a request body over the limit in bytes
 |   '-- TooManyRollouts a request with too many rollouts to vote on
@@ -29,6 +30,8 @@ RlcmError
 """
 
 from __future__ import annotations
+
+import math
 
 
 class RlcmError(Exception):
@@ -126,19 +129,32 @@ class OutOfTime(RlcmError):
 class Overloaded(RlcmError):
     """The queue is full; there should be room again in `retry_after` seconds."""
 
-    def __init__(self, waiting: int, retry_after: int) -> None:
-        super().__init__(f"{waiting} requests are waiting already: retry in {retry_after} s")
+    def __init__(self, waiting: int, retry_after: float) -> None:
+        seconds = math.ceil(retry_after)
+        super().__init__(f"{waiting} requests are waiting already: retry in {seconds} s")
         self.retry_after = retry_after
 
 
 class TooManyAtOnce(Overloaded):
     """The caller has as many questions running as its key allows."""
 
-    def __init__(self, most: int, retry_after: int) -> None:
+    def __init__(self, most: int, retry_after: float) -> None:
         RlcmError.__init__(
             self,
             f"this key already has {most} questions running, its limit: wait for one to end "
-            f"(retry in {retry_after} s), or use a key with a higher limit",
+            f"(retry in {math.ceil(retry_after)} s), or use a key with a higher limit",
+        )
+        self.retry_after = retry_after
+
+
+class RateLimited(Overloaded):
+    """The caller's key has spent its requests or tokens of a minute."""
+
+    def __init__(self, kind: str, per_minute: int, retry_after: float) -> None:
+        RlcmError.__init__(
+            self,
+            f"this key has spent its {per_minute} {kind} per minute: retry in "
+            f"{math.ceil(retry_after)} s, or use a key with a higher limit",
         )
         self.retry_after = retry_after
 

@@ -17,6 +17,7 @@ from rlcm_serve.api.routes import aggregate, calibrations, certificates, openai,
 from rlcm_serve.api.server.browsers import BrowserMiddleware
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
+from rlcm_serve.api.server.rate_limits import RateLimitMiddleware
 
 DESCRIPTION = """Answers questions with a reasoning model, at a risk that the caller chooses.
 
@@ -69,6 +70,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         app.include_router(area.router)
     add_handlers(app)
     # The last middleware added sees a request first.
+    app.add_middleware(RateLimitMiddleware, context=context)
     app.add_middleware(AccessMiddleware, keys=context.keys, settings=context.settings)
     app.add_middleware(BrowserMiddleware, settings=context.settings)
     app.add_middleware(DrainingMiddleware, draining=context.draining)

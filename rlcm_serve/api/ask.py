@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from rlcm_serve.admission import Place, Tenant
 from rlcm_serve.api.access import cap_question
 from rlcm_serve.api.context import Context
 from rlcm_serve.core import Question, Solution
@@ -67,19 +69,35 @@ async def ask(
         key_id=caller.key_id,
         log_prompts=context.settings.log_prompts,
     ) as observed:
-        async with (
-            in_time(question.timeout, since),
-            context.admission.place(caller.key_id, caller.limits.max_running),
-        ):
+        async with in_time(question.timeout, since), _place(context, caller) as place:
             solver = context.service.solver
             size = question.characters + _MESSAGE * len(question.messages)
             salt = context.cache_salts.of(caller.key_id, caller.cache_group)
             prepare = functools.partial(solver.prepare, question, cache_salt=salt)
+            place.cost = 0.0  # a question that is refused costs nothing
             prepared = await context.workers.run(caller.key_id, size, prepare)
+            place.cost = None
             on_start(prepared)
             solution = await solver.run(prepared, observed.passing_on(on_event), text=text)
+            place.cost = solution.total_tokens
         observed.solved(solution)
     return solution
+
+
+@asynccontextmanager
+async def _place(context: Context, caller: Caller) -> AsyncIterator[Place]:
+    """A place for a question, whose tokens count towards its key's limit."""
+    limits, spent = caller.limits, 0.0
+    tenant = Tenant(caller.key_id or "", limits.weight or 1.0, limits.max_running)
+    place: Place | None = None
+    try:
+        async with context.admission.place(tenant) as place:
+            spent = place.charged
+            context.rates.spend(caller.key_id, spent)
+            yield place
+    finally:
+        if place is not None:
+            context.rates.spend(caller.key_id, place.charged - spent)
 
 
 class LiveSolution:

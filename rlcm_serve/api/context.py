@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
+from rlcm_serve.admission import RateLimits
 from rlcm_serve.api.server.workers import Workers
 from rlcm_serve.page import Assets
 from rlcm_serve.solving.cache_salts import CacheSalts
@@ -45,6 +46,7 @@ class Context:
     assets: Assets = field(default_factory=Assets)
     workers: Workers = field(default_factory=Workers)
     cache_salts: CacheSalts = field(default_factory=CacheSalts)
+    rates: RateLimits = field(default_factory=RateLimits)
     recomputing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

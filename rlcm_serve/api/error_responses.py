@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -37,6 +38,7 @@ from rlcm_serve.errors import (
     NotReady,
     OutOfTime,
     Overloaded,
+    RateLimited,
     RequestRefused,
     RlcmError,
     SignatureRefused,
@@ -70,7 +72,7 @@ MEANING = {
     415: "The content type is not supported.",
     421: "The Host header is no name of this service.",
     422: "A value in the request is invalid; `detail` names it.",
-    429: "Too many questions are waiting; retry after `Retry-After` seconds.",
+    429: "Too many requests wait, or the key has spent a limit; retry after `Retry-After` seconds.",
     500: "An unexpected error; the service's log has the details.",
     503: "The service cannot do this now; retry after `Retry-After` seconds.",
     504: "The question was not answered within its time limit.",
@@ -181,7 +183,10 @@ def document_of(error: BaseException) -> ErrorDocument:
         case BodyTooLarge():
             return ErrorDocument(413, "body-too-large", str(error))
         case Overloaded():
-            return ErrorDocument(429, "overloaded", str(error), headers=_retry(error.retry_after))
+            name = "rate-limit-exceeded" if isinstance(error, RateLimited) else "overloaded"
+            # OpenAI's clients read the header in milliseconds first.
+            exact = {"retry-after-ms": str(math.ceil(error.retry_after * 1000))}
+            return ErrorDocument(429, name, str(error), headers=_retry(error.retry_after) | exact)
         case EngineDead():
             return ErrorDocument(503, "engine-dead", str(error), headers=_retry(RETRY_AFTER))
         case WorkerFailed():
@@ -291,11 +296,11 @@ def _invalid(found: Sequence[Mapping[str, Any]]) -> ErrorDocument:
     return ErrorDocument(422, "invalid-request", "; ".join(details), {"errors": errors})
 
 
-def _retry(seconds: int) -> dict[str, str]:
+def _retry(seconds: float) -> dict[str, str]:
     """Clients that come back later than this get a new connection, as the old one may be closing
     just then."""
     closing = {"Connection": "close"} if seconds > LONGEST_IDLE else {}
-    return {"Retry-After": str(seconds)} | closing
+    return {"Retry-After": str(math.ceil(seconds))} | closing
 
 
 def _field_error(found: Mapping[str, Any]) -> dict[str, str]:

@@ -60,6 +60,15 @@ def new(
     max_running: Annotated[
         int | None, typer.Option(help="Maximum number of questions at the same time.")
     ] = None,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(help="Maximum number of requests that begin in a minute.")
+    ] = None,
+    tokens_per_minute: Annotated[
+        int | None, typer.Option(help="Maximum number of tokens in a minute, prompts included.")
+    ] = None,
+    weight: Annotated[
+        float | None, typer.Option(help="Share of a busy service; other keys have 1.")
+    ] = None,
     cache_group: Annotated[
         str | None, typer.Option(help="Name of the group of keys that share cached prefixes.")
     ] = None,
@@ -70,7 +79,16 @@ def new(
     """Create a key and print it once. Only its digest is stored."""
     from rlcm_serve.store.caller import Limits, scopes_of
 
-    limits = Limits(max_n, max_tokens, max_body_bytes, timeout_s, max_running)
+    limits = Limits(
+        max_n,
+        max_tokens,
+        max_body_bytes,
+        timeout_s,
+        max_running,
+        requests_per_minute,
+        tokens_per_minute,
+        weight,
+    )
     with _opened(config, state, database) as opened:
         text, record = opened.create(name, scopes_of(scope), limits, cache_group)
     typer.echo(text)

@@ -193,6 +193,23 @@ class Settings(BaseSettings):
     max_waiting: Annotated[int, Field(ge=0)] = _setting(
         256, "Limits", "Maximum number of waiting questions; further ones get a 429."
     )
+    key_share: Annotated[float, Field(gt=0, le=1)] = _setting(
+        0.75,
+        "Limits",
+        "Largest share of max_running, and of the places at /aggregate, that one key may hold.",
+    )
+    requests_per_minute: Count | None = _setting(
+        None,
+        "Limits",
+        "Questions and batches that each API key may begin per minute. Default: no limit.",
+        example=600,
+    )
+    tokens_per_minute: Count | None = _setting(
+        None,
+        "Limits",
+        "Tokens of questions per minute for each API key. Default: no limit.",
+        example=1_000_000,
+    )
     max_n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = _setting(
         MAX_SAMPLES, "Limits", "Maximum number of samples per question."
     )

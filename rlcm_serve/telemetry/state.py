@@ -63,7 +63,7 @@ def _queue(admission: Admission) -> Iterator[Metric]:
         ),
         "rlcm_queue_drain_per_second": (
             "Questions finished per second while all places were taken, over the last 60 s of such "
-            "time. Retry-After is computed from it. 0 while unknown.",
+            "time. 0 while unknown.",
             admission.drain_rate or 0.0,
         ),
     }

@@ -68,6 +68,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "port": st.integers(0, 65535),
     "confidence": st.sampled_from(["probe", "sequence-probability", "lowest-group", "tail"]),
     "auth": st.sampled_from(["auto", "on", "off"]),
+    "key_share": st.floats(0.01, 1),
     "prefix_cache": st.sampled_from(["key", "shared"]),
     "allowed_hosts": st.lists(WORDS.filter(str.isalnum), min_size=1, max_size=3),
     "cors_origins": st.lists(

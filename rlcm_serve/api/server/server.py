@@ -89,7 +89,7 @@ def build_context(
     load = Guarantees.load if settings.no_certificate else store.load
     restart_policy = RestartPolicy(hang=settings.hang_s)
     service = build_service(settings.engine(), files, on_stage, load, restart_policy)
-    admission = Admission(settings.max_running, settings.max_waiting)
+    admission = Admission(settings.max_running, settings.max_waiting, share=settings.key_share)
     jobs = CalibrationJobs(
         database,
         service,

@@ -50,7 +50,7 @@ class Running:
         self.service = Service(
             engine, certificates, self._on_stage, load=store.load, restart_policy=restart_policy
         )
-        admission = Admission(settings.max_running, settings.max_waiting)
+        admission = Admission(settings.max_running, settings.max_waiting, share=settings.key_share)
         metrics = Metrics()
         metrics.watch(admission=admission, service=self.service)
         self.context = Context(

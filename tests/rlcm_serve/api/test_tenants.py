@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from rlcm_serve.settings import Settings
-from rlcm_serve.store.caller import Scope
+from rlcm_serve.store.caller import Limits, Scope
 from rlcm_serve.store.job import CalibrationRequest
 from tests.rlcm_serve.api.serving import PROBLEM, Running, serving
 from tests.rlcm_serve.jobs.problem_engine import problems
@@ -119,3 +119,57 @@ async def test_metrics_are_for_those_who_may_read_them(tenants: Tenants) -> None
 async def test_a_key_for_metrics_opens_nothing_else(tenants: Tenants) -> None:
     for path in ("/calibrations", "/certificates", "/v1/models"):
         assert (await tenants.get("scraper", path)).status_code == 403
+
+
+async def test_limits_per_minute_are_told_in_the_headers_of_openai(tenants: Tenants) -> None:
+    limits = Limits(requests_per_minute=2, tokens_per_minute=10_000)
+    text, _ = tenants.running.context.keys.create("limited", [Scope.SOLVE], limits)
+
+    async def ask(path: str, body: dict[str, Any]) -> httpx.Response:
+        return await tenants.running.client.post(path, json=body, headers={"X-API-Key": text})
+
+    first = await ask("/solve", {"problem": PROBLEM, "alpha": 0.1})
+    assert first.headers["x-ratelimit-limit-requests"] == "2"
+    assert first.headers["x-ratelimit-remaining-requests"] == "1"
+    assert first.headers["x-ratelimit-reset-requests"] in ("30s", "29.99s", "30.0s")
+    used = first.json()["usage"]["total_tokens"]
+    assert int(first.headers["x-ratelimit-remaining-tokens"]) >= 10_000 - used - 1
+    messages = [{"role": "user", "content": PROBLEM}]
+    await ask("/v1/chat/completions", {"model": "scripted", "messages": messages})
+    for path, body in (
+        ("/solve", {"problem": PROBLEM, "alpha": 0.1}),
+        ("/v1/chat/completions", {"model": "scripted", "messages": messages}),
+        ("/aggregate", {"rollouts": []}),
+    ):
+        refused = await ask(path, body)
+        assert refused.status_code == 429, refused.text
+        assert "rate" in refused.text
+        assert "has spent its 2 requests per minute" in refused.text
+        assert refused.headers["x-ratelimit-remaining-requests"] == "0"
+        assert 28_000 < int(refused.headers["retry-after-ms"]) <= 30_000
+        assert refused.headers["retry-after"] in ("29", "30")
+    assert (await tenants.get("one", "/overview")).status_code == 200
+
+
+async def test_a_key_that_owes_tokens_waits(tenants: Tenants) -> None:
+    limits = Limits(tokens_per_minute=10)
+    text, _ = tenants.running.context.keys.create("limited", [Scope.SOLVE], limits)
+    found = [
+        await tenants.running.client.post(
+            "/solve", json={"problem": PROBLEM, "alpha": 0.1}, headers={"X-API-Key": text}
+        )
+        for _ in range(2)
+    ]
+    assert [response.status_code for response in found] == [200, 429]
+    owed = found[0].json()["usage"]["total_tokens"] - 10
+    wait = 6 * (owed + 1)
+    assert wait - 2 < int(found[1].headers["retry-after"]) <= wait + 1
+
+
+async def test_a_service_without_limits_adds_no_headers(tenants: Tenants) -> None:
+    response = await tenants.running.client.post(
+        "/solve",
+        json={"problem": PROBLEM, "alpha": 0.1},
+        headers={"X-API-Key": tenants.keys["one"][0]},
+    )
+    assert not [name for name in response.headers if name.startswith("x-ratelimit")]
