@@ -111,6 +111,9 @@ class RunningVllm:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
         if self.llm.vllm_config.parallel_config.data_parallel_size == 1:
             self.table.unlink()  # all workers have mapped it; a kill now leaves no file behind
+        # A full collection looks at a million objects of vLLM and torch, and stops all threads for
+        # a second. They stay anyway, so it need not.
+        gc.freeze()
 
     def require_alive(self) -> None:
         """Raises `EngineDead` if vLLM has died."""
@@ -200,6 +203,7 @@ class RunningVllm:
         self.llm.shutdown = lambda timeout=None: None
         self.cleanup.remove()
         shutil.rmtree(self._sockets, ignore_errors=True)
+        gc.unfreeze()
         gc.collect()  # vLLM's sockets and their threads are in reference cycles
 
 
