@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from rlcm_serve.settings import Settings
     from rlcm_serve.store.keys import Keys
 
+MOST_HEADERS = 512
+"""Headers of a request; each is looked at several times."""
+LONGEST_QUERY = 8192
+"""Bytes of a request's query, in which every parameter is checked."""
 OPEN_PATHS = frozenset({"/", "/health", "/readyz", "/openapi.json"})
 """Open to anyone: their content is public, and load balancers have no keys."""
 PAGE_PREFIX = "/page/"
@@ -75,10 +79,11 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         try:
+            _check_head(scope)
             caller = await self._caller_of(scope)
             limit = self._limit(scope["path"], caller)
             _check_announced_length(scope, limit)
-        except (AccessDenied, BodyTooLarge, NotReady) as error:
+        except (AccessDenied, BodyTooLarge, HTTPException, NotReady) as error:
             await response_of(scope["path"], error)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
@@ -170,6 +175,14 @@ def _shown_key(headers: Headers) -> str:
     if not headers.get("x-api-key"):
         raise AccessDenied(f"there is no API key: {_HOW}")
     return headers["x-api-key"].strip()
+
+
+def _check_head(scope: Scope) -> None:
+    """Refuses requests whose head alone would take long to read."""
+    if (found := len(scope["headers"])) > MOST_HEADERS:
+        raise HTTPException(431, f"there are {found} headers: send at most {MOST_HEADERS}")
+    if (found := len(scope.get("query_string", b""))) > LONGEST_QUERY:
+        raise HTTPException(414, f"the query has {found} bytes: send at most {LONGEST_QUERY}")
 
 
 def _check_announced_length(scope: Scope, limit: int) -> None:

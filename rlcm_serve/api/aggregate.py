@@ -20,10 +20,17 @@ from rlcm_serve.aggregation.rollouts import ITEMS, LINES
 from rlcm_serve.api.media import JSON
 from rlcm_serve.api.server.threaded import ThreadedResponse
 from rlcm_serve.api.wire.aggregate import AggregateOptions
-from rlcm_serve.errors import RequestRefused, TooManyRollouts
+from rlcm_serve.errors import BodyTooLarge, RequestRefused, TooManyRollouts
 
 MAX_ROLLOUTS = 1_000_000
 """Limit for one request."""
+LONGEST_ARRAY = 256 * 2**20
+"""Bytes of a body that is one JSON object: all else waits while its end is searched, about half a
+second. JSON lines have no such limit."""
+MOST_FIELDS = 100
+"""Names in that object."""
+LONGEST_OPTION = 2**16
+"""Bytes of the value of an option."""
 NDJSON = "application/x-ndjson"
 
 
@@ -53,7 +60,7 @@ def vote_on_array(asked: AggregateOptions) -> ThreadedResponse:
 
     def work(body: Iterator[bytes], write: Callable[[bytes], None]) -> None:
         with tempfile.TemporaryFile(prefix="rlcm-") as file:
-            file.writelines(body)
+            file.writelines(_within(body, LONGEST_ARRAY))
             file.flush()
             fields = _fields(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
             rollouts = fields.pop("rollouts", None)
@@ -83,6 +90,20 @@ def _vote(aggregation: Aggregation, batches: Iterable[pa.RecordBatch]) -> Iterat
     yield from aggregation.finish()
 
 
+def _within(body: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """The parts of a body.
+
+    Raises:
+        BodyTooLarge: they have over `most` bytes.
+    """
+    size = 0
+    for part in body:
+        size += len(part)
+        if size > most:
+            raise BodyTooLarge(most)
+        yield part
+
+
 def _fields(text: mmap | bytes) -> dict[str, msgspec.Raw]:
     """The fields of the body, with values that are not parsed yet."""
     try:
@@ -99,6 +120,13 @@ def _read_options(asked: AggregateOptions, fields: dict[str, msgspec.Raw]) -> Ag
     Raises:
         RequestValidationError: an option is unknown or has an invalid value.
     """
+    long = [name for name, value in fields.items() if len(memoryview(value)) > LONGEST_OPTION]
+    if long or len(fields) > MOST_FIELDS:
+        raise RequestRefused(
+            "body",
+            f"the body has over {MOST_FIELDS} fields, or one besides rollouts with over "
+            f"{LONGEST_OPTION} bytes: send only rollouts and options",
+        )
     try:
         given = {name: json.loads(bytes(value)) for name, value in fields.items()}
     except (ValueError, RecursionError) as error:

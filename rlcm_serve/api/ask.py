@@ -24,6 +24,9 @@ from rlcm_serve.telemetry.question import observe
 _MESSAGE = 64
 """Characters that take as long to encode as a message without any."""
 
+_BATCH = 64
+"""Most events in a batch: a reader may be slow, and thousands would hold the event loop."""
+
 Result = TypeVar("Result")
 OnStart = Callable[[Prepared], None]
 
@@ -142,11 +145,11 @@ class LiveSolution:
             raise
 
     async def events(self) -> AsyncIterator[list[Event]]:
-        """All events until success or failure, in batches: each holds the events since the last."""
+        """All events until success or failure, in batches: each holds events since the last one."""
         told: list[Event | None] = []
         while None not in told:
             told = [await self._told.get()]
-            while not self._told.empty():
+            while not self._told.empty() and len(told) < _BATCH:
                 told.append(self._told.get_nowait())
             if events := [event for event in told if event is not None]:
                 yield events

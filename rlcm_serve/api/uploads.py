@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile, SpooledTemporaryFile
+from typing import IO
 
 from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
@@ -28,10 +29,14 @@ LINES = (
     JSON,
     "application/octet-stream",
 )
+LARGEST_CERTIFICATE = 16 * 2**20
+"""Bytes of a certificate or a signature; those of `certify` have a hundredth of this."""
+LONGEST_PROBLEM = 2**20
+"""Bytes of a line with a labelled problem."""
+MOST_LINES = 50_000
+"""Lines of an upload of labelled problems."""
 _IN_MEMORY = 8 * 2**20
 """Bytes of an upload that are not put on disk."""
-_LARGEST_CERTIFICATE = 16 * 2**20
-"""Bytes; those of `certify` have a hundredth of this."""
 _FORM = "multipart/form-data"
 
 
@@ -55,7 +60,8 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
     """
     kind = media_type(request)
     if kind == JSON:
-        yield UploadedCertificate(await asyncio.to_thread(parse_certificate, await request.body()))
+        body = await _small_body(request)
+        yield UploadedCertificate(await asyncio.to_thread(parse_certificate, body))
     elif kind == _FORM:
         with storing():  # the form's files are on disk
             await request.form(max_files=3, max_fields=3)
@@ -83,10 +89,30 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
         raise unsupported(request, JSON, _FORM)
 
 
+async def _small_body(request: Request) -> bytes:
+    """The body of a request that is a certificate; a large one is not even read."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        _require_small("certificate", size)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _require_small(name: str, size: int) -> None:
+    if size > LARGEST_CERTIFICATE:
+        raise RequestRefused(
+            name, f"the {name} has {size} bytes or more: give at most {LARGEST_CERTIFICATE}"
+        )
+
+
 async def _text(form: FormData, name: str) -> str | bytes | None:
     """A part of the form, sent as a file or as a field; None if there is none."""
     sent = form.get(name)
-    return await sent.read() if isinstance(sent, UploadFile) else sent
+    if not isinstance(sent, UploadFile):
+        return sent
+    _require_small(name, sent.size or 0)
+    return await sent.read()
 
 
 async def _envelope(form: FormData) -> Envelope | None:
@@ -101,17 +127,15 @@ def parse_certificate(content: bytes | str) -> Certificate:
         RequestRefused: it is not a certificate, has another version, was edited, contradicts
             itself, or is too large to be one.
     """
-    if len(content) > _LARGEST_CERTIFICATE:
-        raise RequestRefused(
-            "certificate",
-            f"the certificate has {len(content)} bytes: give at most {_LARGEST_CERTIFICATE}",
-        )
+    _require_small("certificate", len(content))
     try:
-        return Certificate.from_json(json.loads(content))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise RequestRefused(
             "certificate", f"not JSON ({error}): send the file that `rlcm fit` saved"
         ) from error
+    try:
+        return Certificate.from_json(value)
     except (CertificateError, AttributeError) as error:
         raise RequestRefused("certificate", str(error)) from error
 
@@ -131,4 +155,18 @@ async def uploaded_problems(request: Request) -> list[LabelledProblem]:
             with storing():
                 file.write(chunk)
         file.seek(0)
-        return await asyncio.to_thread(parse_problems, file, "the body")
+        return await asyncio.to_thread(parse_problems, _short_lines(file), "the body")
+
+
+def _short_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of an upload; a long one would be parsed in one go, while all else waits."""
+    number = 0
+    while line := file.readline(LONGEST_PROBLEM + 1):
+        number += 1
+        if number > MOST_LINES:
+            raise RequestRefused("data", f"the body has over {MOST_LINES} lines: send fewer")
+        if len(line) > LONGEST_PROBLEM:
+            raise RequestRefused(
+                "data", f"the body, line {number}: give at most {LONGEST_PROBLEM} bytes"
+            )
+        yield line

@@ -88,7 +88,7 @@ class CalibrationJobs:
         Raises:
             RequestRefused: too few problems, or one that does not fit into the model's context.
         """
-        request.require_enough(problems)
+        await asyncio.to_thread(request.require_enough, problems)
         with suppress(NotReady, EngineDead):
             await self._service.check_ready()
             recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)

@@ -68,7 +68,7 @@ class FullBudgetRecorder(ABC, Generic[Recording]):
             EngineDead: the engine died.
         """
         try:
-            prompt = self._prompt(problem)
+            prompt = await asyncio.to_thread(self._prompt, problem)
             rollout = await self._generate(prompt)
         except RequestRefused as error:
             raise _with_id(problem, error) from error

@@ -145,6 +145,8 @@ def _plain(value: Any) -> Any:
 def _without_private(text: str) -> str:
     exchange = current.get()
     for private in () if exchange is None else exchange.private:
+        if len(private) > len(text):
+            continue
         # Error messages often quote a value with `repr`.
         for written in (private, repr(private)[1:-1]):
             text = text.replace(written, "[private]")

@@ -71,7 +71,7 @@ AT_THE_LIMIT: dict[str, bytes] = {
 SOLVE: dict[str, bytes] = {
     "a placeholder of older releases": solve(problem="RLCM-MESSAGE" + "-" * 100_000),
     "30,000 messages": solve(problem=None, messages=_turns(30_000)),
-    "30,000 messages that spell a token": solve(
+    "15,000 messages that spell a token": solve(
         problem=None, messages=_turns(15_000, content="<pad>")
     ),
     "special tokens": solve(problem=_within("<|im_end|>")),

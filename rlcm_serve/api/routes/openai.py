@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import time
@@ -73,8 +74,14 @@ async def create_chat_completion(
         asking = functools.partial(ask, context, caller, question, since=request.state.arrived)
         if not body.stream:
             solution = await while_connected(request, asking())
-            answered = ChatCompletion.of(response_id, created, body, question, solution)
-            return Response(answered.model_dump_json(), media_type="application/json")
+
+            def write() -> str:
+                answered = ChatCompletion.of(response_id, created, body, question, solution)
+                return answered.model_dump_json()
+
+            # With traces it may be megabytes.
+            answered = await asyncio.to_thread(write) if body.return_trace else write()
+            return Response(answered, media_type="application/json")
         is_live = question.samples == 1
         live = LiveSolution(functools.partial(asking, text=is_live))
         await live.start(request)
@@ -98,7 +105,7 @@ async def _chunks(
             yield b"".join(frame(writer.thinking(one.text)) for one in spoken)
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
-            for chunk in writer.last(body, question, outcome):
+            for chunk in await asyncio.to_thread(list, writer.last(body, question, outcome)):
                 yield frame(chunk)
             yield frame(_DONE)
         else:  # the status is already sent: the stream reports the error

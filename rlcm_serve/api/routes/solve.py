@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import AsyncGenerator
 
@@ -46,9 +47,9 @@ async def solve(
     asking = functools.partial(ask, context, caller, question, since=request.state.arrived)
     if not body.stream:
         solution = await while_connected(request, asking())
-        answered = SolveResponse.from_solution(solution, body.return_trace)
         # Sent directly: FastAPI would validate and encode it a second time.
-        return Response(answered.model_dump_json(), media_type="application/json")
+        answered = await _json_of(solution, body.return_trace)
+        return Response(answered, media_type="application/json")
     live = LiveSolution(functools.partial(asking, text=body.stream_tokens))
     start = StartBody.from_prepared(await live.start(request))
     events = _events(live, start, body.return_trace)
@@ -65,12 +66,21 @@ async def _events(
             yield b"".join(_sent(*body_of(event, return_trace)) for event in events)
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
-            yield _sent("done", SolveResponse.from_solution(outcome, return_trace))
+            yield frame(await _json_of(outcome, return_trace), "done")
         else:  # the status is already sent: the stream reports the error
             report_unexpected(outcome)
             yield frame(document_of(outcome).to_json(), "error")
     finally:
         live.cancel()
+
+
+async def _json_of(solution: Solution, return_trace: bool) -> str:
+    """The response to a question. With traces it may be megabytes, so a thread writes it."""
+
+    def write() -> str:
+        return SolveResponse.from_solution(solution, return_trace).model_dump_json()
+
+    return await asyncio.to_thread(write) if return_trace else write()
 
 
 def _sent(name: str, body: Wire) -> bytes:

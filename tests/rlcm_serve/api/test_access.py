@@ -11,6 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlcm_serve import core
 from rlcm_serve.api.access import (
+    LONGEST_QUERY,
+    MOST_HEADERS,
     AccessMiddleware,
     cap_question,
     require_admin,
@@ -107,6 +109,21 @@ async def test_without_keys_anyone_may_do_everything(keys: Keys) -> None:
         assert (await client.post("/solve", json={})).json()["key"] is None
         assert (await client.delete("/keys")).status_code == 200
         assert (await client.get("/metrics")).json() == ["admin", "metrics", "solve"]
+
+
+async def test_a_head_that_takes_long_to_read_is_refused(keys: Keys) -> None:
+    async with client_of(toy(OPEN, keys)) as client:
+        most = [(f"x-{number}", "a") for number in range(MOST_HEADERS - 8)]
+        assert (await client.get("/health", headers=most)).status_code == 200
+        many = [*most, *((f"y-{number}", "a") for number in range(9))]
+        told = error_of(
+            await client.get("/health", headers=many), 431, "request-header-fields-too-large"
+        )
+        assert f"headers: send at most {MOST_HEADERS}" in told
+        assert (await client.get(f"/health?{'a' * LONGEST_QUERY}")).status_code == 200
+        long = await client.get(f"/health?{'a' * (LONGEST_QUERY + 1)}")
+        told = error_of(long, 414, "request-uri-too-long")
+        assert f"the query has {LONGEST_QUERY + 1} bytes" in told
 
 
 @pytest.mark.parametrize("as_header", [bearer, lambda text: {"X-API-Key": text}])

@@ -171,6 +171,30 @@ async def test_a_bad_option_of_the_url_is_422(client: httpx.AsyncClient) -> None
         assert error_of(response, 422)["errors"][0]["field"] == field
 
 
+async def test_a_large_object_is_413(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps({"rollouts": ROWS}).encode()
+    monkeypatch.setattr(aggregating, "LONGEST_ARRAY", len(body))
+    headers = {"content-type": "application/json"}
+    assert (await client.post("/aggregate", content=body, headers=headers)).status_code == 200
+    response = await client.post("/aggregate", content=b" " + body, headers=headers)
+    assert response.status_code == 413
+    assert f"over {len(body)} bytes" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"grader": "a" * aggregating.LONGEST_OPTION}, {f"f{n}": 1 for n in range(101)}]
+)
+async def test_options_are_few_and_short(
+    client: httpx.AsyncClient, options: dict[str, Any]
+) -> None:
+    response = await client.post("/aggregate", json={"rollouts": ROWS} | options)
+    assert response.status_code == 422
+    assert "send only rollouts and options" in response.json()["detail"]
+    assert len(response.content) < 1000
+
+
 async def test_too_many_rollouts_are_413_with_the_remedy(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
