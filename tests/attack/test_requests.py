@@ -108,7 +108,7 @@ PAGES = ("/openapi.json", "/", "/overview", "/metrics", "/certificates", "/calib
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_that_is_asked_for_often_leaves_the_loop_free(target: Target, path: str) -> None:
-    key = f"Authorization: Bearer {target.keys[0]}"
+    key = f"Authorization: Bearer {target.admin}"
     with target.watched() as watch:
         for _ in range(8):
             assert exchange(target, get(path, key)).startswith(b"HTTP/1.1 200 ")
