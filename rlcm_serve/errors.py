@@ -26,7 +26,9 @@ RlcmError
 |-- NotFound            no certificate, job or key has this name
 |   |-- ModelNotFound   another model is served
 |   '-- NoReport        the certificate has no report data
+|-- KeyReused           an Idempotency-Key that came with another request before
 '-- Conflict            the current state does not allow the request
+    '-- StillRunning    the first request with this Idempotency-Key has not ended
 """
 
 from __future__ import annotations
@@ -229,5 +231,24 @@ class NoReport(NotFound):
     """The certificate exists but has no report data."""
 
 
+class KeyReused(RlcmError):
+    """An idempotency key that belongs to another request of the same caller."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this Idempotency-Key came with another request before: give each request its own key, "
+            "and repeat a request with the same body"
+        )
+
+
 class Conflict(RlcmError):
     """The state of a certificate or job does not allow the request."""
+
+
+class StillRunning(Conflict):
+    """A repeat of a request that is still running."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the first request with this Idempotency-Key is still running: retry for its answer"
+        )

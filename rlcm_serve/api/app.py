@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from rlcm_serve.api.access import AccessMiddleware
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import add_handlers
+from rlcm_serve.api.idempotency.middleware import IdempotencyMiddleware
 from rlcm_serve.api.routes import aggregate, calibrations, certificates, openai, page, solve, status
 from rlcm_serve.api.server.browsers import BrowserMiddleware
 from rlcm_serve.api.server.draining import DrainingMiddleware
@@ -77,6 +78,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         app.include_router(area.router)
     add_handlers(app)
     # The last middleware added sees a request first.
+    app.add_middleware(IdempotencyMiddleware, context=context)
     app.add_middleware(RateLimitMiddleware, context=context)
     app.add_middleware(AccessMiddleware, keys=context.keys, settings=context.settings)
     app.add_middleware(BrowserMiddleware, settings=context.settings)

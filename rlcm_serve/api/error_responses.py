@@ -32,6 +32,7 @@ from rlcm_serve.errors import (
     DatabaseRefused,
     EngineDead,
     Infeasible,
+    KeyReused,
     ModelNotFound,
     NoReport,
     NotFound,
@@ -42,6 +43,7 @@ from rlcm_serve.errors import (
     RequestRefused,
     RlcmError,
     SignatureRefused,
+    StillRunning,
     StorageFull,
     UnknownHost,
     WorkerFailed,
@@ -49,6 +51,7 @@ from rlcm_serve.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_PREFIX = "/v1/"
+KEY_REUSED = "idempotency-key-reused"
 RETRY_AFTER = 5
 """Seconds until a client may ask again while the service, or its engine, starts."""
 MOST_ERRORS = 20
@@ -178,6 +181,10 @@ def document_of(error: BaseException) -> ErrorDocument:
             return ErrorDocument(404, "no-exhibit", str(error))
         case NotFound():
             return ErrorDocument(404, "not-found", str(error))
+        case KeyReused():
+            return ErrorDocument(422, KEY_REUSED, str(error))
+        case StillRunning():
+            return ErrorDocument(409, "still-running", str(error), headers=_retry(RETRY_AFTER))
         case Conflict():
             return ErrorDocument(409, "conflict", str(error))
         case BodyTooLarge():
@@ -220,10 +227,12 @@ def response_of(path: str, error: Exception) -> Response:
         return Response(status_code=499)  # nobody reads it; the access log counts it
     found = document_of(error)
     if path.startswith(OPENAI_PREFIX):
-        if found.status == 422:  # OpenAI's clients expect 400 for an invalid request
+        if found.status == 422 and found.name != KEY_REUSED:
+            # OpenAI's clients expect 400 for an invalid request.
             found = replace(found, status=400)
         # OpenAI's clients retry these statuses by default; a retry would fail again.
-        retry = {"x-should-retry": "false"} if found.status in (409, 504) else {}
+        is_final = found.status in (409, 504) and "Retry-After" not in found.headers
+        retry = {"x-should-retry": "false"} if is_final else {}
         return JSONResponse(found.openai_error(), found.status, found.headers | retry)
     return JSONResponse(found.document(), found.status, found.headers, MEDIA_TYPE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,8 +140,10 @@ def parse_certificate(content: bytes | str) -> Certificate:
         raise RequestRefused("certificate", str(error)) from error
 
 
-async def uploaded_problems(request: Request) -> list[LabelledProblem]:
-    """The labelled problems in the lines of a request.
+async def uploaded_problems(
+    request: Request, on_bytes: Callable[[bytes], object] = len
+) -> list[LabelledProblem]:
+    """The labelled problems in the lines of a request; `on_bytes` gets its body as it comes.
 
     Raises:
         RequestRefused: a line is malformed or an id comes twice; the message names the line.
@@ -152,6 +154,7 @@ async def uploaded_problems(request: Request) -> list[LabelledProblem]:
         raise unsupported(request, LINES[0])
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         async for chunk in request.stream():
+            on_bytes(chunk)
             with storing():
                 file.write(chunk)
         file.seek(0)

@@ -19,7 +19,7 @@ from rlcm_serve.solving.service import Service
 from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState
+from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState, Post
 from rlcm_serve.store.upkeep.removal import delete_job, delete_recordings
 
 DELETE_EVERY = 600.0
@@ -80,13 +80,15 @@ class CalibrationJobs:
         request: CalibrationRequest,
         problems: list[LabelledProblem],
         owner: str | None = None,
+        post: Post | None = None,
     ) -> Calibration:
-        """Queues a job; `owner` is the key that starts it.
+        """Queues a job, unless the same post has queued one already; `owner` is the key.
 
         While the engine starts, problems are only checked when the job starts.
 
         Raises:
             RequestRefused: too few problems, or one that does not fit into the model's context.
+            KeyReused, NotFound: as `CalibrationStore.create`.
         """
         await asyncio.to_thread(request.require_enough, problems)
         with suppress(NotReady, EngineDead):
@@ -94,7 +96,7 @@ class CalibrationJobs:
             recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
             await check_problems(recorder, problems)
         id_ = f"cal_{secrets.token_hex(6)}"
-        job = await self._threads.write(self.store.create, id_, request, problems, owner)
+        job = await self._threads.write(self.store.create, id_, request, problems, owner, post)
         self._posted.set()
         return job
 

@@ -251,6 +251,16 @@ class Settings(BaseSettings):
     drain_s: Annotated[float, Field(ge=0)] = _setting(
         30.0, "Limits", "Time for running requests to finish after the service is told to stop."
     )
+    idempotency_s: Seconds = _setting(
+        3600.0,
+        "Limits",
+        "Time for which a request with an Idempotency-Key may be repeated for the same answer.",
+    )
+    idempotency_bytes: Size = _setting(
+        ByteSize(2**26),
+        "Limits",
+        "Memory for the answers to such requests; one API key may have a quarter of it.",
+    )
     cancel_decided: bool = _setting(
         True, "Limits", "Cancel samples that can no longer change the result."
     )

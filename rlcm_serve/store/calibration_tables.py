@@ -92,3 +92,17 @@ class OwnerRow(Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     key: Mapped[str] = mapped_column(String(16))
+
+
+class PostRow(Base):
+    """The job that a request with an idempotency key made. It is committed together with the job.
+
+    `place` and `digest` are those of the `Post`; `until` is in seconds since 1970, UTC.
+    """
+
+    __tablename__ = "rlcm_calibration_posts"
+
+    place: Mapped[str] = mapped_column(String(64), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    job: Mapped[str] = mapped_column(String(32))
+    until: Mapped[float] = mapped_column(index=True)

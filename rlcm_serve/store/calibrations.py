@@ -9,16 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from calibration.traces.fingerprint import Fingerprint
-from rlcm_serve.errors import Conflict, NotFound
+from rlcm_serve.errors import Conflict, KeyReused, NotFound
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
     LogRow,
     OwnerRow,
+    PostRow,
     ProblemRow,
     RecordingRow,
     TracesRow,
@@ -31,6 +33,7 @@ from rlcm_serve.store.job import (
     CalibrationRequest,
     JobState,
     LogLine,
+    Post,
 )
 
 LOG_LINES = 200
@@ -51,9 +54,42 @@ class CalibrationStore:
         request: CalibrationRequest,
         problems: Sequence[LabelledProblem],
         owner: str | None = None,
+        post: Post | None = None,
     ) -> Calibration:
-        """Adds a job with these problems to the queue; `owner` is the key that starts it."""
+        """Adds a job with these problems to the queue, unless the same post has made one already.
+
+        Args:
+            id_: of the new job.
+            request: what it records and fits.
+            problems: labelled.
+            owner: the key that starts it.
+            post: the request that makes it, if it may be repeated.
+
+        Returns:
+            The new job, or the one of an earlier post.
+
+        Raises:
+            KeyReused: the idempotency key of the post came with something else before.
+            NotFound: the job of the earlier post was deleted.
+        """
+        try:
+            return self.get(self._create(id_, request, problems, owner, post))
+        except IntegrityError:  # in PostgreSQL, the same post was committed in the meantime
+            return self.get(self._create(id_, request, problems, owner, post))
+
+    def _create(
+        self,
+        id_: str,
+        request: CalibrationRequest,
+        problems: Sequence[LabelledProblem],
+        owner: str | None,
+        post: Post | None,
+    ) -> str:
         with self._database.session() as session:
+            if post is not None:
+                if (known := _job_of(session, post)) is not None:
+                    return known
+                _keep_post(session, post, id_)
             row = CalibrationRow(
                 id=id_,
                 state=JobState.QUEUED,
@@ -76,7 +112,7 @@ class CalibrationStore:
                 )
                 for index, one in enumerate(problems)
             )
-        return self.get(id_)
+        return id_
 
     def get(self, id_: str, caller: Caller = ANYONE) -> Calibration:
         """The job with this id, including its log.
@@ -237,6 +273,21 @@ class CalibrationStore:
                     "rollout is recorded"
                 )
             return found.parquet
+
+
+def _job_of(session: Session, post: Post) -> str | None:
+    """The id of the job that an earlier post made; None for the first. Forgets what is too old."""
+    session.execute(delete(PostRow).where(PostRow.until <= time.time()))
+    known = session.get(PostRow, post.place)
+    if known is not None and known.digest != post.digest:
+        raise KeyReused
+    return None if known is None else known.job
+
+
+def _keep_post(session: Session, post: Post, job: str) -> None:
+    until = time.time() + post.seconds
+    session.add(PostRow(place=post.place, digest=post.digest, job=job, until=until))
+    session.flush()
 
 
 def _find(session: Session, id_: str) -> CalibrationRow:

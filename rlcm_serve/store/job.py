@@ -123,6 +123,21 @@ class CalibrationRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Post:
+    """One request that makes a job and may be repeated.
+
+    Attributes:
+        place: stands for the API key, the route and the idempotency key.
+        digest: of what was posted.
+        seconds: how long it may be repeated.
+    """
+
+    place: str
+    digest: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine:
     """One line of a job's log, with its time in seconds since 1970, UTC."""
 

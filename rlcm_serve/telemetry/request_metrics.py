@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 """Histogram buckets: from tenths of a second with a tiny model to many minutes."""
+KEY_OUTCOMES = ("answered", "failed", "replayed", "running", "reused", "displaced")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -61,6 +62,18 @@ class RequestMetrics:
             ("route",),
             registry=registry,
         )
+        self._with_key = Counter(
+            "rlcm_idempotency",
+            "What became of requests with an Idempotency-Key, and of the responses kept for them.",
+            ("outcome",),
+            registry=registry,
+        )
+        for outcome in KEY_OUTCOMES:
+            self._with_key.labels(outcome)
+
+    def with_key(self, outcome: str) -> None:
+        """Counts one of `KEY_OUTCOMES`."""
+        self._with_key.labels(outcome).inc()
 
     def began(self) -> None:
         """Counts a request in progress; `ended` removes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
@@ -10,11 +11,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from rlcm_serve.api.access import MayAdminister, MaySolve, keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.event_stream import event_response, frame
+from rlcm_serve.api.idempotency.header import IdempotencyKey, digest_of, place_of
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.uploads import LINES, uploaded_problems
 from rlcm_serve.api.wire.calibrations import CalibrationBody, CalibrationList, CalibrationQuery
 from rlcm_serve.api.wire.certificates import LevelBody
-from rlcm_serve.store.job import Calibration
+from rlcm_serve.store.job import Calibration, Post
 
 router = APIRouter(tags=["calibrations"])
 JobId = Annotated[
@@ -64,14 +66,21 @@ async def post_calibration(
     context: ContextOfApp,
     caller: MayAdminister,
     query: Annotated[CalibrationQuery, Query()],
+    key: IdempotencyKey,
 ) -> CalibrationBody:
     """Starts a calibration job on labelled problems, which must represent the expected traffic.
 
     The job records rollouts on the live engine at low priority, then fits a certificate.
     """
     asked = query.to_request()
-    problems = await uploaded_problems(request)
-    job = await context.jobs.submit(asked, problems, caller.key_id)
+    digest = hashlib.sha256()
+    problems = await uploaded_problems(request, digest.update)
+    post = None
+    if key is not None:
+        place = place_of(caller.key_id, request.url.path, key)
+        posted = digest_of(asked.to_json().encode(), digest.digest())
+        post = Post(place, posted, context.settings.idempotency_s)
+    job = await context.jobs.submit(asked, problems, caller.key_id, post)
     response.headers["Location"] = f"/calibrations/{job.id}"
     return await _body(context, job)
 

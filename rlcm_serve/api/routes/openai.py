@@ -19,6 +19,7 @@ from rlcm_serve.api.bodies import JsonRoute
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.error_responses import MEANING, document_of, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
+from rlcm_serve.api.idempotency.header import TAKES_KEY
 from rlcm_serve.api.streams import data_stream
 from rlcm_serve.api.wire.openai.chunks import ChatChunk, ChunkWriter
 from rlcm_serve.api.wire.openai.models import ErrorResponse, ModelCard, ModelList
@@ -61,7 +62,9 @@ _STREAM = data_stream(
 @router.post(
     "/chat/completions",
     response_model=ChatCompletion,
-    responses=_STREAM | _documented(400, 401, 403, 404, 409, 413, 415, 421, 429, 500, 503, 504),
+    responses=_STREAM
+    | _documented(400, 401, 403, 404, 409, 413, 415, 421, 422, 429, 500, 503, 504),
+    dependencies=[TAKES_KEY],
 )
 async def create_chat_completion(
     body: ChatRequest, request: Request, context: ContextOfApp, caller: MaySolve

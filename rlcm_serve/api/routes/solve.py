@@ -14,6 +14,7 @@ from rlcm_serve.api.bodies import JsonRoute
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.error_responses import document_of, documented, report_unexpected
 from rlcm_serve.api.event_stream import event_response, frame
+from rlcm_serve.api.idempotency.header import TAKES_KEY
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.events import EVENTS, StartBody, body_of
@@ -35,6 +36,7 @@ _STREAM = event_stream(
     "/solve",
     response_model=SolveResponse,
     responses=_STREAM | documented(401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 503, 504),
+    dependencies=[TAKES_KEY],
 )
 async def solve(
     body: SolveRequest,

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -5,13 +6,13 @@ from msgspec import structs
 
 from calibration import Method, Promise
 from rlcm_serve.core import RiskName, VoteRule
-from rlcm_serve.errors import Conflict, NotFound
+from rlcm_serve.errors import Conflict, KeyReused, NotFound
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
+from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState, Post
 from rlcm_serve.store.recording_rows import RecordingRows
 from rlcm_serve.store.upkeep.removal import AT_ONCE, delete_job, delete_recordings
 from tests.rlcm_serve.scripted_engine import IDENTITY
@@ -46,6 +47,33 @@ def recording_job(jobs: CalibrationStore, id_: str = "cal_1") -> Calibration:
     job = jobs.create(id_, REQUEST, PROBLEMS)
     assert jobs.move(job, (JobState.QUEUED,), JobState.RECORDING)
     return jobs.get(id_)
+
+
+def test_a_post_makes_one_job_however_often_it_comes(database: Database) -> None:
+    post = Post("place", "digest", 60)
+    with ThreadPoolExecutor(8) as crowd:
+        posted = [
+            crowd.submit(CalibrationStore(database).create, f"cal_{n}", REQUEST, PROBLEMS, post)
+            for n in range(8)
+        ]
+        ids = {one.result().id for one in posted}
+    jobs = CalibrationStore(database)
+    assert [job.id for job in jobs.all()] == list(ids)
+    with pytest.raises(KeyReused):
+        jobs.create("cal_9", REQUEST, PROBLEMS, Post("place", "other", 60))
+    assert jobs.create("cal_9", REQUEST, PROBLEMS, Post("elsewhere", "other", 0)).id == "cal_9"
+    again = jobs.create("cal_10", REQUEST, PROBLEMS, Post("elsewhere", "digest", 60))
+    assert again.id == "cal_10", "the first one was kept for no time"
+    assert len(jobs.all()) == 3
+
+
+async def test_a_post_whose_job_was_deleted_makes_no_other(database: Database) -> None:
+    jobs, post = CalibrationStore(database), Post("place", "digest", 60)
+    job = jobs.create("cal_1", REQUEST, PROBLEMS, post)
+    jobs.cancel("cal_1")
+    await delete_job(database, job)
+    with pytest.raises(NotFound, match="cal_1"):
+        jobs.create("cal_2", REQUEST, PROBLEMS, post)
 
 
 def test_a_job_is_kept_as_it_was_asked_for(database: Database) -> None:

@@ -1,0 +1,1 @@
+"""Repeated requests: with an `Idempotency-Key`, a question is answered once and paid once."""
