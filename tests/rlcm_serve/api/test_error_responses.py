@@ -37,6 +37,8 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.ModelNotFound("a", "b"), 404, "model-not-found"),
     (errors.NoReport("no traces"), 404, "no-exhibit"),
     (errors.Conflict("it has ended"), 409, "conflict"),
+    (errors.StillRunning(), 409, "still-running"),
+    (errors.KeyReused(), 422, "idempotency-key-reused"),
     (errors.CertificateMismatch("another engine"), 422, "certificate-mismatch"),
     (errors.SignatureRefused("not signed"), 422, "signature-refused"),
     (CalibrationError("delta is 2"), 422, "invalid-calibration"),

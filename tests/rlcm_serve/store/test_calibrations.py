@@ -53,27 +53,29 @@ def test_a_post_makes_one_job_however_often_it_comes(database: Database) -> None
     post = Post("place", "digest", 60)
     with ThreadPoolExecutor(8) as crowd:
         posted = [
-            crowd.submit(CalibrationStore(database).create, f"cal_{n}", REQUEST, PROBLEMS, post)
+            crowd.submit(
+                CalibrationStore(database).create, f"cal_{n}", REQUEST, PROBLEMS, post=post
+            )
             for n in range(8)
         ]
         ids = {one.result().id for one in posted}
     jobs = CalibrationStore(database)
     assert [job.id for job in jobs.all()] == list(ids)
     with pytest.raises(KeyReused):
-        jobs.create("cal_9", REQUEST, PROBLEMS, Post("place", "other", 60))
-    assert jobs.create("cal_9", REQUEST, PROBLEMS, Post("elsewhere", "other", 0)).id == "cal_9"
-    again = jobs.create("cal_10", REQUEST, PROBLEMS, Post("elsewhere", "digest", 60))
+        jobs.create("cal_9", REQUEST, PROBLEMS, post=Post("place", "other", 60))
+    assert jobs.create("cal_9", REQUEST, PROBLEMS, post=Post("elsewhere", "other", 0)).id == "cal_9"
+    again = jobs.create("cal_10", REQUEST, PROBLEMS, post=Post("elsewhere", "digest", 60))
     assert again.id == "cal_10", "the first one was kept for no time"
     assert len(jobs.all()) == 3
 
 
 async def test_a_post_whose_job_was_deleted_makes_no_other(database: Database) -> None:
     jobs, post = CalibrationStore(database), Post("place", "digest", 60)
-    job = jobs.create("cal_1", REQUEST, PROBLEMS, post)
+    job = jobs.create("cal_1", REQUEST, PROBLEMS, post=post)
     jobs.cancel("cal_1")
     await delete_job(database, job)
     with pytest.raises(NotFound, match="cal_1"):
-        jobs.create("cal_2", REQUEST, PROBLEMS, post)
+        jobs.create("cal_2", REQUEST, PROBLEMS, post=post)
 
 
 def test_a_job_is_kept_as_it_was_asked_for(database: Database) -> None:
