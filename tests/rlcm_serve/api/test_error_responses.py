@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 
 from calibration.errors import CalibrationError, CertificateError, InfeasibleAlpha, TraceError
 from rlcm_serve import errors
-from rlcm_serve.api.error_responses import MOST_ERRORS, response_of
+from rlcm_serve.api.error_responses import KEY_REUSED, MOST_ERRORS, response_of
 from rlcm_serve.errors import RlcmError
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.serving import Running
@@ -103,7 +103,8 @@ def test_an_error_response_has_a_stable_type(error: Exception, status: int, name
     assert problem["status"] == status
     assert problem["detail"] == str(error)
     assert problem["title"]
-    assert ("retry-after" in response.headers) == (status in (429, 503))
+    waits = status in (429, 503) or name == "still-running"
+    assert ("retry-after" in response.headers) == waits
     assert ("www-authenticate" in response.headers) == (status == 401)
 
 
@@ -112,7 +113,10 @@ def test_openai_clients_get_the_same_in_their_envelope(
     error: Exception, status: int, name: str
 ) -> None:
     response = response_of("/v1/chat/completions", error)
-    assert response.status_code == (400 if status == 422 else status)
+    assert response.status_code == (400 if status == 422 and name != KEY_REUSED else status)
+    assert ("x-should-retry" in response.headers) == (
+        status == 504 or (status == 409 and name != "still-running")
+    )
     assert response.media_type == "application/json"
     told = json.loads(bytes(response.body))["error"]
     assert told.keys() >= {"message", "type", "param", "code"}
