@@ -14,6 +14,7 @@ RlcmError
 |-- Infeasible          no policy is certified at the risk asked for
 |-- WorkerFailed        a helper process was killed or hung, twice
 |-- OutOfTime           a question was not answered within its time limit
+|   '-- BatchOutOfTime  a batch was not voted on within its time limit
 |-- Overloaded          the queue is full; says when to retry
 |   |-- TooManyAtOnce   the caller's key has reached its limit of running questions
 |   '-- RateLimited     the caller's key has spent its requests or tokens of a minute
@@ -124,6 +125,18 @@ class OutOfTime(RlcmError):
     def __init__(self, seconds: float) -> None:
         super().__init__(
             f"not answered within {seconds:g} s: increase timeout_s, or lower n or max_tokens"
+        )
+        self.seconds = seconds
+
+
+class BatchOutOfTime(OutOfTime):
+    """A batch of rollouts was not voted on within its time limit."""
+
+    def __init__(self, seconds: float) -> None:
+        RlcmError.__init__(
+            self,
+            f"not finished within {seconds:g} s: send fewer problems at a time, or use "
+            "`rlcm aggregate`, which takes any time",
         )
         self.seconds = seconds
 

@@ -27,6 +27,7 @@ class Classes:
         first_C: rank of the class's alphabetically first text, which orders tied classes.
         weight_C: total weight, in units of 2**-40.
         correct_A: whether each answer equals the reference.
+        compared_P: whether all answers of a problem were compared in time.
     """
 
     problem_C: Integers
@@ -34,11 +35,12 @@ class Classes:
     first_C: Integers
     weight_C: Integers
     correct_A: Flags
+    compared_P: Flags
 
 
 def find_classes(counts: AnswerCounts, rank_T: Integers, graders: Graders) -> Classes:
     """Groups equal answers; the graders compare those that need math-verify."""
-    key_A, correct_A = _compare(counts, graders)
+    key_A, correct_A, compared_P = _compare(counts, graders)
     voted = np.flatnonzero(counts.answered_A & (counts.votes_A > 0))
     text = counts.text_A[voted]
     length_T = pc.utf8_length(counts.texts.text_T).to_numpy().astype(np.int64)
@@ -56,18 +58,22 @@ def find_classes(counts: AnswerCounts, rank_T: Integers, graders: Graders) -> Cl
     is_first = (np.diff(problem, prepend=-1) != 0) | (np.diff(key, prepend=-1) != 0)
     starts = np.flatnonzero(is_first)
     if starts.size == 0:
-        return Classes(starts, starts, starts, starts, correct_A)
+        return Classes(starts, starts, starts, starts, correct_A, compared_P)
     return Classes(
         problem_C=problem[starts],
         answer_C=voted[starts],
         first_C=np.minimum.reduceat(rank_T[counts.text_A[voted]], starts),
         weight_C=np.add.reduceat(counts.weight_A[voted], starts),
         correct_A=correct_A,
+        compared_P=compared_P,
     )
 
 
-def _compare(counts: AnswerCounts, graders: Graders) -> tuple[Integers, Flags]:
-    """A key per answer, the same for equal answers of a problem, and whether it is right."""
+def _compare(counts: AnswerCounts, graders: Graders) -> tuple[Integers, Flags, Flags]:
+    """A key per answer, the same for equal answers of a problem, and whether it is right.
+
+    The last are the problems in which all answers were compared in time.
+    """
     # "No answer" has a text number too; it is never compared.
     key_T = np.append(counts.texts.key_T, len(counts.texts.key_T))
     key_A = key_T[counts.text_A]
@@ -75,8 +81,9 @@ def _compare(counts: AnswerCounts, graders: Graders) -> tuple[Integers, Flags]:
     voted_A = counts.answered_A & (counts.votes_A > 0)
     unclear_P = _need_graders(counts, voted_A)
     open_problems = np.flatnonzero(unclear_P | (counts.per_problem(open_A.astype(np.int64)) > 0))
+    compared_P = np.ones(len(unclear_P), dtype=np.bool_)
     if open_problems.size == 0:
-        return key_A, correct_A
+        return key_A, correct_A, compared_P
     ends = np.searchsorted(counts.problem_A, open_problems, side="right")
     begins = np.searchsorted(counts.problem_A, open_problems, side="left")
     spans = [np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)]
@@ -91,11 +98,13 @@ def _compare(counts: AnswerCounts, graders: Graders) -> tuple[Integers, Flags]:
             for problem, group, candidates in zip(open_problems, grouped, graded, strict=True)
         ]
     )
-    for group, candidates, finding in zip(grouped, graded, findings, strict=True):
+    found = zip(open_problems, grouped, graded, findings, strict=True)
+    for problem, group, candidates, finding in found:
         key_of = {number: key for key, number in zip(key_A[group], finding.classes, strict=True)}
         key_A[group] = [key_of[number] for number in finding.classes]
         correct_A[candidates] = finding.correct
-    return key_A, correct_A
+        compared_P[problem] = finding.compared
+    return key_A, correct_A, compared_P
 
 
 def _comparison(

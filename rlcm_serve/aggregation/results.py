@@ -24,6 +24,7 @@ RESULTS = pa.schema(
         ("correct", pa.bool_()),
         ("pass_at_1", pa.float64()),
         ("oracle", pa.bool_()),
+        ("compared", pa.bool_()),
         ("row", pa.int64()),
     ]
 )
@@ -39,6 +40,8 @@ tied: whether a tie was broken at random.
 correct: whether the answer equals the reference; null without a reference.
 pass_at_1: share of right rollouts; null without a reference.
 oracle: whether any rollout is right; null without a reference.
+compared: whether all answers were compared in time. Otherwise, answers that were not count as
+    different, unless their texts are identical.
 row: number of the problem's first row; not part of the output.
 """
 
@@ -61,6 +64,7 @@ class Summary:
         answered: problems with an answer.
         ties: problems whose tie was broken at random.
         graded: problems with a reference.
+        uncompared: problems with answers that were not compared in time.
         pass_at_1: expected accuracy of a single rollout; None if nothing was graded.
         accuracy: accuracy of the vote.
         oracle: share of problems with at least one right rollout.
@@ -71,6 +75,7 @@ class Summary:
     answered: int = 0
     ties: int = 0
     graded: int = 0
+    uncompared: int = 0
     pass_at_1: float | None = None
     accuracy: float | None = None
     oracle: float | None = None
@@ -80,7 +85,8 @@ class Totals:
     """Sums up results; the summary does not depend on their order."""
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(("problems", "rollouts", "answered", "ties", "graded"), 0)
+        counted = ("problems", "rollouts", "answered", "ties", "graded", "uncompared")
+        self._counts = dict.fromkeys(counted, 0)
         self._passed = self._correct = self._oracle = 0
 
     def add(self, results: pa.RecordBatch) -> None:
@@ -90,6 +96,9 @@ class Totals:
         self._counts["answered"] += pc.count(results["answer"]).as_py()
         self._counts["ties"] += pc.sum(results["tied"], min_count=0).as_py()
         self._counts["graded"] += pc.count(results["correct"]).as_py()
+        self._counts["uncompared"] += (
+            len(results) - pc.sum(results["compared"], min_count=0).as_py()
+        )
         self._passed += _exact_sum(results["pass_at_1"].drop_null().to_numpy())
         self._correct += pc.sum(results["correct"], min_count=0).as_py()
         self._oracle += pc.sum(results["oracle"], min_count=0).as_py()

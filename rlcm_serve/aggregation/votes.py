@@ -58,6 +58,7 @@ def take_votes(
         "correct": pa.array(won_P & classes.correct_A[answer_P], mask=~known_P),
         "pass_at_1": pa.array(right_P / rollouts_P, mask=~known_P),
         "oracle": pa.array(right_P > 0, mask=~known_P),
+        "compared": pa.array(classes.compared_P),
         "row": pa.array(counts.row_P),
     }
     return pa.record_batch([columns[name] for name in RESULTS.names], schema=RESULTS)

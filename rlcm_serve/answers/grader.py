@@ -109,11 +109,17 @@ class AnswerGrader:
         time_limit: seconds for one comparison.
         grouping_limit: seconds for one call of `classes` or `matches`. Pairs that were not compared
             by then count as not equal.
+        niceness: how far the worker steps back for other processes, as for `os.nice`.
     """
 
-    def __init__(self, time_limit: float = 5.0, grouping_limit: float = 20.0) -> None:
+    def __init__(
+        self, time_limit: float = 5.0, grouping_limit: float = 20.0, niceness: int = 0
+    ) -> None:
         self.time_limit = time_limit
         self.grouping_limit = grouping_limit
+        self.undecided = 0
+        """How often pairs counted as not equal because time ran out, in all calls."""
+        self._niceness = niceness
         self._process: subprocess.Popen[str] | None = None
         self._ready = False
         self._abandoned = False
@@ -157,27 +163,32 @@ class AnswerGrader:
         equals `50` and `0.5`.
         """
         known = equal_if_plain(answer, other)
-        return self._compared(*sorted((answer, other))) if known is None else known
+        if known is None:
+            known = self._compared(*sorted((answer, other)))
+        if known is None:
+            self.undecided += 1
+        return bool(known)
 
-    def classes(self, answers: Sequence[str | None]) -> list[int]:
+    def classes(self, answers: Sequence[str | None], limit: float | None = None) -> list[int]:
         """The class of each answer, numbered by first appearance; NO_ANSWER where there is none.
 
         Answers are in one class if a chain of equal answers connects them, so the classes do not
-        depend on the order of the answers.
+        depend on the order of the answers. `limit` replaces the grouping limit.
         """
         # Sorted, so that the time limit drops the same pairs whatever the order.
         present = sorted({answer for answer in answers if answer is not None})
         text_of = {answer: Text.read(answer) for answer in present}
         groups = _Groups(text.key for text in text_of.values())
-        deadline = time.monotonic() + self.grouping_limit
+        seconds = self.grouping_limit if limit is None else limit
+        deadline = time.monotonic() + seconds
         for text, other in open_pairs(text_of.values()):
             if groups.of(text.key) == groups.of(other.key):
                 continue
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 _log.warning(
-                    "grouping took over %g s: the remaining answers count as different",
-                    self.grouping_limit,
+                    "grouping took over %g s: the remaining answers count as different", seconds
                 )
+                self.undecided += 1
                 break
             if self.equal(text.form, other.form):
                 groups.join(text.key, other.key)
@@ -189,13 +200,19 @@ class AnswerGrader:
             for answer in answers
         ]
 
-    def matches(self, answers: Sequence[str], reference: str) -> list[bool]:
-        """Whether each answer equals the reference; False if not compared in time."""
-        deadline = time.monotonic() + self.grouping_limit
+    def matches(
+        self, answers: Sequence[str], reference: str, limit: float | None = None
+    ) -> list[bool]:
+        """Whether each answer equals the reference; False if not compared in time.
+
+        `limit` replaces the grouping limit.
+        """
+        deadline = time.monotonic() + (self.grouping_limit if limit is None else limit)
         verdicts = []
         for answer in answers:
             known = equal_if_plain(answer, reference)
-            in_time = known is not None or time.monotonic() <= deadline
+            in_time = known is not None or time.monotonic() < deadline
+            self.undecided += not in_time
             verdicts.append(in_time and self.equal(answer, reference))
         return verdicts
 
@@ -211,8 +228,10 @@ class AnswerGrader:
             return self.classes(answers)
         return await asyncio.to_thread(self.classes, answers)
 
-    def _compare(self, answer: str, other: str) -> bool:
+    def _compare(self, answer: str, other: str) -> bool | None:
         """Compares two answers in the worker, or in a second one if the first is lost.
+
+        None means that they took too long, or too much memory.
 
         Raises:
             WorkerFailed: two workers were killed or hung, or ended before they were ready.
@@ -231,7 +250,7 @@ class AnswerGrader:
                         break
         raise WorkerFailed(f"the process that compares answers {lost}: send the request again")
 
-    def _ask(self, answer: str, other: str) -> bool:
+    def _ask(self, answer: str, other: str) -> bool | None:
         if self._process is None:
             self._process = self._spawn()
         self._check()  # after the start: `abandon` may have found no worker to end
@@ -255,7 +274,7 @@ class AnswerGrader:
         slow = status == -signal.SIGALRM
         why = f"took over {self.time_limit:g} s" if slow else f"ended the worker, status {status}"
         _log.warning("comparing %.80r with %.80r %s: counted as not equal", answer, other, why)
-        return False
+        return None
 
     def _check(self) -> None:
         if self._abandoned:
@@ -264,7 +283,8 @@ class AnswerGrader:
     def _spawn(self) -> subprocess.Popen[str]:
         # A script and -P: a file in the working directory cannot replace a module. A new session:
         # Ctrl-C reaches only the parent, and when the parent ends, the worker's input ends too.
-        command = [sys.executable, "-P", "-W", "ignore", str(_WORKER), str(self.time_limit)]
+        arguments = [str(self.time_limit), str(self._niceness)]
+        command = [sys.executable, "-P", "-W", "ignore", str(_WORKER), *arguments]
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -1,7 +1,8 @@
 """The process in which math-verify compares answers; `answers.grader` starts it as a script.
 
 It prints `ready`. Then it reads one JSON pair of answers per line, and replies `true` or `false`. A
-comparison that takes longer than the time limit in `argv[1]` (seconds) ends the process.
+comparison that takes longer than the time limit in `argv[1]` (seconds) ends the process. It runs at
+the niceness in `argv[2]`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def equal(answer: str, other: str) -> bool:
 def main() -> None:
     """Serves comparisons until standard input ends."""
     time_limit = float(sys.argv[1])
+    os.nice(int(sys.argv[2]))
     logging.disable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     # The default action ends the process even while it is deep inside an arithmetic routine.

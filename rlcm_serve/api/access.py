@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rlcm_serve.admission import Tenant
 from rlcm_serve.api.error_responses import documented, response_of
 from rlcm_serve.errors import AccessDenied, BodyTooLarge, NotReady, RequestRefused
 from rlcm_serve.store.caller import ANYONE, STRANGER, Caller
@@ -35,6 +37,11 @@ UPLOAD_PATHS = frozenset({"/aggregate", "/calibrations", "/certificates"})
 """Routes that accept large bodies."""
 LONGEST_SILENCE = 60.0
 """Maximum pause in seconds between two parts of a request body."""
+PATIENCE = 30.0
+"""Seconds for which the service waits for a body, all pauses together, plus the time that it may
+take at `SLOWEST`."""
+SLOWEST = 1024.0
+"""Least bytes per second of a body that lasts longer."""
 _HOW = (
     "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`; an operator creates one with "
     "`rlcm keys new`"
@@ -119,6 +126,7 @@ class _CountedBody:
         self._send = send
         self._left = self._limit = limit
         self._is_whole = False
+        self._patience = PATIENCE
         self._has_answered = False
         self._refusal: BodyTooLarge | HTTPException | None = None
 
@@ -132,20 +140,27 @@ class _CountedBody:
 
         Raises:
             BodyTooLarge: the parts together exceed the limit.
-            HTTPException: 408, no part arrived in time.
+            HTTPException: 408, no part arrived in time, or the parts come too slowly.
         """
         if self._is_whole:  # what comes now is the end of the connection
             return await self._receive()
+        began = time.monotonic()
         try:
-            async with asyncio.timeout(LONGEST_SILENCE):
+            async with asyncio.timeout(min(LONGEST_SILENCE, self._patience)):
                 message = await self._receive()
         except TimeoutError:
-            detail = f"no part of the body arrived for {LONGEST_SILENCE:g} s: retry the request"
+            detail = (
+                f"the body arrives too slowly: send at least {SLOWEST:g} bytes per second, without "
+                f"pauses over {LONGEST_SILENCE:g} s"
+            )
             self._refusal = HTTPException(408, detail)
             raise self._refusal from None
+        # Only time spent waiting counts: what the service is slow to read costs the client nothing.
+        self._patience -= time.monotonic() - began
         if message["type"] == "http.request":
             self._is_whole = not message.get("more_body", False)
             self._left -= len(message.get("body", b""))
+            self._patience += len(message.get("body", b"")) / SLOWEST
             if self._left < 0:
                 self._refusal = BodyTooLarge(self._limit)
                 raise self._refusal
@@ -245,6 +260,12 @@ def keyed(
     """
     errors = documented(*sorted({401, 403, 421, 500, 503, *statuses}))
     return {"dependencies": [Security(check)], "responses": (responses or {}) | errors}
+
+
+def tenant_of(caller: Caller) -> Tenant:
+    """The caller, as the queue knows it."""
+    limits = caller.limits
+    return Tenant(caller.key_id or "", limits.weight or 1.0, limits.max_running)
 
 
 def cap_question(

@@ -18,7 +18,7 @@ from rlcm_serve.aggregation.graders import Graders
 from rlcm_serve.aggregation.results import summary_json, to_json, to_json_lines
 from rlcm_serve.aggregation.rollouts import ITEMS, LINES
 from rlcm_serve.api.media import JSON
-from rlcm_serve.api.server.threaded import ThreadedResponse
+from rlcm_serve.api.server.threaded import Terms, ThreadedResponse
 from rlcm_serve.api.wire.aggregate import AggregateOptions
 from rlcm_serve.errors import BodyTooLarge, RequestRefused, TooManyRollouts
 
@@ -32,11 +32,21 @@ MOST_FIELDS = 100
 LONGEST_OPTION = 2**16
 """Bytes of the value of an option."""
 NDJSON = "application/x-ndjson"
+NICENESS = 10
+"""Of the processes that compare answers: the engine and the event loop go first."""
 
 
-def vote_on_lines(asked: AggregateOptions) -> ThreadedResponse:
-    """The response to JSON lines: results as they become ready, then the summary or an error."""
-    options, graders = asked.to_options(), Graders()
+def vote_on_lines(
+    asked: AggregateOptions, terms: Terms, compare_seconds: float
+) -> ThreadedResponse:
+    """The response to JSON lines: results as they become ready, then the summary or an error.
+
+    Args:
+        asked: the options in the URL.
+        terms: how the request gets a thread.
+        compare_seconds: for comparing all answers.
+    """
+    options, graders = asked.to_options(), _graders(compare_seconds)
     decoder = RolloutDecoder(ignore_extra=asked.ignore_extra)
 
     def work(body: Iterator[bytes], write: Callable[[bytes], None]) -> None:
@@ -49,14 +59,20 @@ def vote_on_lines(asked: AggregateOptions) -> ThreadedResponse:
     return ThreadedResponse(
         work,
         graders.abandon,
+        terms,
         NDJSON,
         last_words=lambda error: json.dumps({"error": error}).encode() + b"\n",
     )
 
 
-def vote_on_array(asked: AggregateOptions) -> ThreadedResponse:
-    """The response to one JSON object: all results and the summary, sent once complete."""
-    graders = Graders()
+def vote_on_array(
+    asked: AggregateOptions, terms: Terms, compare_seconds: float
+) -> ThreadedResponse:
+    """The response to one JSON object: all results and the summary, sent once complete.
+
+    The arguments are those of `vote_on_lines`.
+    """
+    graders = _graders(compare_seconds)
 
     def work(body: Iterator[bytes], write: Callable[[bytes], None]) -> None:
         with tempfile.TemporaryFile(prefix="rlcm-") as file:
@@ -77,7 +93,11 @@ def vote_on_array(asked: AggregateOptions) -> ThreadedResponse:
                         comma = b","
                 write(b'],"summary":%b}' % summary_json(aggregation.summary))
 
-    return ThreadedResponse(work, graders.abandon, JSON, last_words=None)
+    return ThreadedResponse(work, graders.abandon, terms, JSON, last_words=None)
+
+
+def _graders(seconds: float) -> Graders:
+    return Graders(batch_limit=seconds, niceness=NICENESS)
 
 
 def _vote(aggregation: Aggregation, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from rlcm_serve.admission import Place, Tenant
-from rlcm_serve.api.access import cap_question
+from rlcm_serve.admission import Place
+from rlcm_serve.api.access import cap_question, tenant_of
 from rlcm_serve.api.context import Context
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event, OnEvent, ignore_event
@@ -90,11 +90,10 @@ async def ask(
 @asynccontextmanager
 async def _place(context: Context, caller: Caller) -> AsyncIterator[Place]:
     """A place for a question, whose tokens count towards its key's limit."""
-    limits, spent = caller.limits, 0.0
-    tenant = Tenant(caller.key_id or "", limits.weight or 1.0, limits.max_running)
+    spent = 0.0
     place: Place | None = None
     try:
-        async with context.admission.place(tenant) as place:
+        async with context.admission.place(tenant_of(caller)) as place:
             spent = place.charged
             context.rates.spend(caller.key_id, spent)
             yield place

@@ -38,6 +38,7 @@ class Context:
     database: Database
     keys: Keys
     admission: Admission
+    aggregations: Admission
     draining: Draining
     metrics: Metrics
     certificates: CertificateStore

@@ -71,6 +71,11 @@ def _in_words(summary: Summary) -> Iterator[str]:
         f"{summary.problems} problems, {summary.rollouts} rollouts: {summary.answered} answered, "
         f"{summary.ties} of them by breaking a tie"
     )
+    if summary.uncompared:
+        yield (
+            f"{summary.uncompared} problems have answers that took too long to compare and count "
+            "as different"
+        )
     if summary.pass_at_1 is not None:
         yield (
             f"of {summary.graded} with a reference: pass@1 {summary.pass_at_1:.4f}, "

@@ -247,6 +247,15 @@ class Settings(BaseSettings):
     hang_s: Seconds = _setting(
         120.0, "Limits", "Time without any output after which the engine is killed and restarted."
     )
+    aggregate_timeout_s: Seconds = _setting(
+        300.0, "Limits", "Time limit of a request to /aggregate, until its results are ready."
+    )
+    aggregate_compare_s: Seconds = _setting(
+        120.0,
+        "Limits",
+        "Time for comparing the answers of one request to /aggregate; then only identical texts "
+        "are equal.",
+    )
     heartbeat_s: Seconds = _setting(15.0, "Limits", "Interval of keep-alive comments in streams.")
     drain_s: Annotated[float, Field(ge=0)] = _setting(
         30.0, "Limits", "Time for running requests to finish after the service is told to stop."

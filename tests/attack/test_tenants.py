@@ -112,3 +112,81 @@ def test_a_greedy_key_leaves_a_modest_one_its_answers(tmp_path: Path) -> None:
         assert [status for status, _ in answers] == [200] * 5
         assert len(ratios) > 20
         assert 1 / 1.5 < statistics.median(ratios) < 1.5
+
+
+def _towers(count: int) -> bytes:
+    rows = [
+        {"problem_id": f"p{at // 8}", "answer": f"k^{{9^{{9^{{9^{{{at}}}}}}}}}", "confidence": 0.5}
+        for at in range(count)
+    ]
+    return json.dumps({"rollouts": rows}).encode()
+
+
+def test_batches_of_towers_keep_nobody_else_out(tmp_path: Path) -> None:
+    """Five bodies of 175 kB with one key; others still get their batches and their answers."""
+    honest = [
+        {"problem_id": "p", "answer": answer, "confidence": 0.5} for answer in ("1/2", "0.5", "3")
+    ]
+    body = json.dumps({"rollouts": honest}).encode()
+    with attacked(tmp_path, "--aggregate-compare-s", "30") as target:
+        found: list[httpx.Response] = []
+
+        def send(tower: bytes) -> None:
+            found.append(target.send(tower, "/aggregate", timeout=400))
+
+        began = time.monotonic()
+        threads = [threading.Thread(target=send, args=(_towers(2100),)) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        time.sleep(5)
+        others = []
+        for _ in range(5):
+            asked = time.monotonic()
+            response = target.send(body, "/aggregate", key=1)
+            others.append((response.status_code, time.monotonic() - asked))
+            assert response.json()["summary"]["uncompared"] == 0
+        question = json.dumps({"problem": QUESTION, "alpha": 0.1}).encode()
+        asked = time.monotonic()
+        assert target.send(question, key=2).status_code == 200
+        answered = time.monotonic() - asked
+        for thread in threads:
+            thread.join()
+        sys.stdout.write(
+            f"honest batches: {others}; a question: {answered:.1f} s; the last of five bodies of "
+            f"{len(_towers(2100))} bytes: {time.monotonic() - began:.0f} s\n"
+        )
+        assert [status for status, _ in others] == [200] * 5
+        assert {response.status_code for response in found} <= {200, 504}
+        for response in found:
+            if response.status_code == 200:
+                assert response.json()["summary"]["uncompared"] > 200
+        assert answered < 20
+
+
+def test_idle_batches_keep_nobody_else_out(target: Target) -> None:
+    over = threading.Event()
+
+    def silent() -> Iterator[bytes]:
+        yield b'{"rollouts": ['
+        over.wait(120)
+
+    def send(found: list[int]) -> None:
+        headers = {"Authorization": f"Bearer {target.keys[0]}", "Content-Type": "application/json"}
+        url = f"{target.service.url}/aggregate"
+        found.append(httpx.post(url, content=silent(), headers=headers, timeout=120).status_code)
+
+    statuses: list[int] = []
+    threads = [threading.Thread(target=send, args=(statuses,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(2)
+    body = json.dumps({"rollouts": [{"problem_id": "p", "answer": "1", "confidence": 1}]}).encode()
+    began = time.monotonic()
+    assert target.send(body, "/aggregate", key=1).status_code == 200
+    sys.stdout.write(f"beside four idle bodies: {time.monotonic() - began:.2f} s\n")
+    began = time.monotonic()
+    assert target.send(body, "/aggregate", key=0, timeout=100).status_code == 200
+    assert time.monotonic() - began < 60, "their own key waits until they are given up"
+    over.set()
+    for thread in threads:
+        thread.join()

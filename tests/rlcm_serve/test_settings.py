@@ -77,6 +77,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "max_waiting": st.integers(0, 10**6),
     "max_n": st.integers(1, 64),
     "timeout_s": st.floats(0.001, 10**6),
+    "aggregate_timeout_s": st.floats(0.001, 10**6),
+    "aggregate_compare_s": st.floats(0.001, 10**6),
     "heartbeat_s": st.floats(0.001, 10**6),
     "drain_s": st.floats(0, 10**6),
     "state": WORDS.map(lambda word: f"/s{word}"),

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from rlcm_serve.api.access import keyed, require_solve
+from rlcm_serve.api.access import MaySolve, keyed, require_solve, tenant_of
 from rlcm_serve.api.aggregate import NDJSON, vote_on_array, vote_on_lines
+from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.media import JSON, media_type, unsupported
+from rlcm_serve.api.server.threaded import Terms
 from rlcm_serve.api.wire.aggregate import (
     ROLLOUTS_EXAMPLE,
     AggregateOptions,
@@ -58,18 +60,22 @@ _RESPONSE: dict[int | str, dict[str, Any]] = {
     "/aggregate",
     response_model=AggregateResponse,
     openapi_extra=_REQUEST,
-    **keyed(require_solve, 408, 413, 415, 422, 503, responses=_RESPONSE),
+    **keyed(require_solve, 408, 413, 415, 422, 429, 503, 504, responses=_RESPONSE),
 )
 async def post_aggregate(
-    request: Request, options: Annotated[AggregateOptions, Query()]
+    request: Request,
+    context: ContextOfApp,
+    caller: MaySolve,
+    options: Annotated[AggregateOptions, Query()],
 ) -> Response:
     r"""Votes on up to a million rollouts and returns one answer per problem.
 
     Answers of equal value, such as `0.5` and `\frac12`, are counted together.
     """
-    kind = media_type(request)
+    kind, settings = media_type(request), context.settings
+    terms = Terms(context.aggregations, tenant_of(caller), settings.aggregate_timeout_s)
     if kind == JSON:
-        return vote_on_array(options)
+        return vote_on_array(options, terms, settings.aggregate_compare_s)
     if kind == NDJSON:
-        return vote_on_lines(options)
+        return vote_on_lines(options, terms, settings.aggregate_compare_s)
     raise unsupported(request, JSON, NDJSON)

@@ -19,6 +19,7 @@ from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.http_server import LAST_WORDS, HttpServer, listen, url_of
 from rlcm_serve.api.server.open_files import raise_limit
+from rlcm_serve.api.server.threaded import MOST_AT_ONCE, MOST_WAITING
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.engine.restart import RestartPolicy
@@ -106,6 +107,7 @@ def build_context(
         database=database,
         keys=Keys(database),
         admission=admission,
+        aggregations=Admission(MOST_AT_ONCE, MOST_WAITING, share=settings.key_share),
         draining=Draining(),
         metrics=metrics,
         certificates=store,
@@ -163,6 +165,7 @@ def _serve(
 async def drain(context: Context) -> None:
     """Refuses new requests, gives running ones `drain_s` seconds to finish, then ends them."""
     context.admission.close()
+    context.aggregations.close()
     context.draining.close()
     try:
         async with asyncio.timeout(context.settings.drain_s):

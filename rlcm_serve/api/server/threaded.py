@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import anyio
 import anyio.from_thread
@@ -19,13 +21,17 @@ from anyio.lowlevel import RunVar
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastapi import HTTPException, Response
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from rlcm_serve.admission import Admission, Tenant
 from rlcm_serve.api.error_responses import document_of, report_unexpected
+from rlcm_serve.errors import BatchOutOfTime
 from rlcm_serve.store.connection.faults import storing
 
 MOST_AT_ONCE = 4
-"""Number of threads; the bodies of further requests wait unread."""
+"""Number of threads; the bodies of further requests wait, all but their first parts unread."""
+MOST_WAITING = 32
+"""Requests that may wait for a thread; further ones are refused."""
 LONGEST_SILENCE = 60.0
 """Seconds for which a client may send nothing while its body is incomplete."""
 _PARTS = 16
@@ -82,6 +88,21 @@ class Outbox:
             self._news.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a request gets a thread.
+
+    Attributes:
+        admission: the places of all such requests, as many as there are threads.
+        tenant: who asks.
+        seconds: within which the output must be complete, waiting included.
+    """
+
+    admission: Admission
+    tenant: Tenant
+    seconds: float
+
+
 Work = Callable[[Iterator[bytes], Callable[[bytes], None]], None]
 """Reads a body and writes a response, in a thread. Its reads fail once the client has
 disconnected."""
@@ -93,6 +114,7 @@ class ThreadedResponse(Response):
     Args:
         work: reads the body and writes the response.
         abandon: makes `work` fail soon, and returns without waiting for it.
+        terms: how it gets a thread.
         media_type: of the response.
         last_words: the end of the response if `work` fails after it has begun. With None, the
             response begins only once it is complete.
@@ -102,6 +124,7 @@ class ThreadedResponse(Response):
         self,
         work: Work,
         abandon: Callable[[], None],
+        terms: Terms,
         media_type: str,
         last_words: Callable[[Mapping[str, object]], bytes] | None,
     ) -> None:
@@ -109,22 +132,27 @@ class ThreadedResponse(Response):
         del self.headers["content-length"]
         self._work = work
         self._abandon = abandon
+        self._terms = terms
         self._last_words = last_words
         self._failure: Exception | None = None
-        self._has_whole_body = self._has_begun = False
+        self._scope, self._reading = anyio.CancelScope(), anyio.CancelScope()
+        self._has_whole_body = self._has_begun = self._is_running = self._is_complete = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves the request.
 
         Raises:
             Exception: the error of `work`, if the response had not begun.
+            Overloaded: too many requests wait already, or too many of this caller.
+            BatchOutOfTime: the output was not complete in time, and the response had not begun.
             ClientDisconnect: the client has disconnected.
         """
         outbox = Outbox()
         feed, body = anyio.create_memory_object_stream[bytes](_PARTS)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._receive, receive, feed, tasks.cancel_scope)
+                self._scope = tasks.cancel_scope
+                tasks.start_soon(self._receive, receive, feed)
                 tasks.start_soon(self._run, body, outbox)
                 tasks.start_soon(self._watch)
                 await outbox.ready(whole=self._last_words is None)
@@ -136,23 +164,23 @@ class ThreadedResponse(Response):
         if self._failure is not None and not self._has_begun:
             raise self._failure
 
-    async def _receive(
-        self, receive: Receive, feed: MemoryObjectSendStream[bytes], scope: anyio.CancelScope
-    ) -> None:
+    async def _receive(self, receive: Receive, feed: MemoryObjectSendStream[bytes]) -> None:
         """Passes the body on, then waits for the client to disconnect."""
         try:
+            message: Message = {"type": "http.request"}
             async with feed:
-                while not self._has_whole_body:
-                    with anyio.fail_after(LONGEST_SILENCE):
-                        message = await receive()
-                    if message["type"] == "http.disconnect":
-                        break
-                    await feed.send(message.get("body", b""))
-                    self._has_whole_body = not message.get("more_body", False)
+                with self._reading:
+                    while not self._has_whole_body:
+                        with anyio.fail_after(LONGEST_SILENCE):
+                            message = await receive()
+                        if message["type"] == "http.disconnect":
+                            break
+                        await feed.send(message.get("body", b""))
+                        self._has_whole_body = not message.get("more_body", False)
             while message["type"] != "http.disconnect":
                 message = await receive()
             self._fail(ClientDisconnect())
-            scope.cancel()
+            self._scope.cancel()
         except TimeoutError:
             self._fail(HTTPException(408, f"nothing came for {LONGEST_SILENCE:g} s: send it anew"))
         except anyio.BrokenResourceError:
@@ -165,16 +193,26 @@ class ThreadedResponse(Response):
             self._work(self._parts(body), outbox.write)
 
         try:
-            await anyio.to_thread.run_sync(work, limiter=_limiter())
+            async with self._terms.admission.place(self._terms.tenant) as place:
+                self._is_running, began = True, time.monotonic()
+                try:
+                    await anyio.to_thread.run_sync(work, limiter=_limiter())
+                finally:
+                    place.cost = 1000 * (time.monotonic() - began)
         except Exception as error:  # noqa: BLE001 - reported to the client and logged
             self._fail(error)
         finally:
+            self._is_complete = True
             body.close()
             outbox.end()
 
     async def _watch(self) -> None:
-        """Asks the thread to stop, as a thread cannot be cancelled."""
+        """Asks the thread to stop at the end of its time, as a thread cannot be cancelled."""
         try:
+            await anyio.sleep(self._terms.seconds)
+            if not self._is_complete:
+                self._fail(BatchOutOfTime(self._terms.seconds))
+                self._reading.cancel()
             await anyio.sleep_forever()
         finally:
             self._abandon()
@@ -203,6 +241,8 @@ class ThreadedResponse(Response):
         # The first error is the cause of later ones.
         self._failure = self._failure or error
         self._abandon()
+        if not self._is_running:  # it still waits for a thread
+            self._scope.cancel()
 
 
 def _limiter() -> anyio.CapacityLimiter:

@@ -104,6 +104,10 @@ class ResultBody(Wire):
     """Share of the problem's rollouts that are correct; null without a reference."""
     oracle: bool | None = Field(examples=[True])
     """Whether at least one rollout is correct; null without a reference."""
+    compared: bool = Field(examples=[True])
+    """Whether all answers were compared in time. Otherwise, answers that were not count as
+    different, unless their texts are identical.
+    """
 
 
 class SummaryBody(Wire):
@@ -119,6 +123,8 @@ class SummaryBody(Wire):
     """Number of problems whose winner was chosen at random among tied answers."""
     graded: int = Field(examples=[1])
     """Number of problems with a reference."""
+    uncompared: int = Field(examples=[0])
+    """Number of problems with answers that were not compared in time."""
     pass_at_1: float | None = Field(examples=[0.6666666666666666])
     """Expected accuracy of a single rollout."""
     accuracy: float | None = Field(examples=[1.0])

@@ -37,6 +37,7 @@ RESULTS: list[dict[str, Any]] = [
         "correct": True,
         "pass_at_1": pytest.approx(2 / 3),
         "oracle": True,
+        "compared": True,
     },
     {
         "problem_id": "b",
@@ -50,6 +51,7 @@ RESULTS: list[dict[str, Any]] = [
         "correct": None,
         "pass_at_1": None,
         "oracle": None,
+        "compared": True,
     },
 ]
 

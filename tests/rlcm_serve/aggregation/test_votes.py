@@ -1,3 +1,4 @@
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -201,6 +202,31 @@ class TestEquality:
             (result,) = records(aggregation.finish())
         assert result["answer"] in ("0.5", "2/4")
         assert result["classes"] == 2
+        assert not result["compared"]
+        assert aggregation.summary.uncompared == 1
+
+    def test_once_the_time_of_a_batch_is_spent_only_equal_texts_are_equal(self) -> None:
+        from rlcm_serve.aggregation import Aggregation
+        from rlcm_serve.aggregation.graders import Graders
+        from tests.rlcm_serve.aggregation.batches import batch, records
+
+        towers = [
+            Row(f"p{problem}", f"{problem}^{{9^{{9^{{9^{at}}}}}}}", 0.9, "k+1")
+            for problem in range(20)
+            for at in (2, 3, 3, 4)
+        ]
+        plain = [Row("plain", answer, 0.5) for answer in ("0.5", "1/2", "3")]
+        graders = Graders(workers=2, time_limit=0.3, batch_limit=2.0)
+        began = time.monotonic()
+        with Aggregation(VoteOptions(), graders=graders) as aggregation:
+            assert not list(aggregation.add(batch([*towers, *plain])))
+            results = {result["problem_id"]: result for result in records(aggregation.finish())}
+        assert time.monotonic() - began < 30, "20 problems of 7 slow pairs would take 42 s and more"
+        assert results["p19"]["tally"] == pytest.approx(
+            {f"19^{{9^{{9^{{9^{at}}}}}}}": weight for at, weight in ((2, 0.9), (3, 1.8), (4, 0.9))}
+        )
+        assert not results["p19"]["compared"]
+        assert aggregation.summary.uncompared >= 20
 
 
 class TestGrading:

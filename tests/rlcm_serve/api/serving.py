@@ -14,6 +14,7 @@ from rlcm_serve.admission import Admission
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
+from rlcm_serve.api.server.threaded import MOST_AT_ONCE, MOST_WAITING
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.settings import Settings
@@ -59,6 +60,7 @@ class Running:
             database=database,
             keys=Keys(database),
             admission=admission,
+            aggregations=Admission(MOST_AT_ONCE, MOST_WAITING, share=settings.key_share),
             draining=Draining(),
             metrics=metrics,
             certificates=store,

@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlcm_serve import core
+from rlcm_serve.api import access
 from rlcm_serve.api.access import (
     LONGEST_QUERY,
     MOST_HEADERS,
@@ -423,3 +424,21 @@ class TestQuestions:
         with pytest.raises(RequestRefused, match=allowed):
             cap_question(self.LIMITED, Settings(), self.question(), budget=512)
         assert cap_question(self.LIMITED, Settings(), self.question(max_tokens=9), budget=512)
+
+
+async def test_a_body_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch, keys: Keys) -> None:
+    """Each part comes in time, all of them together do not."""
+    monkeypatch.setattr(access, "PATIENCE", 0.2)
+
+    async def drips() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            yield b"x"
+
+    async with client_of(toy(OPEN, keys)) as client:
+        response = await client.post("/aggregate", content=drips())
+        detail = error_of(response, 408, "request-timeout")
+        assert "send at least 1024 bytes per second" in detail
+        monkeypatch.setattr(access, "SLOWEST", 10.0)
+        response = await client.post("/aggregate", content=drips())
+        assert response.json() == {"bytes": 100}

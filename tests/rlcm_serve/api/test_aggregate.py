@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -14,12 +15,15 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from rlcm_serve.admission import Admission, Tenant
 from rlcm_serve.api import aggregate as aggregating
 from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.api.routes.aggregate import router
 from rlcm_serve.api.server import threaded
 from rlcm_serve.api.wire.aggregate import ROLLOUTS_EXAMPLE, ResultBody, SummaryBody
-from rlcm_serve.store.caller import ANYONE
+from rlcm_serve.settings import Settings
+from rlcm_serve.store.caller import ANYONE, Caller
+from rlcm_serve.store.caller import Scope as AccessScope
 
 LINES = {"Content-Type": "application/x-ndjson"}
 ROWS = [
@@ -30,18 +34,29 @@ ROWS = [
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def application() -> App:
+def application(
+    settings: Settings | None = None,
+    caller: Caller = ANYONE,
+    admission: Admission | None = None,
+) -> App:
     """The route alone; who calls is decided before."""
     app = FastAPI()
+    app.state.context = SimpleNamespace(
+        settings=settings or Settings(), aggregations=admission or places()
+    )
     app.include_router(router)
     add_handlers(app)
 
     async def let_in(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope.setdefault("state", {})["caller"] = ANYONE
+            scope.setdefault("state", {})["caller"] = caller
         await app(scope, receive, send)
 
     return let_in
+
+
+def places() -> Admission:
+    return Admission(threaded.MOST_AT_ONCE, threaded.MOST_WAITING, share=0.75)
 
 
 @pytest.fixture
@@ -365,6 +380,38 @@ async def test_a_client_that_falls_silent_is_given_up(
     feed.send(ROWS)
     response = await client.post("/aggregate", content=feed, headers=LINES)
     assert "nothing came for 0.2 s" in error_of(response, 408)["detail"]
+
+
+@pytest.mark.parametrize("kind", [LINES, {"Content-Type": "application/json"}])
+async def test_a_batch_that_takes_too_long_is_given_up(kind: dict[str, str]) -> None:
+    transport = httpx.ASGITransport(
+        application(Settings(aggregate_timeout_s=0.3)), raise_app_exceptions=False
+    )
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        feed = Feed()
+        feed.send(ROWS)
+        response = await client.post("/aggregate", content=feed, headers=kind)
+        assert "not finished within 0.3 s" in error_of(response, 504)["detail"]
+        again = await client.post("/aggregate", content=lines(ROWS), headers=LINES)
+        assert again.status_code == 200
+
+
+async def test_one_key_leaves_a_place_to_others() -> None:
+    greedy = Caller("greedy", frozenset({AccessScope.SOLVE}))
+    admission = places()
+    app = application(Settings(aggregate_timeout_s=2), greedy, admission)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        idle = [
+            asyncio.create_task(client.post("/aggregate", content=Feed(), headers=LINES))
+            for _ in range(5)
+        ]
+        await asyncio.sleep(0.2)
+        assert (admission.running_of("greedy"), admission.waiting_of("greedy")) == (3, 2)
+        async with asyncio.timeout(1), admission.place(Tenant("modest")):
+            pass
+        assert {(await task).status_code for task in idle} == {504}
+        assert (admission.running, admission.waiting) == (0, 0)
 
 
 async def test_the_event_loop_goes_on_meanwhile(client: httpx.AsyncClient) -> None:

@@ -24,6 +24,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.RequestRefused("alpha", "alpha is 2"), 422, "invalid-request"),
     (errors.Infeasible(0.01, 0.02, (0.05,), "none at 0.01"), 409, "infeasible-alpha"),
     (errors.OutOfTime(1.0), 504, "out-of-time"),
+    (errors.BatchOutOfTime(1.0), 504, "out-of-time"),
     (errors.Overloaded(3, 7), 429, "overloaded"),
     (errors.TooManyAtOnce(3, 7), 429, "overloaded"),
     (errors.RateLimited("tokens", 600, 7.2), 429, "rate-limit-exceeded"),

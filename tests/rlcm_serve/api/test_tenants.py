@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,8 @@ async def test_limits_per_minute_are_told_in_the_headers_of_openai(tenants: Tena
     first = await ask("/solve", {"problem": PROBLEM, "alpha": 0.1})
     assert first.headers["x-ratelimit-limit-requests"] == "2"
     assert first.headers["x-ratelimit-remaining-requests"] == "1"
-    assert first.headers["x-ratelimit-reset-requests"] in ("30s", "29.99s", "30.0s")
+    reset = first.headers["x-ratelimit-reset-requests"]
+    assert 20 < float(reset.removesuffix("s")) <= 30
     used = first.json()["usage"]["total_tokens"]
     assert int(first.headers["x-ratelimit-remaining-tokens"]) >= 10_000 - used - 1
     messages = [{"role": "user", "content": PROBLEM}]
@@ -146,8 +148,9 @@ async def test_limits_per_minute_are_told_in_the_headers_of_openai(tenants: Tena
         assert "rate" in refused.text
         assert "has spent its 2 requests per minute" in refused.text
         assert refused.headers["x-ratelimit-remaining-requests"] == "0"
-        assert 28_000 < int(refused.headers["retry-after-ms"]) <= 30_000
-        assert refused.headers["retry-after"] in ("29", "30")
+        milliseconds = int(refused.headers["retry-after-ms"])
+        assert 20_000 < milliseconds <= 30_000
+        assert refused.headers["retry-after"] == str(math.ceil(milliseconds / 1000))
     assert (await tenants.get("one", "/overview")).status_code == 200
 
 
@@ -163,7 +166,7 @@ async def test_a_key_that_owes_tokens_waits(tenants: Tenants) -> None:
     assert [response.status_code for response in found] == [200, 429]
     owed = found[0].json()["usage"]["total_tokens"] - 10
     wait = 6 * (owed + 1)
-    assert wait - 2 < int(found[1].headers["retry-after"]) <= wait + 1
+    assert wait - 10 < int(found[1].headers["retry-after"]) <= wait + 1
 
 
 async def test_a_service_without_limits_adds_no_headers(tenants: Tenants) -> None:
