@@ -186,7 +186,7 @@ async def test_what_cannot_be_recorded_is_refused_when_it_is_posted(database: Da
 async def test_before_the_engine_is_ready_a_job_waits_and_is_checked_then(
     database: Database,
 ) -> None:
-    here = Running(database, ProblemEngine())
+    here = Running(database, ProblemEngine(), FitLimits())
     async with here.jobs.running():
         bad = await here.jobs.submit(REQUEST, [*PROBLEMS, LabelledProblem("long", "Long 7", "7")])
         good = await here.jobs.submit(REQUEST, PROBLEMS)
