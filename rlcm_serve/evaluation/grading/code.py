@@ -38,7 +38,7 @@ class CodeGrader(KeyedGrader):
         self._workers = workers
         used = self._sandbox.limits
         self.name = (
-            f"tests 1, {used.cpu} s and {used.memory / 2**30:g} GiB, "
+            f"tests 2, {used.cpu} s and {used.memory / 2**30:g} GiB, "
             f"Python {sys.version_info.major}.{sys.version_info.minor}"
         )
 

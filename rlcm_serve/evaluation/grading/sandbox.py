@@ -2,18 +2,13 @@
 
 With namespaces (as root, or where users may create them): the program has no network. It sees
 Python and the system's libraries, which it cannot change, and its own /tmp, which is deleted with
-it. It sees only its own processes, which end with the test. It has no capabilities and cannot gain
-any; if root starts it, it runs as a user that owns nothing. CPU time, wall time, address space,
-resident memory of all its processes, file size, number of processes and open files are limited for
-each test.
+it. It sees only its own processes, which end with the test. Without namespaces (a container's
+default profile often forbids them) the kernel's filters of system calls and of files do most of
+this. `Containment` says what holds on this machine, and what does not.
 
-Without namespaces (a container's default profile often forbids them): the limits hold, the program
-does not run as root, and its processes are found and killed. But it can read what its user can
-read, only Python's own sockets are refused, and files it writes outside its folder stay.
-`Sandbox.is_apart` says which case applies.
-
-Not covered in either case: the program shares the kernel and may exploit a flaw in it. For
-programs written to break out, run the evaluation inside a virtual machine.
+In either case the program has no capabilities and cannot gain any; if root starts it, it runs as a
+user that owns nothing. CPU time, wall time, address space, resident memory of all its processes,
+file size, number of processes and open files are limited for each test.
 """
 
 from __future__ import annotations
@@ -32,6 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from rlcm_serve.evaluation.grading.containment import KERNEL, Containment
+
 _WORKER = Path(__file__).with_name("sandbox_worker.py")
 _START = 30.0  # seconds until a worker must be ready, even on a busy machine
 
@@ -45,7 +42,7 @@ class Limits:
     Attributes:
         memory: address space of each process, and resident memory of all of them together.
         output: size of every written file, standard output included.
-        disk: size of /tmp.
+        disk: all files together.
         processes: at the same time.
     """
 
@@ -70,12 +67,14 @@ class Sandbox:
 
     Attributes:
         is_apart: whether programs run in their own namespaces; None before the first one.
+        containment: what holds the programs here; None before the first one.
     """
 
     def __init__(self, limits: Limits | None = None, namespaces: bool = True) -> None:
         self.limits = limits or Limits()
         self.is_apart: bool | None = None if namespaces else False
-        self._lock = threading.Lock()
+        self.containment: Containment | None = None
+        self._lock, self._stating = threading.Lock(), threading.Lock()
 
     def run(
         self, code: str, inputs: Sequence[str], function: str | None = None
@@ -103,12 +102,19 @@ class Sandbox:
         try:
             return [*self._outcomes("print(1)", [""], None, True)] == [Outcome(True, "1\n")]
         except RuntimeError as error:
-            _log.warning(
-                "programs run without namespaces (%s): they can read files of this "
-                "user, and only Python's own sockets are refused",
-                error,
-            )
+            _log.warning("programs run without namespaces (%s)", error)
             return False
+
+    def _state(self, containment: Containment) -> None:
+        """Logs, once, what does not hold programs here: a warning if it could hold elsewhere."""
+        with self._stating:
+            if self.containment is None:
+                self.containment = containment
+                gaps = containment.gaps()
+                level = logging.WARNING if gaps != (KERNEL,) else logging.INFO
+                _log.log(
+                    level, "programs run in a sandbox that does not cover: %s", "; ".join(gaps)
+                )
 
     def _outcomes(
         self, code: str, inputs: Sequence[str], function: str | None, namespaces: bool
@@ -124,7 +130,9 @@ class Sandbox:
             }
             patience = _START + len(inputs) * (self.limits.wall + 1.0)
             with _worker(job, patience) as (replies, errors):
-                _check_ready(replies.readline(), errors)
+                containment = _containment(replies.readline(), errors)
+                if self.is_apart is not None:
+                    self._state(containment)
                 for _ in inputs:
                     line = replies.readline()
                     yield Outcome(**json.loads(line)) if line else Outcome(False, "")
@@ -158,15 +166,15 @@ def _worker(job: dict[str, Any], patience: float) -> Iterator[tuple[IO[bytes], I
             process.wait()
 
 
-def _check_ready(line: bytes, errors: IO[bytes]) -> None:
-    """Returns if the worker is ready.
+def _containment(line: bytes, errors: IO[bytes]) -> Containment:
+    """What holds the programs of a worker that is ready.
 
     Raises:
         RuntimeError: it is not; the message says why.
     """
     reply = json.loads(line) if line else {}
-    if reply.get("ready"):
-        return
+    if "ready" in reply:
+        return Containment(**reply["ready"])
     if "refused" in reply:
         raise RuntimeError(
             f"programs cannot be run safely here ({reply['refused']}): install Python where every "

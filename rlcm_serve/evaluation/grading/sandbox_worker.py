@@ -19,9 +19,19 @@ import sys
 import threading
 import time
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from rlcm_serve.evaluation.grading import sandbox_kernel, sandbox_watch
+else:  # a script finds its neighbours by path; last, so that none hides the standard library
+    sys.path.append(str(Path(__file__).parent))
+    import sandbox_kernel
+    import sandbox_watch
+
+    sys.path.pop()
 
 NEW_NAMESPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
 """Namespaces of mounts, host name, System V IPC, processes and the network."""
@@ -36,6 +46,9 @@ CAPABILITY_VERSION = 0x20080522
 FIRST_USER, USERS = 60_600, 500
 """User ids that no distribution uses; one of them runs the program if root started this."""
 POLL = 0.02  # seconds between two checks of a test's resources
+
+SHOWN = ("/usr", "/lib", "/lib64", "/bin", sys.base_prefix, sys.prefix, sys.exec_prefix)
+"""What a program may read: Python and the system's libraries."""
 
 PRELUDE = """\
 from string import *
@@ -99,6 +112,7 @@ def run_apart_as_far_as_allowed(job: dict[str, Any], user: int | None, replies: 
             return
         os.chown(job["folder"], user, user)
     os.chdir(job["folder"])
+    os.environ["TMPDIR"] = job["folder"]
     run_tests(job, user, replies)
 
 
@@ -121,11 +135,9 @@ def build_root(root: Path, size: int) -> None:
     """Builds the file system: Python and the system's libraries read-only, /tmp writable."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("tmpfs", str(root), "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},mode=755")
-    for path in dict.fromkeys(
-        ["/usr", "/lib", "/lib64", "/bin", sys.base_prefix, sys.prefix, sys.exec_prefix]
-    ):
+    for path in dict.fromkeys(SHOWN):
         show(root, Path(path))
-    for name in ("null", "zero", "urandom"):
+    for name in ("null", "urandom"):  # not "zero": mapped and shared, it is memory without a file
         show(root, Path("/dev") / name, is_device=True)
     (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
@@ -168,10 +180,38 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str = ""
 
 
 def run_tests(job: dict[str, Any], user: int | None, replies: int) -> None:
-    """Runs all tests in order; replies to each."""
-    reply(replies, {"ready": True})
+    """Says what holds the programs, then runs all tests in order and replies to each."""
+    job["calls"] = succeeds(lambda: sandbox_kernel.refuse_calls(job["namespaces"]))
+    job["files"] = job["namespaces"] or succeeds(lambda: refuse_files(job))
+    held = {
+        "namespaces": job["namespaces"],
+        "other_user": user is not None,
+        "calls": job["calls"],
+        "files": job["files"],
+        "watched": Path("/proc/self/statm").exists(),
+    }
+    reply(replies, {"ready": held})
     for text in job["inputs"]:
         reply(replies, run_test(job, text, user))
+
+
+def succeeds(attempt: Callable[[], None]) -> bool:
+    """Whether this can be done, without doing it here: it cannot be taken back."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            attempt()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def refuse_files(job: dict[str, Any]) -> None:
+    """Leaves this process what it would see in namespaces, and the test's own folder."""
+    sandbox_kernel.refuse_files(SHOWN, job["folder"])
 
 
 def run_test(job: dict[str, Any], text: str, user: int | None) -> dict[str, Any]:
@@ -196,7 +236,7 @@ def become_program(job: dict[str, Any], user: int | None, given: int, written: i
         os.dup2(given, 0)
         os.dup2(written, 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        os.closerange(3, 256)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         drop_privileges(job, user)
         run(job["code"], job["function"])
         status = 0
@@ -209,7 +249,7 @@ def drop_privileges(job: dict[str, Any], user: int | None) -> None:
     limits = job["limits"]
     processes = limits["processes"]
     if not user and not job["namespaces"]:  # then the limit counts all processes of the user
-        processes += processes_of(os.getuid())
+        processes += sandbox_watch.processes_of(os.getuid())
     for kind, most in (
         (resource.RLIMIT_CPU, limits["cpu"]),
         (resource.RLIMIT_AS, limits["memory"]),
@@ -217,6 +257,8 @@ def drop_privileges(job: dict[str, Any], user: int | None) -> None:
         (resource.RLIMIT_NPROC, processes),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
     ):
         resource.setrlimit(kind, (most, most))
     if user:
@@ -225,7 +267,11 @@ def drop_privileges(job: dict[str, Any], user: int | None) -> None:
         os.setresuid(user, user, user)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.capset((ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
-    if not job["namespaces"]:
+    if not job["namespaces"] and job["files"]:
+        refuse_files(job)
+    if job["calls"]:
+        sandbox_kernel.refuse_calls(job["namespaces"])
+    elif not job["namespaces"]:
         sys.addaudithook(refuse_sockets)
 
 
@@ -267,66 +313,10 @@ def watch(child: int, job: dict[str, Any]) -> bool:
     deadline = time.monotonic() + limits["wall"]
     ended = False
     handle = os.pidfd_open(child)
-    while not ended and time.monotonic() < deadline and is_within(limits, job["namespaces"]):
+    while not ended and time.monotonic() < deadline and sandbox_watch.is_within(job):
         ended = bool(select.select([handle], [], [], POLL)[0])
     os.close(handle)
-    return kill_all(child, job["namespaces"]) == 0 and ended
-
-
-def is_within(limits: dict[str, int], namespaces: bool) -> bool:
-    """Whether all processes of the test together are within the limits of memory and number."""
-    pids = others(namespaces)
-    used = 0
-    for pid in pids:
-        with suppress(OSError):  # it ended meanwhile
-            used += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
-    return used <= limits["memory"] and len(pids) <= limits["processes"] + 1
-
-
-def kill_all(child: int, namespaces: bool) -> int:
-    """Kills and reaps every process of the test; the exit code of `child`."""
-    code = 1
-    while True:
-        with suppress(ProcessLookupError):
-            if namespaces:
-                os.kill(-1, signal.SIGKILL)  # all processes of the namespace except the first
-            else:
-                for pid in others(namespaces=False):
-                    os.kill(pid, signal.SIGKILL)
-        try:
-            pid, status = os.waitpid(-1, 0)
-        except ChildProcessError:
-            return code
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-
-
-def others(namespaces: bool) -> list[int]:
-    """The processes of the test: all in the namespace except the first, or all descendants."""
-    if namespaces:
-        try:
-            names = [path.name for path in Path("/proc").iterdir()]
-            return [int(name) for name in names if name.isdecimal() and name != "1"]
-        except OSError:
-            return []
-    found, unseen = [], [os.getpid()]
-    while unseen:
-        parent = unseen.pop()
-        with suppress(OSError):
-            for task in Path(f"/proc/{parent}/task").iterdir():
-                unseen += map(int, (task / "children").read_text().split())
-        found.append(parent)
-    return found[1:]
-
-
-def processes_of(user: int) -> int:
-    """The number of threads of this user."""
-    count = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if folder.stat().st_uid == user:
-                count += len(list((folder / "task").iterdir()))
-    return count
+    return sandbox_watch.kill_all(child, job["namespaces"]) == 0 and ended
 
 
 def reply(replies: int, message: dict[str, Any]) -> None:
