@@ -50,7 +50,9 @@ class Greed:
     def ask(self, target: Target, over: threading.Event) -> None:
         """Asks until it is over; comes back when told to."""
         headers = {"Authorization": f"Bearer {target.keys[0]}"}
-        with httpx.Client(base_url=target.service.url, headers=headers, timeout=120) as client:
+        with httpx.Client(
+            base_url=target.service.url, headers=headers, timeout=120, verify=False
+        ) as client:
             while not over.is_set():
                 sent = time.monotonic()
                 with client.stream("POST", "/solve", json=ASKED) as response:
