@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rlcm_serve.evaluation.grading import containment
+from rlcm_serve.evaluation.grading import sandbox as sandbox_module
 from rlcm_serve.evaluation.grading.sandbox import Limits, Outcome, Sandbox
 from tests.rlcm_serve.evaluation.grading.sandboxes import LIMITS, one
 
@@ -271,3 +273,22 @@ def test_what_is_not_covered_is_said_once_before_the_first_program(
     assert fresh.containment is not None
     (said,) = [line for line in caplog.messages if "does not cover" in line]
     assert all(gap in said for gap in fresh.containment.gaps())
+
+
+def test_on_a_kernel_without_filters_the_limits_hold_and_the_gaps_are_said(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = Path(sandbox_module.__file__).parent
+    for path in folder.glob("sandbox_*.py"):
+        text = path.read_text().replace('"x86_64"', '"another"').replace("= 444,", "= 9444,")
+        (tmp_path / path.name).write_text(text)
+    monkeypatch.setattr(sandbox_module, "_WORKER", tmp_path / "sandbox_worker.py")
+    old = Sandbox(LIMITS, namespaces=sandbox.is_apart is not False)
+    assert one(old, "print(1)") == Outcome(True, "1\n")
+    assert one(old, "x = []\nwhile True: x.append(bytearray(2**24))") == FAILED
+    assert old.containment is not None
+    expected = {containment.MEMORY, containment.KERNEL}
+    if not old.is_apart:
+        expected |= {containment.FILES, containment.NETWORK}
+        assert one(old, "import socket; socket.socket()") == FAILED
+    assert set(old.containment.gaps()) - {containment.PROCESSES} == expected
