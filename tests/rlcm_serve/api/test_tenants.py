@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.calibration_tables import OwnerRow
 from rlcm_serve.store.caller import Limits, Scope
 from rlcm_serve.store.job import CalibrationRequest
 from tests.rlcm_serve.api.serving import PROBLEM, Running, serving
@@ -88,6 +90,17 @@ async def test_a_key_sees_its_own_jobs_and_an_admin_all(tenants: Tenants) -> Non
     assert await listed("two") == ["cal_2"]
     assert await listed("operator") == ["cal_0", "cal_1", "cal_2"]
     assert (await tenants.get("two", "/calibrations/cal_2")).status_code == 200
+
+
+async def test_a_deleted_job_leaves_no_owner(tenants: Tenants) -> None:
+    tenants.job("cal_1", "one")
+    headers = {"X-API-Key": tenants.keys["operator"][0]}
+    for _ in range(2):  # the first one cancels it
+        response = await tenants.running.client.delete("/calibrations/cal_1", headers=headers)
+        assert response.status_code == 200, response.text
+    with tenants.running.context.database.reading() as session:
+        assert session.scalars(select(OwnerRow)).all() == []
+    assert (await tenants.get("one", "/calibrations/cal_1")).status_code == 404
 
 
 async def test_the_overview_of_a_key_counts_only_its_own_questions(tenants: Tenants) -> None:
