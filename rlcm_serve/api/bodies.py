@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,8 @@ DEEPEST = 32
 """Levels of lists and objects in a JSON body."""
 _PART = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|[\[{]|[\]}]|[^\s\[\]{},:"]++', re.DOTALL)
 """A string, the begin of a list or object, its end, or a number or constant."""
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 class JsonRoute(APIRoute):
@@ -69,7 +71,8 @@ def parse_body(kind: TypeAdapter[Any], body: bytes) -> Any:
 
     Raises:
         RequestRefused: the body is not JSON in UTF-8, or has too many values or levels.
-        RequestValidationError: the JSON is malformed, or is no value of this kind.
+        RequestValidationError: the JSON is malformed, or is no value of this kind, or a text has
+            half a surrogate pair, which no tokenizer takes.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -77,7 +80,10 @@ def parse_body(kind: TypeAdapter[Any], body: bytes) -> Any:
         raise RequestRefused("body", f"the body is not JSON in UTF-8: {error.reason}") from error
     require_plain(text)
     try:
-        return kind.validate_python(json.loads(text), from_attributes=True)
+        value = json.loads(text)
+        if _ESCAPED.search(text):
+            _require_whole_characters(value)
+        return kind.validate_python(value, from_attributes=True)
     except json.JSONDecodeError as error:
         found: dict[str, Any] = {"type": "json_invalid", "loc": ("body", error.pos)}
         raise RequestValidationError([found | {"msg": f"JSON decode error: {error}"}]) from error
@@ -88,6 +94,23 @@ def parse_body(kind: TypeAdapter[Any], body: bytes) -> Any:
         raise RequestValidationError(errors) from error
     except ValueError as error:  # a number with thousands of digits
         raise RequestRefused("body", f"the body cannot be read: {error}") from error
+
+
+def _require_whole_characters(value: Any, at: tuple[str | int, ...] = ("body",)) -> None:
+    children: Iterable[tuple[str | int, Any]] = ()
+    texts: Iterable[str] = ()
+    if isinstance(value, str):
+        texts = (value,)
+    elif isinstance(value, dict):
+        texts, children = value, value.items()
+    elif isinstance(value, list):
+        children = enumerate(value)
+    if any(_HALF.search(text) for text in texts):
+        told = "a text has half a surrogate pair (\\ud800 to \\udfff): send whole characters"
+        found = {"type": "string_unicode", "msg": told}
+        raise RequestValidationError([found | {"loc": at, "input": value}])
+    for name, child in children:
+        _require_whole_characters(child, (*at, name))
 
 
 def require_plain(text: str) -> None:

@@ -350,11 +350,18 @@ async def test_a_number_that_is_none_is_422(ready: Running, number: str) -> None
     assert [error["field"] for error in error_of(response, 422)["errors"]] == ["alpha"]
 
 
-async def test_a_lone_surrogate_is_422(ready: Running) -> None:
-    content = '{"problem": "What is \\ud800?", "alpha": 0.1}'
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ('"problem": "What is \\ud800?"', "problem"),
+        ('"messages": [{"role": "user", "content": "\\ud800"}]', "messages.content"),
+    ],
+)
+async def test_a_lone_surrogate_is_422(ready: Running, asked: str, field: str) -> None:
     headers = {"content-type": "application/json"}
+    content = f'{{{asked}, "alpha": 0.1}}'
     response = await ready.client.post("/solve", content=content, headers=headers)
-    assert [error["field"] for error in error_of(response, 422)["errors"]] == ["problem"]
+    assert [error["field"] for error in error_of(response, 422)["errors"]] == [field]
 
 
 async def test_a_missing_field_or_broken_json_is_422(ready: Running) -> None:

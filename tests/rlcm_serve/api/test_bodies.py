@@ -110,3 +110,22 @@ def test_faults_are_told_with_their_places() -> None:
     with pytest.raises(RequestValidationError) as refusal:
         parse_body(NAMED, b'{"a": 1')
     assert refusal.value.errors()[0]["type"] == "json_invalid"
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (rb'{"a": [{"b": "\ud800"}]}', ("a", 0, "b")),
+        (rb'{"a": "x\uDFFF", "b": 1}', ("a",)),
+        (rb'{"a": {"\ud83d": "\ud800"}}', ("a",)),
+        (rb'["\ud83d\ude00", "\ude00\ud83d"]', (1,)),
+        (rb'"\ud800"', ()),
+    ],
+)
+def test_half_a_surrogate_pair_is_a_fault(body: bytes, place: tuple[str | int, ...]) -> None:
+    """No tokenizer and no database takes it, and no response can hold it."""
+    with pytest.raises(RequestValidationError) as refusal:
+        parse_body(ANYTHING, body)
+    (error,) = refusal.value.errors()
+    assert error["loc"] == ("body", *place)
+    assert "half a surrogate pair" in error["msg"]
