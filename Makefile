@@ -64,8 +64,9 @@ test-all: $(INSTALLED) page-modules docs  ## run every test; those that need a G
 	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
 
-test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, headers and floods that mean harm (ten minutes)
-	@$(PYTEST) -m attack tests/attack $(ARGS)
+# The limit of half an hour is for a machine on which something hangs.
+test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, headers, floods and fuzzing that mean harm (ten minutes, half an hour at most)
+	@timeout --foreground --signal INT 1800 env $(PYTEST) -m attack tests/attack $(ARGS)
 
 test-docs: $(INSTALLED)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)

@@ -21,7 +21,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -101,26 +101,47 @@ def metrics(url: str) -> dict[str, float]:
     return dict(found)
 
 
-async def load(url: str, clients: int, seconds: float, seed: int = 0) -> Tally:
-    """Runs the clients for `seconds`, one request at a time each, then waits for the last one."""
+async def load(
+    url: str,
+    clients: int,
+    seconds: float,
+    seed: int = 0,
+    headers: Mapping[str, str] | None = None,
+) -> Tally:
+    """Runs the clients for `seconds`, one request at a time each, then waits for the last one.
+
+    Args:
+        url: of the service.
+        clients: how many; each has a connection of its own.
+        seconds: how long they begin requests.
+        seed: of the requests.
+        headers: of every request, such as a key.
+    """
     tally, until = Tally(), time.monotonic() + seconds
-    await asyncio.gather(
-        *(Client(url, tally, random.Random(f"{seed}/{n}")).ask_until(until) for n in range(clients))
-    )
+    every = [Client(url, tally, random.Random(f"{seed}/{n}"), headers) for n in range(clients)]
+    await asyncio.gather(*(one.ask_until(until) for one in every))
     return tally
 
 
 class Client:
     """One connection that sends one request after another."""
 
-    def __init__(self, url: str, tally: Tally, rng: random.Random) -> None:
+    def __init__(
+        self,
+        url: str,
+        tally: Tally,
+        rng: random.Random,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._url = url
+        self._headers = headers
         self._tally = tally
         self._rng = rng
 
     async def ask_until(self, until: float) -> None:
         """Sends requests until the time `until`."""
-        async with httpx.AsyncClient(base_url=self._url, timeout=120) as client:
+        client = httpx.AsyncClient(base_url=self._url, timeout=120, headers=self._headers)
+        async with client:
             while time.monotonic() < until:
                 question = Ask.draw(self._rng)
                 began = time.monotonic()

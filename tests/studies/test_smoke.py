@@ -24,6 +24,10 @@ ON_AN_ENGINE = (
     "serving.load",
     "serving.overhead",
     "serving.service_overhead",
+    "serving.siege crowd",
+    "serving.siege fuzz",
+    "serving.siege kill",
+    "serving.siege soak",
     "paper run",
 )
 

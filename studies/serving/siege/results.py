@@ -1,0 +1,41 @@
+"""Where the figures of a siege go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parents[2] / "results"
+
+
+@dataclass(frozen=True)
+class Results:
+    """Files `siege-NAME.json` in a folder."""
+
+    folder: Path
+
+    def load(self, name: str) -> dict[str, Any] | None:
+        """The stored figures; None if there are none."""
+        path = self._path(name)
+        if not path.exists():
+            return None
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def save(self, name: str, figures: dict[str, Any]) -> None:
+        """Stores figures in place of earlier ones."""
+        path = self._path(name)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(figures, indent=1) + "\n")
+        part.replace(path)
+
+    def show(self, lines: Iterable[str]) -> None:
+        """Prints a table."""
+        sys.stdout.write("\n".join(lines) + "\n")
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"siege-{name}.json"
