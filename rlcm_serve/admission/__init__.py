@@ -1,7 +1,7 @@
 """Admission: which questions run now, which wait, which are refused, and for how long."""
 
-from rlcm_serve.admission.admission import Admission, Place
+from rlcm_serve.admission.admission import ALONE_AFTER, Admission, Place
 from rlcm_serve.admission.fair_queue import Tenant
 from rlcm_serve.admission.rates import RateLimits, Rates
 
-__all__ = ["Admission", "Place", "RateLimits", "Rates", "Tenant"]
+__all__ = ["ALONE_AFTER", "Admission", "Place", "RateLimits", "Rates", "Tenant"]

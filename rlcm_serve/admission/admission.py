@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +19,8 @@ UNKNOWN = 5.0
 """Lower bound of Retry-After in seconds while it is unknown how fast the queue moves."""
 JITTER = 0.25
 """Largest share that is added to Retry-After, so that those refused together come back apart."""
+ALONE_AFTER = 600.0
+"""Seconds without questions of other keys after which one key may hold every place."""
 ANYONE = Tenant()
 
 Turn = asyncio.Future[float | None]
@@ -48,6 +51,7 @@ class Admission:
         max_waiting: questions that may wait for a place.
         clock: monotonic time in seconds.
         share: the largest share of the places that one key may hold; at least one place.
+        alone_after: seconds without questions of other keys after which one may hold all places.
         jitter: a random number in [0, 1).
     """
 
@@ -58,6 +62,7 @@ class Admission:
         clock: Callable[[], float] = time.monotonic,
         *,
         share: float = 1.0,
+        alone_after: float = math.inf,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.max_running = max_running
@@ -68,6 +73,8 @@ class Admission:
         """Called for every admitted question, with the seconds it waited."""
         self._clock, self._jitter = clock, jitter
         self._most_of_key = max(1, int(max_running * share))
+        self._alone_after = alone_after
+        self._latest = self._before = ("", -math.inf)  # the two tenants that asked last, and when
         self._queue: FairQueue[Turn] = FairQueue(clock)
         self._rate = BusyRate(clock)
         self._tokens = self._seconds = 0.0
@@ -120,8 +127,9 @@ class Admission:
             NotReady: the service is stopping, or began to stop during the wait.
         """
         flow = self._queue.flow(tenant)
-        self._refuse(flow, tenant)
         arrived = self._clock()
+        self._note(tenant, arrived)
+        self._refuse(flow, tenant)
         place = Place(await self._enter(flow, tenant))
         began = self._clock()
         self.on_admitted(began - arrived)
@@ -155,6 +163,13 @@ class Admission:
         if not crowded_out.done():
             wait = self._jittered(self.wait_of(tenant))
             crowded_out.set_exception(Overloaded(self.waiting, wait))
+
+    def _note(self, tenant: Tenant, now: float) -> None:
+        """Notes who asks; a key that has become the only one may start what waits."""
+        if self._latest[0] != tenant.id:
+            self._before = self._latest
+        self._latest = (tenant.id, now)
+        self._start_waiting()
 
     def _can_start(self, flow: Flow[Turn], tenant: Tenant) -> bool:
         # While a place is free, only tenants wait that may not run more: `_hand_on` sees to it.
@@ -201,18 +216,31 @@ class Admission:
 
     def _hand_on(self) -> None:
         """Gives a place that has become free to the next question, or to nobody."""
-        while (found := self._queue.pop(self._most)) is not None:
-            flow, turn = found
-            if not turn.done():
-                turn.set_result(self._queue.begin(flow))
-                return
         self.running -= 1
-        self._rate.stop()
+        self._start_waiting()
+        if self.running < self.max_running:
+            self._rate.stop()
         if not self.running:
             self._idle.set()
 
+    def _start_waiting(self) -> None:
+        """Starts waiting questions while there are places for them."""
+        while self.running < self.max_running and (found := self._queue.pop(self._most)):
+            flow, turn = found
+            if not turn.done():
+                self._take()
+                turn.set_result(self._queue.begin(flow))
+
     def _most(self, tenant_id: str) -> int:
-        return self._most_of_key if tenant_id else self.max_running
+        """How many places the tenant may hold now."""
+        if not tenant_id or self._is_alone(tenant_id):
+            return self.max_running
+        return self._most_of_key
+
+    def _is_alone(self, tenant_id: str) -> bool:
+        """Whether no other tenant has asked for a while."""
+        _, others = self._before if self._latest[0] == tenant_id else self._latest
+        return self._clock() - others > self._alone_after
 
     def _next_end(self, flow: Flow[Turn], tenant: Tenant) -> float:
         """Seconds until one of the tenant's questions ends, if they end at random times."""

@@ -196,7 +196,8 @@ class Settings(BaseSettings):
     key_share: Annotated[float, Field(gt=0, le=1)] = _setting(
         0.75,
         "Limits",
-        "Largest share of max_running, and of the places at /aggregate, that one key may hold.",
+        "Largest share of max_running, and of the places at /aggregate, that one key may hold. A "
+        "key may hold all of max_running once no other key has asked for ten minutes.",
     )
     requests_per_minute: Count | None = _setting(
         None,

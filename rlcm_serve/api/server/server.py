@@ -13,7 +13,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from rlcm_serve.admission import Admission
+from rlcm_serve.admission import ALONE_AFTER, Admission
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
@@ -90,7 +90,12 @@ def build_context(
     load = Guarantees.load if settings.no_certificate else store.load
     restart_policy = RestartPolicy(hang=settings.hang_s)
     service = build_service(settings.engine(), files, on_stage, load, restart_policy)
-    admission = Admission(settings.max_running, settings.max_waiting, share=settings.key_share)
+    admission = Admission(
+        settings.max_running,
+        settings.max_waiting,
+        share=settings.key_share,
+        alone_after=ALONE_AFTER,
+    )
     jobs = CalibrationJobs(
         database,
         service,

@@ -183,6 +183,34 @@ async def test_no_key_holds_more_than_its_share_of_the_places() -> None:
     assert (admission.running, admission.waiting) == (0, 0)
 
 
+async def test_a_key_that_asks_alone_may_hold_every_place() -> None:
+    now = [0.0]
+    admission = Admission(8, 100, lambda: now[0], share=0.75, alone_after=600)
+
+    async def ask(name: str, count: int) -> list[asyncio.Task[None]]:
+        asked = [asyncio.create_task(hold(admission, name)) for _ in range(count)]
+        await settle()
+        return asked
+
+    async def end(tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    greedy = await ask("greedy", 20)
+    assert admission.running_of("greedy") == 8
+    modest = await ask("modest", 1)
+    await end(greedy[:1])
+    assert (admission.running_of("greedy"), admission.running_of("modest")) == (7, 1)
+    await end([*greedy[1:8], *modest])
+    assert (admission.running_of("greedy"), admission.waiting_of("greedy")) == (6, 6)
+    now[0] = 601
+    greedy += await ask("greedy", 1)
+    assert (admission.running_of("greedy"), admission.waiting_of("greedy")) == (8, 5)
+    await end(greedy)
+    assert (admission.running, admission.waiting) == (0, 0)
+
+
 async def test_a_full_queue_makes_room_for_a_key_that_has_less_in_it() -> None:
     admission = Admission(max_running=1, max_waiting=4)
     greedy = [asyncio.create_task(hold(admission, "greedy")) for _ in range(5)]

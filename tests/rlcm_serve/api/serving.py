@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from rlcm_serve.admission import Admission
+from rlcm_serve.admission import ALONE_AFTER, Admission
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
@@ -51,7 +51,12 @@ class Running:
         self.service = Service(
             engine, certificates, self._on_stage, load=store.load, restart_policy=restart_policy
         )
-        admission = Admission(settings.max_running, settings.max_waiting, share=settings.key_share)
+        admission = Admission(
+            settings.max_running,
+            settings.max_waiting,
+            share=settings.key_share,
+            alone_after=ALONE_AFTER,
+        )
         metrics = Metrics()
         metrics.watch(admission=admission, service=self.service)
         self.context = Context(
