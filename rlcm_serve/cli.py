@@ -115,6 +115,7 @@ def build_app() -> typer.Typer:
     add(ADMIN, "config", commands.config, "rlcm config --toml > rlcm.toml")
     app.add_typer(commands.keys, rich_help_panel=ADMIN)
     app.add_typer(commands.store, rich_help_panel=ADMIN)
+    app.add_typer(commands.evidence, rich_help_panel=ADMIN)
     return app
 
 

@@ -8,6 +8,7 @@ RlcmError
 |-- DatabaseRefused     a database that cannot be used, and why
 |   |-- DatabaseBusy    another writer kept the database locked for too long
 |   '-- StorageFull     no space is left to store anything
+|-- EvidenceUnavailable the record of an answer cannot be written
 |-- EngineDead          vLLM stopped; no request can be served until it is back
 |-- NotReady            the service is starting, failed to start, or is stopping
 |-- RequestRefused      an invalid request; names the field
@@ -80,6 +81,10 @@ class StorageFull(DatabaseRefused):
 
 class EngineDead(RlcmError):
     """The engine process is gone, or could not start."""
+
+
+class EvidenceUnavailable(RlcmError):
+    """A record cannot be written, so no answer may be given. Only operators may see the message."""
 
 
 class NotReady(RlcmError):

@@ -163,7 +163,14 @@ NO_KEYS = TrustedKeys()
 
 def sign(certificate: Certificate, key: Ed25519PrivateKey) -> Envelope:
     """A DSSE envelope around this certificate."""
-    unsigned = Envelope(certificate.canonical_bytes(), PAYLOAD_TYPE, ())
+    return enveloped(certificate.canonical_bytes(), PAYLOAD_TYPE, key)
+
+
+def enveloped(payload: bytes, kind: str, key: Ed25519PrivateKey | None) -> Envelope:
+    """A DSSE envelope around this payload; without a key it has no signature."""
+    unsigned = Envelope(payload, kind, ())
+    if key is None:
+        return unsigned
     return replace(unsigned, signatures=(key.sign(unsigned.signed_bytes),))
 
 

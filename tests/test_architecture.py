@@ -38,7 +38,7 @@ ONLY_IN = {
     "pydantic": ("rlcm_serve.api", "rlcm_serve.settings"),
     "pydantic_settings": ("rlcm_serve.settings",),
     "sqlalchemy": ("rlcm_serve.store",),
-    "cryptography": ("rlcm_serve.signing",),
+    "cryptography": ("rlcm_serve.signing", "rlcm_serve.evidence"),
     "prometheus_client": ("rlcm_serve.telemetry", "studies.serving"),
     "opentelemetry": ("rlcm_serve.telemetry",),
 }

@@ -40,6 +40,7 @@ LADDERS = {
         "settings",
         "aggregation",
         "solving",
+        "evidence",
         "store",
         "telemetry",
         "evaluation",

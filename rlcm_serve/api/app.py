@@ -15,7 +15,16 @@ from rlcm_serve.api.access import AccessMiddleware
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.api.idempotency.middleware import IdempotencyMiddleware
-from rlcm_serve.api.routes import aggregate, calibrations, certificates, openai, page, solve, status
+from rlcm_serve.api.routes import (
+    aggregate,
+    answers,
+    calibrations,
+    certificates,
+    openai,
+    page,
+    solve,
+    status,
+)
 from rlcm_serve.api.server.browsers import BrowserMiddleware
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
@@ -55,6 +64,8 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
             await asyncio.wait({starting})
             context.service.stop()
             context.workers.close()
+            if context.evidence is not None:
+                context.evidence.close()
 
     # No documentation pages: they load scripts from other hosts. /openapi.json stays.
     app = FastAPI(
@@ -74,7 +85,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
     def document() -> JSONResponse:  # in a thread: FastAPI takes 0.2 s to make it
         return JSONResponse(app.openapi())
 
-    for area in (solve, openai, aggregate, certificates, calibrations, status, page):
+    for area in (solve, openai, answers, aggregate, certificates, calibrations, status, page):
         app.include_router(area.router)
     add_handlers(app)
     # The last middleware added sees a request first.

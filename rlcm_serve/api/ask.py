@@ -17,7 +17,9 @@ from rlcm_serve.api.access import cap_question, tenant_of
 from rlcm_serve.api.context import Context
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event, OnEvent, ignore_event
-from rlcm_serve.solving.solver import Prepared, in_time
+from rlcm_serve.evidence.records import Answered
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.solving.solver import Prepared, Solver, in_time
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.telemetry.question import observe
 
@@ -44,6 +46,7 @@ async def ask(
     *,
     text: bool = False,
     since: float | None = None,
+    id_: str = "",
 ) -> Solution:
     """Answers a question within the caller's limits, as soon as there is capacity.
 
@@ -55,11 +58,15 @@ async def ask(
         on_event: called with each event after the start.
         text: whether events include the generated text.
         since: when its time began, on the event loop's clock; now by default.
+        id_: of the answer, for its record.
 
     Raises:
+        EvidenceUnavailable: the answer must have a record, and none can be written.
         Overloaded, NotReady: there is no capacity for the question.
         Infeasible, RequestRefused, EngineDead, OutOfTime: as `Solver.solve`.
     """
+    if context.evidence is not None:
+        context.evidence.require_writable()
     engine = context.service.solver.engine
     question = cap_question(caller, context.settings, question, engine.identity.budget.thinking)
     engine.require_room(question.messages)
@@ -83,8 +90,26 @@ async def ask(
             on_start(prepared)
             solution = await solver.run(prepared, observed.passing_on(on_event), text=text)
             place.cost = solution.total_tokens
+        if context.evidence is not None:
+            await context.evidence.keep(_answered(solver, caller, id_, question, solution))
         observed.solved(solution)
     return solution
+
+
+def _answered(
+    solver: Solver, caller: Caller, id_: str, question: Question, solution: Solution
+) -> Answered:
+    """What the record of an answer needs to know."""
+    named = None if solution.guarantee is None else solution.guarantee.certificate
+    digests = {one.id: one.digest for one in solver.guarantees.certificates}
+    return Answered(
+        id=id_,
+        key=caller.key_id,
+        question=question,
+        solution=solution,
+        certificate=None if named is None else digests[named],
+        engine=fingerprint_of(solver.engine.identity),
+    )
 
 
 @asynccontextmanager

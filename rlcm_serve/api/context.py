@@ -17,6 +17,7 @@ from rlcm_serve.telemetry.contract import Tracing
 if TYPE_CHECKING:
     from rlcm_serve.admission import Admission
     from rlcm_serve.api.server.draining import Draining
+    from rlcm_serve.evidence.log import EvidenceLog
     from rlcm_serve.jobs import CalibrationJobs
     from rlcm_serve.settings import Settings
     from rlcm_serve.solving.service import Service
@@ -48,6 +49,7 @@ class Context:
     workers: Workers = field(default_factory=Workers)
     cache_salts: CacheSalts = field(default_factory=CacheSalts)
     rates: RateLimits = field(default_factory=RateLimits)
+    evidence: EvidenceLog | None = None
     recomputing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

@@ -31,6 +31,7 @@ from rlcm_serve.errors import (
     DatabaseBusy,
     DatabaseRefused,
     EngineDead,
+    EvidenceUnavailable,
     Infeasible,
     KeyReused,
     ModelNotFound,
@@ -198,6 +199,9 @@ def document_of(error: BaseException) -> ErrorDocument:
             return ErrorDocument(503, "engine-dead", str(error), headers=_retry(RETRY_AFTER))
         case WorkerFailed():
             return ErrorDocument(503, "worker-failed", str(error), headers=_retry(RETRY_AFTER))
+        case EvidenceUnavailable():
+            why = "the record of an answer cannot be written, so no question is answered"
+            return ErrorDocument(503, "evidence-unavailable", why, headers=_retry(RETRY_AFTER))
         case NotReady():
             members = {"stage": error.stage}
             if error.state is not None:

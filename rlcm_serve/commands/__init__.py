@@ -2,6 +2,7 @@
 
 from rlcm_serve.commands.aggregation import aggregate
 from rlcm_serve.commands.evaluation import compare, evaluate
+from rlcm_serve.commands.evidence import evidence
 from rlcm_serve.commands.keys import keys
 from rlcm_serve.commands.questions import solve
 from rlcm_serve.commands.recordings import collect
@@ -14,6 +15,7 @@ __all__ = [
     "compare",
     "config",
     "evaluate",
+    "evidence",
     "keys",
     "serve",
     "solve",

@@ -184,4 +184,5 @@ def _described(solution: Solution) -> dict[str, Any]:
     from rlcm_serve.api.wire.solution import SolveResponse
 
     described: dict[str, Any] = json.loads(SolveResponse.from_solution(solution).model_dump_json())
+    del described["id"]  # only answers of a service have one
     return described

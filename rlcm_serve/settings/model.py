@@ -299,6 +299,27 @@ class Settings(BaseSettings):
         "Default: never.",
         example=2592000.0,
     )
+    evidence: bool = _setting(
+        False, "State", "Keep a record of every answer; without one, no answer is given."
+    )
+    evidence_folder: Location | None = _setting(
+        None,
+        "State",
+        "Folder of these records. Default: evidence in `state`.",
+        example="/var/lib/rlcm-serve/evidence",
+    )
+    evidence_texts: bool = _setting(
+        False, "State", "Also record questions and answers; otherwise only their hashes."
+    )
+    evidence_key: Location | None = _setting(
+        None,
+        "State",
+        "Private key (PEM file) that signs the records, from `rlcm keys new-signing-key`.",
+        example="signing.pem",
+    )
+    evidence_days: Annotated[float, Field(gt=0)] | None = _setting(
+        None, "State", "Days for which records are kept. Default: for ever.", example=365
+    )
     job_concurrency: Count = _setting(
         8, "State", "Problems that a calibration job records at the same time."
     )
@@ -362,6 +383,11 @@ class Settings(BaseSettings):
     def keys_needed(self) -> bool:
         """Whether a request must carry an API key."""
         return self.auth == "on" or (self.auth == "auto" and not self.is_loopback)
+
+    @property
+    def evidence_path(self) -> Path:
+        """Where the records of answers are."""
+        return self.evidence_folder or self.state.absolute() / "evidence"
 
     @property
     def database_url(self) -> str:

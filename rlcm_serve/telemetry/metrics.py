@@ -21,6 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from rlcm_serve.telemetry.evidence_metrics import EvidenceMetrics
 from rlcm_serve.telemetry.question_metrics import QuestionMetrics
 from rlcm_serve.telemetry.readout import Readout
 from rlcm_serve.telemetry.request_metrics import SECONDS, RequestMetrics
@@ -38,6 +39,7 @@ class Metrics:
     Attributes:
         requests: counts HTTP requests; the middleware reports them.
         questions: counts questions and their tokens.
+        evidence: counts the records of answers.
     """
 
     def __init__(self) -> None:
@@ -50,6 +52,7 @@ class Metrics:
         build.info({"version": version("rlcm-serve")})
         self.requests = RequestMetrics(self._registry)
         self.questions = QuestionMetrics(self._registry)
+        self.evidence = EvidenceMetrics(self._registry)
         self._own: dict[str, tuple[CollectorRegistry, QuestionMetrics]] = {}
         self._queue_seconds = Histogram(
             "rlcm_queue_seconds",

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import json
 import time
-import uuid
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -28,6 +27,7 @@ from rlcm_serve.api.wire.openai.response import ChatCompletion
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import ModelNotFound, RequestRefused
 from rlcm_serve.events import TokenEvent
+from rlcm_serve.evidence.records import new_id
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=JsonRoute)
 ModelName = Annotated[
@@ -71,10 +71,12 @@ async def create_chat_completion(
 ) -> Response:
     """Answers the last message of a conversation at the risk that the caller accepts."""
     model = _served(context, body.model)
-    response_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
+    response_id, created = new_id(), int(time.time())
     with _in_terms_of(body):
         question = body.to_question(context.settings.default_alpha)
-        asking = functools.partial(ask, context, caller, question, since=request.state.arrived)
+        asking = functools.partial(
+            ask, context, caller, question, since=request.state.arrived, id_=response_id
+        )
         if not body.stream:
             solution = await while_connected(request, asking())
 

@@ -21,6 +21,7 @@ from rlcm_serve.api.wire.events import EVENTS, StartBody, body_of
 from rlcm_serve.api.wire.question import SolveRequest
 from rlcm_serve.api.wire.solution import SolveResponse
 from rlcm_serve.core import Solution
+from rlcm_serve.evidence.records import new_id
 
 router = APIRouter(tags=["questions"], route_class=JsonRoute)
 
@@ -46,14 +47,15 @@ async def solve(
 ) -> Response:
     """Answers one question at the risk that the caller accepts."""
     question = body.to_question()
-    asking = functools.partial(ask, context, caller, question, since=request.state.arrived)
+    id_ = new_id()
+    asking = functools.partial(ask, context, caller, question, since=request.state.arrived, id_=id_)
     if not body.stream:
         solution = await while_connected(request, asking())
         # Sent directly: FastAPI would validate and encode it a second time.
-        answered = await _json_of(solution, body.return_trace)
+        answered = await _json_of(solution, id_, body.return_trace)
         return Response(answered, media_type="application/json")
     live = LiveSolution(functools.partial(asking, text=body.stream_tokens))
-    start = StartBody.from_prepared(await live.start(request))
+    start = StartBody.from_prepared(await live.start(request), id_)
     events = _events(live, start, body.return_trace)
     return event_response(events, context.settings.heartbeat_s)
 
@@ -68,7 +70,7 @@ async def _events(
             yield b"".join(_sent(*body_of(event, return_trace)) for event in events)
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
-            yield frame(await _json_of(outcome, return_trace), "done")
+            yield frame(await _json_of(outcome, start.id, return_trace), "done")
         else:  # the status is already sent: the stream reports the error
             report_unexpected(outcome)
             yield frame(document_of(outcome).to_json(), "error")
@@ -76,11 +78,11 @@ async def _events(
         live.cancel()
 
 
-async def _json_of(solution: Solution, return_trace: bool) -> str:
+async def _json_of(solution: Solution, id_: str, return_trace: bool) -> str:
     """The response to a question. With traces it may be megabytes, so a thread writes it."""
 
     def write() -> str:
-        return SolveResponse.from_solution(solution, return_trace).model_dump_json()
+        return SolveResponse.from_solution(solution, return_trace, id_).model_dump_json()
 
     return await asyncio.to_thread(write) if return_trace else write()
 

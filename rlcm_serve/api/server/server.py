@@ -25,6 +25,7 @@ from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.settings import Settings
@@ -118,6 +119,7 @@ def build_context(
         certificates=store,
         jobs=jobs,
         tracing=start_tracing(settings.otlp_endpoint),
+        evidence=open_log(settings, metrics.evidence.written),
         cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
     )
 

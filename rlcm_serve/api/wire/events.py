@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.solution import CheckpointBody, GuaranteeBody, SampleBody
 from rlcm_serve.events import (
@@ -26,6 +27,7 @@ SampleNumber = Annotated[
 class StartBody(Wire):
     """Event `start`: the service begins to answer. It names the policy and the guarantee."""
 
+    id: terms.AnswerId
     samples: int = Field(examples=[4])
     """Number of samples that are generated."""
     max_tokens: int = Field(examples=[256])
@@ -42,15 +44,16 @@ class StartBody(Wire):
     """Why no guarantee covers the answer; null if one does."""
 
     @classmethod
-    def from_prepared(cls, prepared: Prepared) -> StartBody:
+    def from_prepared(cls, prepared: Prepared, id_: str = "") -> StartBody:
         """The first event of a question that is about to be answered."""
-        terms = prepared.terms
+        under = prepared.terms
         return cls(
+            id=id_,
             samples=prepared.question.samples,
-            max_tokens=terms.budget.thinking,
-            policy=None if terms.policy is None else terms.policy.to_scalars(),
-            guarantee=GuaranteeBody.of(terms.guarantee),
-            no_guarantee_reason=terms.no_guarantee_reason,
+            max_tokens=under.budget.thinking,
+            policy=None if under.policy is None else under.policy.to_scalars(),
+            guarantee=GuaranteeBody.of(under.guarantee),
+            no_guarantee_reason=under.no_guarantee_reason,
         )
 
 

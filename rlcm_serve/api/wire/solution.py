@@ -184,6 +184,7 @@ class SavingsBody(Wire):
 class SolveResponse(Wire):
     """The answer to a question, or an abstention, with its guarantee and its cost."""
 
+    id: terms.AnswerId
     answer: str | None = Field(examples=["8"])
     """The answer; null if the service abstains."""
     abstained: bool = Field(examples=[False])
@@ -216,9 +217,10 @@ class SolveResponse(Wire):
     """Tokens saved by early exits; null without a guarantee."""
 
     @classmethod
-    def from_solution(cls, solution: Solution, return_trace: bool = False) -> Self:
+    def from_solution(cls, solution: Solution, return_trace: bool = False, id_: str = "") -> Self:
         """The wire form of a solution."""
         return cls(
+            id=id_,
             answer=solution.answer,
             abstained=solution.abstained,
             confidence=solution.confidence,

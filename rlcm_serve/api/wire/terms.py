@@ -211,3 +211,10 @@ JobCertificate = Annotated[
 JobError = Annotated[
     str | None, described("Why the job failed, or what it waits for now; null if neither.", None)
 ]
+AnswerId = Annotated[
+    str,
+    described(
+        "Id of the answer. `/answers/{id}` returns its record, if the service keeps records.",
+        "chatcmpl-019aae2fb9c09f86d081884c7d659a2f",
+    ),
+]

@@ -16,6 +16,7 @@ from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.threaded import MOST_AT_ONCE, MOST_WAITING
 from rlcm_serve.engine.restart import RestartPolicy
+from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.settings import Settings
 from rlcm_serve.signing import TrustedKeys
@@ -69,6 +70,7 @@ class Running:
             draining=Draining(),
             metrics=metrics,
             certificates=store,
+            evidence=open_log(settings, metrics.evidence.written),
             jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),
         )
         self.app = create_app(self.context, self.failures.append)

@@ -14,6 +14,7 @@ import uvicorn
 
 from calibration import ExitPolicy
 from rlcm_serve.errors import EngineDead
+from rlcm_serve.evidence.records import time_in
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
@@ -55,6 +56,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
     response = await ready.solve()
     assert response.status_code == 200
     body = response.json()
+    assert time_in(body.pop("id")) == pytest.approx(time.time(), abs=60)
     statement = body["guarantee"].pop("statement")
     assert "at most 10% get a wrong answer on average" in statement
     assert body == {
@@ -223,7 +225,8 @@ async def test_a_stream_tells_the_story_and_ends_with_the_response(ready: Runnin
     assert sample == {"sample": 0, **plain["samples"][0]}
     assert vote["decided"] is True
     assert vote["leader"] == "7"
-    assert done == plain
+    assert done == plain | {"id": start["id"]}
+    assert start["id"] != plain["id"]
 
 
 async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:

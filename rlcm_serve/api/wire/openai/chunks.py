@@ -82,6 +82,7 @@ class ChunkWriter:
             "model": model,
         }
         self._include_usage = include_usage
+        self._id = response_id
 
     def first(self) -> str:
         """The first chunk, which carries the role."""
@@ -102,7 +103,7 @@ class ChunkWriter:
             yield self._chunk(ChunkDelta(content=message.content))
         else:
             yield self._chunk(ChunkDelta(refusal=message.refusal))
-        rlcm = RlcmBody.of(body, question, solution)
+        rlcm = RlcmBody.of(self._id, body, question, solution)
         yield self._chunk(ChunkDelta(), finish_reason_of(solution), rlcm)
         if self._include_usage:
             usage = ChatUsage.from_solution(solution)

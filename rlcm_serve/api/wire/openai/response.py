@@ -71,9 +71,9 @@ class RlcmBody(SolveResponse):
     """Whether alpha is the server's `default_alpha`, because the request named none."""
 
     @classmethod
-    def of(cls, body: ChatRequest, question: Question, solution: Solution) -> Self:
+    def of(cls, id_: str, body: ChatRequest, question: Question, solution: Solution) -> Self:
         """The service's own part of the response."""
-        solved = SolveResponse.from_solution(solution, body.return_trace)
+        solved = SolveResponse.from_solution(solution, body.return_trace, id_)
         is_default = body.alpha is None
         return cls(**dict(solved), alpha=question.alpha, alpha_is_default=is_default)
 
@@ -163,7 +163,7 @@ class ChatCompletion(Wire):
             model=body.model,
             choices=[choice],
             usage=ChatUsage.from_solution(solution),
-            rlcm=RlcmBody.of(body, question, solution),
+            rlcm=RlcmBody.of(response_id, body, question, solution),
         )
 
 

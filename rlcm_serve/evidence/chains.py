@@ -1,0 +1,195 @@
+"""Chains on disk: `CHAIN/NUMBER.jsonl` with the records from that number on, and their heads.
+
+One process writes one chain. A closed segment has a head beside it, `NUMBER.head.json`: a DSSE
+envelope around the number and the hash of its last record, signed if there is a key. `cut.json` is
+the head of the records that were deleted because of their age.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibration.files import write_text
+from rlcm_serve.errors import SignatureRefused
+from rlcm_serve.evidence.records import canonical, now, sealed
+from rlcm_serve.signing import Envelope, enveloped
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+HEAD_TYPE = "application/vnd.rlcm.evidence-head+json"
+CUT_TYPE = "application/vnd.rlcm.evidence-cut+json"
+CUT = "cut.json"
+SUFFIX, HEAD_SUFFIX = ".jsonl", ".head.json"
+LONGEST_LINE = 64 * 2**20
+"""Bytes; a longer line is no record."""
+_LOCK = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last record of a segment: chain, number, hash, and when the segment was closed."""
+
+    chain: str
+    sequence: int
+    hash: str
+    time: str
+
+
+def chains_in(folder: Path) -> list[Path]:
+    """The chains in a folder, the oldest first."""
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.exists() else []
+
+
+def segments_of(chain: Path) -> list[Path]:
+    """The segments of a chain in order."""
+    return sorted(chain.glob(f"*{SUFFIX}"))
+
+
+def segment_path(chain: Path, first: int) -> Path:
+    """The segment that begins with the record of this number."""
+    return chain / f"{first:012d}{SUFFIX}"
+
+
+def head_path(segment: Path) -> Path:
+    """The head beside a segment."""
+    return segment.with_suffix(HEAD_SUFFIX)
+
+
+def write_head(segment: Path, sequence: int, digest: str, key: Ed25519PrivateKey | None) -> Head:
+    """Closes a segment."""
+    head = Head(segment.parent.name, sequence, digest, now())
+    write_text(head_path(segment), enveloped(canonical(asdict(head)), HEAD_TYPE, key).to_text())
+    return head
+
+
+def read_head(path: Path, kind: str = HEAD_TYPE) -> tuple[Head, Envelope]:
+    """The head in a file, and the envelope around it.
+
+    Raises:
+        SignatureRefused: it is no head of this kind.
+    """
+    envelope = Envelope.from_text(path.read_bytes())
+    try:
+        if envelope.payload_type != kind:
+            raise ValueError(f"its type is {envelope.payload_type!r}")
+        return Head(**json.loads(envelope.payload)), envelope
+    except (TypeError, ValueError) as error:
+        raise SignatureRefused(f"{path} is no head of a chain: {error}") from error
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """The record of a line; its hash is right.
+
+    Raises:
+        ValueError: the line is no record; the message says why.
+    """
+    if not line.endswith(b"\n"):
+        raise ValueError("the line is not complete")
+    record = json.loads(line)
+    if not isinstance(record, dict) or not isinstance(record.get("hash"), str):
+        raise ValueError("it is no record with a hash")
+    claimed = record.pop("hash")
+    expected, digest = sealed(record)
+    if claimed != digest:
+        raise ValueError(f"its hash is {digest[:12]}..., not {claimed[:12]}...: it was changed")
+    if line != expected:
+        raise ValueError("it is not in canonical form: it was changed")
+    return record | {"hash": claimed}
+
+
+def last_record(segment: Path) -> dict[str, Any] | None:
+    """The last whole record of a segment; None if it has none."""
+    found = None
+    with segment.open("rb") as file:
+        while line := file.readline(LONGEST_LINE):
+            try:
+                found = parse(line)
+            except (ValueError, RecursionError):
+                break
+    return found
+
+
+def end_of(chain: Path, key: Ed25519PrivateKey | None) -> Head | None:
+    """The head of a chain that no process writes any more; closes its last segment.
+
+    None if the chain has no record.
+    """
+    for segment in reversed(segments_of(chain)):
+        if head_path(segment).exists():
+            break
+        if (last := last_record(segment)) is not None:
+            return write_head(segment, last["sequence"], last["hash"], key)
+    heads = sorted(chain.glob(f"*{HEAD_SUFFIX}"))
+    if heads:
+        return read_head(heads[-1])[0]
+    return read_head(chain / CUT, CUT_TYPE)[0] if (chain / CUT).exists() else None
+
+
+def lock(chain: Path) -> int:
+    """Marks a chain as being written, as long as this file descriptor is open.
+
+    Raises:
+        BlockingIOError: another process writes it.
+    """
+    opened = os.open(chain / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
+
+
+@contextmanager
+def unwritten(chain: Path) -> Iterator[bool]:
+    """Whether no process writes the chain; inside the context none begins to."""
+    try:
+        opened = lock(chain)
+    except BlockingIOError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        os.close(opened)
+
+
+def cut(chain: Path, before: str, key: Ed25519PrivateKey | None, *, keep_last: bool) -> int:
+    """Deletes the segments that were closed before a time, from the oldest on.
+
+    `cut.json` keeps the head of the last deleted one. It is written first: a segment that is
+    missing without it was not deleted by the service.
+
+    Args:
+        chain: whose records are deleted.
+        before: ISO 8601, as in the heads.
+        key: signs the new head.
+        keep_last: whether the last segment is being written.
+
+    Returns:
+        The number of deleted segments.
+    """
+    segments = segments_of(chain)
+    old: list[tuple[Path, Head]] = []
+    for segment in segments[:-1] if keep_last else segments:
+        if not head_path(segment).exists():
+            break
+        head, _ = read_head(head_path(segment))
+        if head.time >= before:
+            break
+        old.append((segment, head))
+    if old:
+        payload = canonical(asdict(old[-1][1]))
+        write_text(chain / CUT, enveloped(payload, CUT_TYPE, key).to_text())
+    for segment, _ in old:
+        segment.unlink()
+        head_path(segment).unlink()
+    return len(old)

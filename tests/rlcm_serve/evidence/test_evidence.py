@@ -1,0 +1,212 @@
+"""The chain of records: what is written, what is found again, what is cut, and what breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibration import ExitPolicy, ExitReason
+from rlcm_serve.core import Question, Reading, Rollout, Sample, Solution
+from rlcm_serve.errors import EvidenceUnavailable
+from rlcm_serve.evidence import chains, lookup
+from rlcm_serve.evidence.log import EvidenceLog
+from rlcm_serve.evidence.records import Answered, canonical, new_id, time_in
+from rlcm_serve.evidence.verify import ChainReport, verify
+from rlcm_serve.signing import TrustedKeys, load_signing_key, write_key_pair
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from tests.rlcm_serve.command_line import Rlcm
+from tests.rlcm_serve.scripted_engine import IDENTITY
+
+PROMPT, ANSWER = "A dial shows 3. A secret?", "xyzzy"
+
+
+def answered(key: str | None = "k", answer: str | None = ANSWER) -> Answered:
+    readings = (Reading(16, 0.5), Reading(32, float("nan"), is_final=True))
+    rollout = Rollout((1,) * 32, "hm", ExitReason.NATURAL, readings)
+    solution = Solution(
+        answer=answer,
+        confidence=0.5,
+        exit=ExitReason.NATURAL,
+        samples=(Sample(rollout, answer, 3),),
+        policy=ExitPolicy(),
+        guarantee=None,
+        no_guarantee_reason="none",
+    )
+    return Answered(new_id(), key, Question(PROMPT, 0.1), solution, None, fingerprint_of(IDENTITY))
+
+
+async def keep(log: EvidenceLog, count: int) -> list[str]:
+    """Keeps so many answers, one after the other; returns their ids."""
+    ids = []
+    for _ in range(count):
+        one = answered()
+        await log.keep(one)
+        ids.append(one.id)
+    return ids
+
+
+def whole(folder: Path, trusted: TrustedKeys | None = None) -> list[ChainReport]:
+    reports = verify(folder) if trusted is None else verify(folder, trusted)
+    assert [report.broken for report in reports] == [None] * len(reports)
+    return reports
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    for chain in chains.chains_in(folder):
+        for segment in chains.segments_of(chain):
+            found += [json.loads(line) for line in segment.read_text().splitlines()]
+    return found
+
+
+async def test_a_record_has_hashes_and_no_text(tmp_path: Path) -> None:
+    with closing(EvidenceLog(tmp_path)) as log:
+        (id_,) = await keep(log, 1)
+        text = "".join(path.read_text() for path in log.chain.glob("*.jsonl"))
+    assert PROMPT not in text
+    assert ANSWER not in text
+    start, engine, record = records(tmp_path)
+    assert (start["kind"], engine["kind"], record["kind"]) == ("start", "engine", "answer")
+    assert record["engine"] == engine["engine"]
+    assert (record["id"], record["key"], record["sequence"]) == (id_, "k", 3)
+    assert record["samples"][0]["readings"] == [[16, 0.5], [32, None]]
+    assert record["previous"] == engine["hash"]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in log.chain.glob("*.jsonl"))
+    assert log.chain.stat().st_mode & 0o077 == 0
+
+
+async def test_texts_are_recorded_if_asked_for(tmp_path: Path) -> None:
+    with closing(EvidenceLog(tmp_path, texts=True)) as log:
+        await keep(log, 1)
+    assert records(tmp_path)[-1]["answer"] == ANSWER
+    assert records(tmp_path)[-1]["messages"] == [{"role": "user", "content": PROMPT}]
+
+
+async def test_many_answers_at_once_make_one_chain(tmp_path: Path) -> None:
+    batches: list[int] = []
+    with closing(EvidenceLog(tmp_path, on_batch=lambda n, s, ok: batches.append(n))) as log:
+        await asyncio.gather(*(log.keep(answered()) for _ in range(200)))
+    (report,) = whole(tmp_path)
+    assert (report.answers, report.records) == (200, 202)
+    assert report.covered == 202, "closed at the end"
+    assert len(batches) < 100
+
+
+async def test_an_answer_is_found_by_its_id(tmp_path: Path) -> None:
+    with closing(EvidenceLog(tmp_path, segment_bytes=3000)) as log:
+        ids = await keep(log, 20)
+        assert len(chains.segments_of(log.chain)) > 5
+        for id_ in ids:
+            found = lookup.find(tmp_path, id_, 1)
+            assert found is not None
+            assert found["id"] == id_
+        for unknown in (new_id(), "", "chatcmpl-x", ids[0][:-1], "../" + ids[0], '"'):
+            assert lookup.find(tmp_path, unknown, 1) is None
+    assert time_in(ids[0]) == pytest.approx(datetime.now(UTC).timestamp(), abs=60)
+
+
+async def test_the_next_process_names_the_head_of_the_last(tmp_path: Path) -> None:
+    with closing(EvidenceLog(tmp_path)) as first:
+        await keep(first, 2)
+    with closing(EvidenceLog(tmp_path)) as second:
+        await keep(second, 1)
+    old, _ = whole(tmp_path)
+    after = next(one for one in records(tmp_path) if one.get("chain") == second.chain.name)["after"]
+    assert (after["chain"], after["sequence"], after["hash"]) == (first.chain.name, *old.head)
+
+
+async def test_two_processes_write_apart(tmp_path: Path) -> None:
+    with closing(EvidenceLog(tmp_path)) as one, closing(EvidenceLog(tmp_path)) as other:
+        await asyncio.gather(keep(one, 5), keep(other, 5))
+        assert [report.answers for report in whole(tmp_path)] == [5, 5]
+
+
+async def test_old_segments_are_cut_and_a_signed_head_stays(tmp_path: Path) -> None:
+    public, _ = write_key_pair(tmp_path / "signing.pem")
+    key, folder = load_signing_key(tmp_path / "signing.pem"), tmp_path / "evidence"
+    trusted = TrustedKeys.load([public])
+    with closing(EvidenceLog(folder, key=key, segment_bytes=3000)) as log:
+        ids = await keep(log, 12)
+    (before,) = whole(folder, trusted)
+    later = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="milliseconds")
+    segments = chains.segments_of(log.chain)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    assert chains.cut(log.chain, now, key, keep_last=True) == len(segments) - 1
+    (report,) = whole(folder, trusted)
+    assert (report.head, report.cut) == (before.head, int(segments[-1].stem) - 1)
+    assert lookup.find(folder, ids[0], 1) is None
+    assert chains.cut(log.chain, later, key, keep_last=False) == 1
+    with closing(EvidenceLog(folder, key=key, days=1)) as after:
+        await keep(after, 1)
+    assert whole(folder, trusted)[0].head == before.head
+    head = log.chain / chains.CUT
+    envelope = json.loads(head.read_text())
+    head.write_text(json.dumps(envelope | {"signatures": []}))
+    assert "not signed" in str(verify(folder, trusted)[0].broken)
+
+
+async def test_a_full_disk_refuses_answers_and_breaks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(EvidenceLog(tmp_path)) as log:
+        await keep(log, 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", _torn(log, os.write))
+            with pytest.raises(EvidenceUnavailable):
+                await log.keep(answered())
+        with pytest.raises(EvidenceUnavailable):
+            log.require_writable()
+        await keep(log, 1)  # there is space again
+    (report,) = whole(tmp_path)
+    assert (report.answers, report.incomplete) == (3, 0)
+
+
+def _torn(log: EvidenceLog, write: Any) -> Any:
+    """Writes a part of a record, and then no more."""
+    wrote: list[int] = []
+
+    def torn(file: int, content: Any) -> int:
+        if file != log._file:
+            return int(write(file, content))
+        if wrote:
+            raise OSError(errno.ENOSPC, "no space left")
+        wrote.append(1)
+        return int(write(file, content[:100]))
+
+    return torn
+
+
+def test_a_folder_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EvidenceUnavailable, match="evidence_folder"):
+        EvidenceLog(tmp_path / "file" / "evidence")
+
+
+def test_what_is_hashed_does_not_depend_on_the_order_of_names() -> None:
+    assert canonical({"b": 1, "a": "ü"}) == b'{"a":"\\u00fc","b":1}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical({"a": float("nan")})
+
+
+def test_the_command_says_which_record_is_broken(rlcm: Rlcm, tmp_path: Path) -> None:
+    async def fill() -> None:
+        with closing(EvidenceLog(tmp_path)) as log:
+            await keep(log, 3)
+
+    asyncio.run(fill())
+    status, out, _ = rlcm(f"evidence verify {tmp_path}")
+    assert status == 0
+    assert "whole, 3 answers in 5 records" in out
+    (segment,) = tmp_path.glob("*/*.jsonl")
+    segment.write_text(segment.read_text().replace('"confidence":0.5', '"confidence":0.6', 1))
+    status, out, _ = rlcm(f"evidence verify {tmp_path}")
+    assert status == 1
+    assert "BROKEN: 000000000001.jsonl, line 3: its hash is" in out
