@@ -134,6 +134,7 @@ class EvidenceLog:
             async with asyncio.timeout(LONGEST_WAIT):
                 await written
         except TimeoutError:
+            _log.error("evidence was not written within %g s", LONGEST_WAIT)
             self._failed_at = time.monotonic()
             raise EvidenceUnavailable(f"the disk took over {LONGEST_WAIT:g} s") from None
 

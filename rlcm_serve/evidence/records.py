@@ -69,8 +69,14 @@ def canonical(values: Mapping[str, Any]) -> bytes:
 
 def sealed(record: Mapping[str, Any]) -> tuple[bytes, str]:
     """The line of a record with its hash, and the hash."""
-    digest = hashlib.sha256(canonical(record)).hexdigest()
-    return canonical({**record, "hash": digest}) + b"\n", digest
+    # Encoded once: the hash is put where its name stands in the order of names.
+    before = canonical({name: value for name, value in record.items() if name < "hash"})[1:-1]
+    after = canonical({name: value for name, value in record.items() if name > "hash"})[1:-1]
+    plain = b",".join(part for part in (before, after) if part)
+    digest = hashlib.sha256(b"{" + plain + b"}").hexdigest()
+    shown = b'"hash":"%s"' % digest.encode()
+    line = b",".join(part for part in (before, shown, after) if part)
+    return b"{" + line + b"}\n", digest
 
 
 def now() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import json
 import os
 from contextlib import closing
@@ -18,7 +19,7 @@ from rlcm_serve.core import Question, Reading, Rollout, Sample, Solution
 from rlcm_serve.errors import EvidenceUnavailable
 from rlcm_serve.evidence import chains, lookup
 from rlcm_serve.evidence.log import EvidenceLog
-from rlcm_serve.evidence.records import Answered, canonical, new_id, time_in
+from rlcm_serve.evidence.records import Answered, canonical, new_id, sealed, time_in
 from rlcm_serve.evidence.verify import ChainReport, verify
 from rlcm_serve.signing import TrustedKeys, load_signing_key, write_key_pair
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -188,6 +189,13 @@ def test_a_folder_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EvidenceUnavailable, match="evidence_folder"):
         EvidenceLog(tmp_path / "file" / "evidence")
+
+
+def test_a_line_is_the_canonical_form_of_the_record_with_its_hash() -> None:
+    for record in ({"a": 1, "zebra": [None]}, {"a": 1}, {"z": 1}, {}):
+        line, digest = sealed(record)
+        assert line == canonical({**record, "hash": digest}) + b"\n"
+        assert digest == hashlib.sha256(canonical(record)).hexdigest()
 
 
 def test_what_is_hashed_does_not_depend_on_the_order_of_names() -> None:
