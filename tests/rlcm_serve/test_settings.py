@@ -64,6 +64,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "default_alpha": st.floats(0.01, 0.99),
     "vllm_arguments": st.lists(WORDS, min_size=1, max_size=3),
     "engine_log": WORDS.map(lambda word: f"/l{word}"),
+    "evidence_folder": WORDS.map(lambda word: f"/e{word}"),
+    "evidence_key": WORDS.map(lambda word: f"/k{word}"),
     "host": st.sampled_from(["127.0.0.1", "::1", "localhost", "127.9.9.9"]),
     "port": st.integers(0, 65535),
     "confidence": st.sampled_from(["probe", "sequence-probability", "lowest-group", "tail"]),

@@ -92,7 +92,8 @@ async def test_under_rlcm_is_the_solution_of_solve(ready: Running, client: Async
     solved = (await ready.solve(alpha=0.2, return_trace=True)).json()
     extra = {"alpha": 0.2, "return_trace": True}
     completion = await client.chat.completions.create(**ASKED, extra_body=extra)
-    assert rlcm_of(completion) == solved | {"alpha": 0.2, "alpha_is_default": False}
+    ours = {"id": completion.id, "alpha": 0.2, "alpha_is_default": False}
+    assert rlcm_of(completion) == solved | ours
 
 
 async def test_the_default_alpha_is_a_setting(one: Path, tmp_path: Path) -> None:
