@@ -238,7 +238,10 @@ class Ask:
     def _check(self, solution: dict[str, Any]) -> None:
         if len(solution["samples"]) != self.samples:
             raise Lost(f"{len(solution['samples'])} samples of {self.samples}")
-        if solution["guarantee"]["alpha_requested"] != self.alpha:
+        guarantee = solution["guarantee"]
+        if guarantee is None:
+            raise Lost(f"an answer without a guarantee: {solution['no_guarantee_reason']}")
+        if guarantee["alpha_requested"] != self.alpha:
             raise Lost("the answer to another question")
 
 

@@ -101,6 +101,7 @@ async def fire(
     *,
     at_a_time: int = AT_A_TIME,
     pause: float = 0.0,
+    without: frozenset[str] = frozenset(),
 ) -> None:
     """Sends the requests of these numbers.
 
@@ -111,6 +112,7 @@ async def fire(
         tally: counts them.
         at_a_time: connections.
         pause: seconds before each request of a connection.
+        without: routes that are left alone.
     """
     shooter, left = await asyncio.to_thread(_shooter, siege), iter(numbers)
 
@@ -119,6 +121,8 @@ async def fire(
         for number in left:
             await asyncio.sleep(pause)
             shot = shooter.shot(seed, number)
+            if shot.route in without:
+                continue
             outcome, answer = await _send(wire, shot, siege.keys)
             tally.add(shot, outcome, answer)
             if fault := _fault(shooter, shot, outcome, answer):

@@ -7,10 +7,11 @@ import itertools
 import json
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,8 @@ LIMIT = 180.0
 """Seconds within which each response must have ended."""
 PAUSE = 3.0
 """Seconds of load before each fault, and of a stopped service."""
+ENDING = 60.0
+"""Seconds within which a service that was told to stop must have ended, and its children."""
 RECOVERY = 300.0
 """Seconds within which a question must be answered again."""
 JOB_PROBLEMS = 4000
@@ -90,14 +93,11 @@ async def _rounds(siege: Siege, rounds: int, results: Results) -> list[Round]:
             done.pop()
         done.append(Round(str(fault)))
         began = time.monotonic()
-        for step in (_strike(siege, fault), _recover(siege)):
-            try:
-                await step
-            except Exception as error:  # noqa: BLE001  # a finding; the next round goes on
-                done[-1].wrong.append(repr(error))
+        await _noted(_strike(siege, fault), done)
+        await _noted(_recover(siege), done)
         done[-1].seconds = time.monotonic() - began
         await asyncio.sleep(PAUSE)
-        await asyncio.to_thread(_check_job, siege, job, done)
+        await _noted(asyncio.to_thread(_check_job, siege, job, done), done)
         results.save("kill", {"rounds": [vars(one) for one in done]})
         sys.stderr.write(f"{done[-1]}\n")
     over.set()
@@ -105,6 +105,14 @@ async def _rounds(siege: Siege, rounds: int, results: Results) -> list[Round]:
     done[-1].wrong += [line[:1000] for line in siege.errors() if "Traceback" in line]
     results.save("kill", {"rounds": [vars(one) for one in done]})
     return done
+
+
+async def _noted(step: Awaitable[None], rounds: list[Round]) -> None:
+    """Awaits a step; what goes wrong is a finding, and the siege goes on."""
+    try:
+        await step
+    except Exception as error:  # noqa: BLE001
+        rounds[-1].wrong.append(repr(error))
 
 
 async def _strike(siege: Siege, fault: Fault) -> None:
@@ -118,11 +126,17 @@ async def _strike(siege: Siege, fault: Fault) -> None:
         await asyncio.sleep(PAUSE)
         siege.process.send_signal(signal.SIGCONT)
         return
-    status = await asyncio.to_thread(siege.process.wait, 60)
-    _, alive = await asyncio.to_thread(psutil.wait_procs, children, 30)
+    began = time.monotonic()
+    try:
+        status: int | None = await asyncio.to_thread(siege.process.wait, ENDING)
+    except subprocess.TimeoutExpired:
+        status = None
+    seconds = time.monotonic() - began
+    _, alive = await asyncio.to_thread(psutil.wait_procs, children, ENDING)
+    await asyncio.to_thread(siege.stop)
     siege.start()
     if alive or status != (-signal.SIGKILL if fault.signal == signal.SIGKILL else 0):
-        raise RuntimeError(f"it ended with {status} and left {alive}")
+        raise RuntimeError(f"after {seconds:.0f} s its status was {status}; it left {alive}")
 
 
 async def _found(siege: Siege, kind: str) -> psutil.Process:

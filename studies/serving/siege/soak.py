@@ -21,6 +21,8 @@ from studies.serving.siege.service import ENGINE, Siege, besieged
 CLIENTS = 8
 FUZZED_PER_SECOND = 4.0
 SHARED = "/dev/shm/"
+LEFT_ALONE = frozenset(f"POST /certificates/{{id}}/{act}" for act in ("activate", "deactivate"))
+"""Other requests are to be answered under the same certificates all the time."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,15 @@ async def _soak(
     )
     numbers = range(int(seconds * FUZZED_PER_SECOND))
     firing = asyncio.create_task(
-        fuzz.fire(siege, seed, numbers, fuzzed, at_a_time=1, pause=1 / FUZZED_PER_SECOND)
+        fuzz.fire(
+            siege,
+            seed,
+            numbers,
+            fuzzed,
+            at_a_time=1,
+            pause=1 / FUZZED_PER_SECOND,
+            without=LEFT_ALONE,
+        )
     )
     await asyncio.sleep(warm_up)
     began = time.monotonic()

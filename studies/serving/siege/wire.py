@@ -108,10 +108,10 @@ class Wire:
         if "content-length" in headers:
             return await self._reader.readexactly(int(headers["content-length"]))
         parts = []
-        while size := int(await self._reader.readline() or b"x", 16):
+        while size := int(await self._reader.readuntil(b"\r\n"), 16):
             parts.append(await self._reader.readexactly(size))
-            await self._reader.readline()
-        await self._reader.readline()
+            await self._reader.readexactly(2)
+        await self._reader.readexactly(2)
         return b"".join(parts)
 
 
