@@ -77,7 +77,7 @@ def run(results: Results, requests: int, seed: int) -> bool:
             sys.stderr.write(
                 f"{tally.requests} requests, {rate:.0f}/s, {len(tally.faults)} faults\n"
             )
-        tally.faults += [{"log": line[:2000]} for line in siege.errors()[:20]]
+        tally.faults += [{"log": line[-2000:]} for line in siege.errors()[:20]]
     results.save("fuzz", {"seed": seed, **vars(tally)})
     results.show(table(tally))
     return not tally.faults
