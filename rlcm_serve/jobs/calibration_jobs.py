@@ -56,6 +56,7 @@ class CalibrationJobs:
     ) -> None:
         self._service = service
         self._database, self._delete_after = database, delete_after
+        self._deleting = asyncio.Lock()
         self._threads = database.threads
         self._runner = JobRunner(database, service, certificates, concurrency, limits)
         self.store = self._runner.jobs
@@ -137,17 +138,18 @@ class CalibrationJobs:
             Conflict: it has ended in this moment.
             DatabaseRefused: the database cannot be written; a part may be deleted.
         """
-        job = await self.get(id_)
-        if job.state.ended:
-            await delete_job(self._database, job)
-            return job
-        async with self._runner.ending:
-            await self._threads.write(self.store.cancel, id_)
-        if (task := self._task_of(id_)) is not None:
-            task.cancel()
-            await asyncio.wait({task})
-        await delete_recordings(self._database, job)
-        return await self.get(id_)
+        async with self._deleting:  # of two requests for a job, one cancels and one deletes it
+            job = await self.get(id_)
+            if job.state.ended:
+                await delete_job(self._database, job)
+                return job
+            async with self._runner.ending:
+                await self._threads.write(self.store.cancel, id_)
+            if (task := self._task_of(id_)) is not None:
+                task.cancel()
+                await asyncio.wait({task})
+            await delete_recordings(self._database, job)
+            return await self.get(id_)
 
     def seconds_left(self, job: Calibration) -> float | None:
         """Estimated time until everything is recorded; None if it is unknown."""

@@ -238,6 +238,22 @@ async def test_recordings_of_another_engine_are_not_mixed_with_these(database: D
     assert f"failed: {ended.error}" in told(ended)
 
 
+async def test_of_many_requests_to_delete_a_job_one_cancels_and_one_deletes_it(
+    database: Database,
+) -> None:
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+        ends = await asyncio.gather(
+            *(here.jobs.delete(job.id) for _ in range(6)), return_exceptions=True
+        )
+        states = [end.state for end in ends if isinstance(end, Calibration)]
+        assert states == [JobState.CANCELLED, JobState.CANCELLED]
+        assert [type(end) for end in ends if not isinstance(end, Calibration)] == [NotFound] * 4
+        assert here.jobs.store.all() == []
+
+
 class Dying(ProblemEngine):
     """Dies at each of these numbers of begun rollouts, and can be started again."""
 
