@@ -16,6 +16,7 @@ LADDERS = {
     "calibration": (
         "errors",
         "files",
+        "canonical",
         "policy",
         "traces",
         "metrics",

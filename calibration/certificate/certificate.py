@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from calibration.canonical import canonical_json
 from calibration.certificate.consistency import require_consistent
 from calibration.certificate.levels import (
     CertifiedLevel,
@@ -227,7 +228,7 @@ class Certificate:
 
     def canonical_bytes(self) -> bytes:
         """The content in one fixed form; its SHA-256 is the digest."""
-        return _canonical(self._content())
+        return canonical_json(self._content())
 
     def _content(self) -> dict[str, Any]:
         levels = [{"certified": level.certified, **asdict(level)} for level in self.levels]
@@ -255,8 +256,4 @@ def _why_none(listed: list[Level]) -> str:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_canonical(content)).hexdigest()
-
-
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return hashlib.sha256(canonical_json(content)).hexdigest()

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibration.canonical import canonical_json
 from calibration.files import write_text
 from rlcm_serve.errors import SignatureRefused
-from rlcm_serve.evidence.records import canonical, now, sealed
+from rlcm_serve.evidence.records import now, sealed
 from rlcm_serve.signing import Envelope, enveloped
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def head_path(segment: Path) -> Path:
 def write_head(segment: Path, sequence: int, digest: str, key: Ed25519PrivateKey | None) -> Head:
     """Closes a segment."""
     head = Head(segment.parent.name, sequence, digest, now())
-    write_text(head_path(segment), enveloped(canonical(asdict(head)), HEAD_TYPE, key).to_text())
+    write_text(
+        head_path(segment), enveloped(canonical_json(asdict(head)), HEAD_TYPE, key).to_text()
+    )
     return head
 
 
@@ -187,7 +190,7 @@ def cut(chain: Path, before: str, key: Ed25519PrivateKey | None, *, keep_last: b
             break
         old.append((segment, head))
     if old:
-        payload = canonical(asdict(old[-1][1]))
+        payload = canonical_json(asdict(old[-1][1]))
         write_text(chain / CUT, enveloped(payload, CUT_TYPE, key).to_text())
     for segment, _ in old:
         segment.unlink()

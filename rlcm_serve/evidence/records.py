@@ -8,7 +8,6 @@ later ones.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import secrets
 import time
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from calibration.canonical import canonical_json
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import CancelledSample, Question, Reading, Sample, Solution
 
@@ -61,17 +61,11 @@ def time_in(id_: str) -> float | None:
     return int(digits[:_MS_DIGITS], 16) / 1000
 
 
-def canonical(values: Mapping[str, Any]) -> bytes:
-    """JSON with sorted names, without spaces, in ASCII."""
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
-
-
 def sealed(record: Mapping[str, Any]) -> tuple[bytes, str]:
     """The line of a record with its hash, and the hash."""
     # Encoded once: the hash is put where its name stands in the order of names.
-    before = canonical({name: value for name, value in record.items() if name < "hash"})[1:-1]
-    after = canonical({name: value for name, value in record.items() if name > "hash"})[1:-1]
+    before = canonical_json({name: value for name, value in record.items() if name < "hash"})[1:-1]
+    after = canonical_json({name: value for name, value in record.items() if name > "hash"})[1:-1]
     plain = b",".join(part for part in (before, after) if part)
     digest = hashlib.sha256(b"{" + plain + b"}").hexdigest()
     shown = b'"hash":"%s"' % digest.encode()
@@ -86,7 +80,7 @@ def now() -> str:
 
 def digest_of_engine(engine: Fingerprint) -> str:
     """SHA-256 of a fingerprint's canonical form."""
-    return hashlib.sha256(canonical(engine.to_json())).hexdigest()
+    return hashlib.sha256(canonical_json(engine.to_json())).hexdigest()
 
 
 def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
@@ -103,7 +97,7 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
         "time": now(),
         "id": answered.id,
         "key": answered.key,
-        "prompt_sha256": hashlib.sha256(canonical(prompt)).hexdigest(),
+        "prompt_sha256": hashlib.sha256(canonical_json(prompt)).hexdigest(),
         "answer_sha256": _digest(solution.answer),
         "abstained": solution.abstained,
         "confidence": _number(solution.confidence),

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
+from calibration.canonical import canonical_json
 from rlcm_serve.api.access import MaySolve, keyed, require_solve
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.wire.answers import AnswerRecord
 from rlcm_serve.errors import NotFound
 from rlcm_serve.evidence.lookup import find
-from rlcm_serve.evidence.records import canonical
 
 router = APIRouter(tags=["questions"])
 AnswerId = Annotated[
@@ -34,4 +34,4 @@ async def read_answer(id_: AnswerId, context: ContextOfApp, caller: MaySolve) ->
     record = await asyncio.to_thread(find, context.evidence.folder, id_, longest)
     if record is None or not caller.sees(record["key"]):
         raise NotFound(f"there is no record of an answer {id_[:80]!r} that this key may see")
-    return Response(canonical(record), media_type="application/json")
+    return Response(canonical_json(record), media_type="application/json")

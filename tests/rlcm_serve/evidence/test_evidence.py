@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from calibration import ExitPolicy, ExitReason
+from calibration.canonical import canonical_json
 from rlcm_serve.core import Question, Reading, Rollout, Sample, Solution
 from rlcm_serve.errors import EvidenceUnavailable
 from rlcm_serve.evidence import chains, lookup
 from rlcm_serve.evidence.log import EvidenceLog
-from rlcm_serve.evidence.records import Answered, canonical, new_id, sealed, time_in
+from rlcm_serve.evidence.records import Answered, new_id, sealed, time_in
 from rlcm_serve.evidence.verify import ChainReport, verify
 from rlcm_serve.signing import TrustedKeys, load_signing_key, write_key_pair
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -194,14 +195,14 @@ def test_a_folder_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
 def test_a_line_is_the_canonical_form_of_the_record_with_its_hash() -> None:
     for record in ({"a": 1, "zebra": [None]}, {"a": 1}, {"z": 1}, {}):
         line, digest = sealed(record)
-        assert line == canonical({**record, "hash": digest}) + b"\n"
-        assert digest == hashlib.sha256(canonical(record)).hexdigest()
+        assert line == canonical_json({**record, "hash": digest}) + b"\n"
+        assert digest == hashlib.sha256(canonical_json(record)).hexdigest()
 
 
 def test_what_is_hashed_does_not_depend_on_the_order_of_names() -> None:
-    assert canonical({"b": 1, "a": "ü"}) == b'{"a":"\\u00fc","b":1}'
+    assert canonical_json({"b": 1, "a": "ü"}) == b'{"a":"\\u00fc","b":1}'
     with pytest.raises(ValueError, match="not JSON compliant"):
-        canonical({"a": float("nan")})
+        canonical_json({"a": float("nan")})
 
 
 def test_the_command_says_which_record_is_broken(rlcm: Rlcm, tmp_path: Path) -> None:
