@@ -64,8 +64,9 @@ def probe(
     from rlcm_serve.engine.worker.probe import PROBE_FOLDER
     from rlcm_serve.recording.offline import record_problems
     from rlcm_serve.terminal import default_engine_log, progress_bar
-    from training.probe import ProbeTraining, fit_probe, hidden_states
-    from training.probe_card import write_probe_card
+    from training.probe.card import write_probe_card
+    from training.probe.data import hidden_states
+    from training.probe.fit import ProbeTraining, fit_probe
 
     console = Console()
     folder = resolve_model(model)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rlcm_serve.engine.worker.probe import Probe
-from training.plain_probe import plain_probe
+from training.probe.plain import plain_probe
 from training.rl.settings import ProbeSettings
 
 Sum = Callable[[Tensor], Tensor]

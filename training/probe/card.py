@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from training.cards import card
-from training.probe import ProbeMetrics, ProbeTraining
+from training.probe.fit import ProbeTraining
+from training.probe.metrics import ProbeMetrics
 
 
 def write_probe_card(

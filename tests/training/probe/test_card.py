@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from training.probe import ProbeMetrics, ProbeTraining
-from training.probe_card import write_probe_card
+from training.probe.card import write_probe_card
+from training.probe.fit import ProbeTraining
+from training.probe.metrics import ProbeMetrics
 
 pytestmark = pytest.mark.training
 

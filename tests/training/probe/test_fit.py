@@ -10,15 +10,10 @@ from transformers import AutoModel
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from training.errors import TrainingRefused
-from training.plain_probe import plain_probe
-from training.probe import (
-    ProbeData,
-    ProbeTraining,
-    fit_probe,
-    hidden_states,
-    measure_probe,
-    split_by_problem,
-)
+from training.probe.data import ProbeData, hidden_states, split_by_problem
+from training.probe.fit import ProbeTraining, fit_probe
+from training.probe.metrics import measure_probe
+from training.probe.plain import plain_probe
 
 HIDDEN, SAMPLES = 16, 4
 

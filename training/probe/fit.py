@@ -1,0 +1,81 @@
+"""Post-hoc training of the confidence probe (RLCM §3.2, App. B), for any model, without RL.
+
+The data are rollouts on training problems, with K forced answers and the hidden state at every N-th
+token. The loss is soft-target binary cross-entropy on 80% of the problems; the other 20% decide
+when to stop early.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from rlcm_serve.engine.worker.probe import Probe
+from training.probe.data import ProbeData, split_by_problem
+from training.probe.metrics import ProbeMetrics, measure_probe
+from training.probe.plain import plain_probe
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTraining:
+    """Settings of one fit; `patience` counts epochs without a better validation loss."""
+
+    width: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    dropout: float = 0.1
+    batch: int = 256
+    epochs: int = 60
+    patience: int = 6
+    seed: int = 0
+
+
+def fit_probe(
+    data: ProbeData, training: ProbeTraining = ProbeTraining(), report: Report = lambda line: None
+) -> tuple[Probe, ProbeMetrics]:
+    """Fits a probe to 80% of the problems and returns its best state on the other 20%."""
+    fit_N, validation_N = split_by_problem(data, 0.8, training.seed)
+    mean_H = data.hidden_NH[fit_N].mean(0)
+    scale_H = data.hidden_NH[fit_N].std(0) + 1e-3
+    inputs_NH = (data.hidden_NH - mean_H) / scale_H
+    torch.manual_seed(training.seed)
+    inner, outer = nn.Linear(inputs_NH.shape[1], training.width), nn.Linear(training.width, 1)
+    layers = nn.Sequential(inner, nn.GELU(), nn.Dropout(training.dropout), outer)
+    optimizer = torch.optim.AdamW(
+        layers.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+    )
+    rows = fit_N.nonzero()[:, 0]
+    best, best_state, stale = math.inf, layers.state_dict(), 0
+    for epoch in range(training.epochs):
+        layers.train()
+        shuffled = rows[torch.randperm(len(rows))]
+        for batch in torch.split(shuffled, training.batch):
+            logits_B = layers(inputs_NH[batch])[:, 0]
+            loss = binary_cross_entropy_with_logits(logits_B, data.target_N[batch])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        bce = _validation_loss(layers, inputs_NH[validation_N], data.target_N[validation_N])
+        report(f"epoch {epoch + 1}: validation BCE {bce:.4f}")
+        if bce < best - 1e-5:
+            best, stale = bce, 0
+            best_state = {name: value.clone() for name, value in layers.state_dict().items()}
+        elif (stale := stale + 1) >= training.patience:
+            break
+    layers.load_state_dict(best_state)
+    with torch.no_grad():
+        probe = plain_probe(inner, outer, mean_H, scale_H)
+    return probe, measure_probe(probe, data, validation_N, float(data.target_N[fit_N].mean()))
+
+
+def _validation_loss(layers: nn.Module, inputs_NH: Tensor, target_N: Tensor) -> float:
+    layers.eval()
+    with torch.inference_mode():
+        return binary_cross_entropy_with_logits(layers(inputs_NH)[:, 0], target_N).item()
