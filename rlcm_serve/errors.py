@@ -2,6 +2,7 @@
 
 RlcmError
 |-- ModelRefused        a model this service cannot control, and why
+|-- ProfileRefused      a prompt profile that cannot be used, and why
 |-- UnsupportedVllm     a vLLM that lacks something this service relies on
 |-- CertificateMismatch a certificate that was fitted on another engine
 |-- SignatureRefused    a signature that is missing, wrong or not trusted, or an unusable key
@@ -44,6 +45,10 @@ class RlcmError(Exception):
 
 class ModelRefused(RlcmError):
     """The model cannot be served under exit control."""
+
+
+class ProfileRefused(RlcmError):
+    """A prompt profile is malformed, or does not fit the model."""
 
 
 class UnsupportedVllm(RlcmError):

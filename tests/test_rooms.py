@@ -31,6 +31,7 @@ LADDERS = {
         "terminal",
         "signing",
         "core",
+        "profiles",
         "events",
         "admission",
         "page",

@@ -51,6 +51,7 @@ AT_START = {
     # They end the start, so that nobody is there to be answered; should one come later, it is a
     # mistake of ours and tells nothing of itself.
     errors.ModelRefused,
+    errors.ProfileRefused,
     errors.UnsupportedVllm,
     errors.SettingsRefused,
 }
