@@ -165,13 +165,15 @@ class Rollout:
 class Completion:
     """A short continuation of a forced prefix, and its number of generated tokens.
 
-    `pieces`, if requested, has the text and the log-probability of each token, before sampling
-    parameters apply. The texts together are `text`; a token that ends the continuation adds none.
+    `complete` says that the model ended it, and not the token limit. `pieces`, if requested, has
+    the text and the log-probability of each token, before sampling parameters apply. The texts
+    together are `text`; a token that ends the continuation adds none.
     """
 
     text: str
     tokens: int
     pieces: tuple[tuple[str, float], ...] | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +181,20 @@ class Sample:
     """One sample of a question: its rollout, its answer if any, and its cost.
 
     `answer_tokens` were generated after the thinking, for the model's own or a forced answer;
-    `suffix_tokens` were inserted to force it.
+    `suffix_tokens` were inserted to force it. `text` is the whole text of the answer: what the
+    model wrote after its thinking, and a forced answer as the extractor reads it.
     """
 
     rollout: Rollout
     answer: str | None
     answer_tokens: int
     suffix_tokens: int = 0
+    text: str | None = None
+
+    @property
+    def forced(self) -> bool:
+        """Whether the answer was forced, because the model gave none by itself."""
+        return self.suffix_tokens > 0
 
     @property
     def tokens(self) -> int:
@@ -351,7 +360,8 @@ class Solution:
     `samples` has one entry per sample; it is empty if the service abstained without generating any.
     `confidence` is the single sample's, or with several the answer's share of the vote among
     samples that were not cancelled; None without an answer. `tally` is the weight of each answer,
-    as its first sample wrote it. `expectation` is None without a guarantee.
+    as its first sample wrote it. `expectation` is None without a guarantee. `text` is the whole
+    text of the first sample that gave the answer, and `forced` says whether it was forced.
     """
 
     answer: str | None
@@ -364,6 +374,8 @@ class Solution:
     tally: dict[str, float] = field(default_factory=dict)
     prompt_tokens: int = 0
     expectation: Expectation | None = None
+    text: str | None = None
+    forced: bool = False
 
     @property
     def abstained(self) -> bool:

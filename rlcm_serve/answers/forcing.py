@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rlcm_serve.answers.grader import close_boxed, own_answer
+from rlcm_serve.answers.extraction import BOXED, Extractor
 from rlcm_serve.core import GenerationSettings, Rollout, TokenIds
 from rlcm_serve.engine.contract import ReasoningEngine
 
@@ -12,10 +12,13 @@ from rlcm_serve.engine.contract import ReasoningEngine
 class ExtractedAnswers(NamedTuple):
     """The answers of one rollout, None where none can be read, and the cost of the first one.
 
+    `text` is the whole text of the first answer: what the model wrote after its thinking, and if
+    the answer was forced, the answer as the extractor reads it. It is None without an answer.
     `tokens` were generated; `suffix_tokens` were inserted to force the answer.
     """
 
     answers: tuple[str | None, ...]
+    text: str | None
     tokens: int
     suffix_tokens: int
 
@@ -26,15 +29,20 @@ async def answer_rollout(
     rollout: Rollout,
     generation: GenerationSettings,
     count: int = 1,
+    extractor: Extractor = BOXED,
 ) -> ExtractedAnswers:
     """The model's own answer if it wrote one; else `count` forced answers (RLCM App. A).
 
     Raises:
         EngineDead: the engine has died.
     """
-    own = own_answer(rollout.answer_text or "")
+    written = (rollout.answer_text or "").strip()
+    own = extractor.find(written)
     if own is not None:
-        return ExtractedAnswers((own,), rollout.answer_tokens, 0)
+        return ExtractedAnswers((own,), written, rollout.answer_tokens, 0)
     forced = await engine.force_answers(prompt, rollout.tokens, generation, count)
-    answers = tuple(close_boxed(completion.text) for completion in forced)
-    return ExtractedAnswers(answers, rollout.answer_tokens + forced[0].tokens, engine.suffix_tokens)
+    answers = tuple(extractor.close(one.text, one.complete) for one in forced)
+    first = answers[0]
+    text = None if first is None else "\n\n".join(filter(None, (written, extractor.written(first))))
+    tokens = rollout.answer_tokens + forced[0].tokens
+    return ExtractedAnswers(answers, text, tokens, engine.suffix_tokens)

@@ -1,4 +1,4 @@
-"""Final answers: extracts them from text, compares them by value, groups them into classes.
+"""Final answers: compares them by value, groups them into classes.
 
 This is the only definition of answer equality. Serving, recording and evaluation all use it, and a
 certificate names it (`GRADER`). Any change to what counts as equal is a different grader.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
@@ -30,9 +29,6 @@ from rlcm_serve.errors import WorkerFailed
 GRADER = f"math-verify {version('math-verify')}"
 """Name and version of the grader, as in a certificate's fingerprint."""
 
-_BOX = "\\boxed{"
-_BOX_OR_BRACE = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
-_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _READY = "ready\n"
 _READY_LIMIT = 120.0
 """Seconds in which a worker must say that it is ready; it takes 2 on an idle machine."""
@@ -44,54 +40,6 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 _WORKER = Path(__file__).with_name("worker.py")
 
 _log = logging.getLogger(__name__)
-
-
-def own_answer(text: str) -> str | None:
-    """The answer that a model wrote without forcing; None if there is none.
-
-    It is in the last box or, without a box, between `<answer>` and `</answer>` as in RLCR's models.
-    """
-    return last_boxed(text) or _last_tagged(text)
-
-
-def last_boxed(text: str) -> str | None:
-    r"""The content of the last balanced `\boxed{...}`; None if there is no box, or an empty one.
-
-    Of nested boxes, the inner one counts.
-    """
-    _, content = max(_boxes(text), default=(0, ""))
-    return content.strip() or None
-
-
-def close_boxed(text: str) -> str | None:
-    r"""The answer of a forced continuation, whose text begins inside `\boxed{`.
-
-    None if the box is empty or never closed: an answer cut short may look like a different one.
-    """
-    for start, content in _boxes(_BOX + text):
-        if start == len(_BOX):
-            return content.strip() or None
-    return None
-
-
-def _last_tagged(text: str) -> str | None:
-    tagged = _TAGGED.findall(text)
-    return tagged[-1].strip() or None if tagged else None
-
-
-def _boxes(text: str) -> Iterator[tuple[int, str]]:
-    """The start and the content of each box, in the order in which the boxes close."""
-    open_braces: list[int | None] = []  # start of a box; None for any other brace
-    for found in _BOX_OR_BRACE.finditer(text):
-        token = found.group()
-        if token.startswith("\\boxed"):
-            open_braces.append(found.end())
-        elif token == "{":
-            open_braces.append(None)
-        elif token == "}" and open_braces:  # an escaped brace is content
-            start = open_braces.pop()
-            if start is not None:
-                yield start, text[start : found.start()]
 
 
 class AnswerGrader:

@@ -233,6 +233,7 @@ class VllmEngine(ReasoningEngine):
         params.logprobs = 0 if logprobs else None  # of the sampled token only
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]
+        complete = [False] * count
         prefix = (*prompt, *thinking, *self._text.close(text))
         async with running.outputs(
             prefix, params, generation.priority, generation.cache_salt
@@ -241,13 +242,15 @@ class VllmEngine(ReasoningEngine):
                 for part in output.outputs:
                     ids[part.index] += part.token_ids
                     log_probs[part.index] += log_probs_of(part)
+                    complete[part.index] = part.finish_reason == "stop"
         return tuple(
             Completion(
                 self._text.answer(own),
                 len(own),
                 tuple(zip(self._text.pieces(own), found, strict=True)) if logprobs else None,
+                ended,
             )
-            for own, found in zip(ids, log_probs, strict=True)
+            for own, found, ended in zip(ids, log_probs, complete, strict=True)
         )
 
     async def entropy_after(

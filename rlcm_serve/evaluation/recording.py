@@ -36,7 +36,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
 
     Args:
         engine: has started, with `record_signals`.
-        grader: finds answers in texts and opens forced answers.
+        grader: its extractor finds answers in texts and opens forced answers.
         answers: K, forced at every reading.
         sources: of confidence; what only other sources need is not generated.
     """
@@ -49,10 +49,10 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
         sources: Collection[Source] = tuple(Source),
     ) -> None:
         budget = engine.identity.budget
-        answer = max(budget.answer, grader.answer_tokens or 0)
+        answer = max(budget.answer, grader.extractor.answer_tokens or 0)
         generation = GenerationSettings(replace(budget, answer=answer), engine.identity.sampling)
         super().__init__(engine, generation)
-        self.grader, self.answers, self.sources = grader, answers, sources
+        self.extractor, self.answers, self.sources = grader.extractor, answers, sources
 
     async def _recording(
         self, problem: LabelledProblem, number: int, prompt: TokenIds, rollout: Rollout
@@ -68,21 +68,26 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             tokens=len(rollout.tokens),
             natural=rollout.exit is ExitReason.NATURAL,
             own_text=own,
-            own_answer=self.grader.find(own) if own else None,
+            own_answer=self.extractor.find(own) if own else None,
             own_tokens=rollout.answer_tokens,
             own_verbalized=verbalized(own) if own else None,
             readings=tuple(readings),
         )
 
     async def _reading(self, prompt: TokenIds, rollout: Rollout, at: Reading) -> EvaluationReading:
-        thinking = rollout.tokens[: at.tokens]
+        thinking, opening = rollout.tokens[: at.tokens], self.extractor.opening
         forced, entropy = await asyncio.gather(
             self.engine.continue_after(
-                prompt, thinking, self.grader.opening, self.generation, self.answers, logprobs=True
+                prompt,
+                thinking,
+                opening,
+                self.generation,
+                self.answers,
+                logprobs=True,
             ),
             self._entropy(prompt, thinking),
         )
-        answers = tuple(self.grader.close(completion.text) for completion in forced)
+        answers = tuple(self.extractor.close(one.text, one.complete) for one in forced)
         confidence, confidence_tokens = await self._verbalize(prompt, thinking, answers[0])
         return EvaluationReading(
             tokens=at.tokens,

@@ -55,8 +55,8 @@ class SampleRun:
         self._on_event(ExitEvent(self.number, rollout.exit, tokens, confidence))
         if not gives_answer(self._policy, rollout):
             return Sample(rollout, answer=None, answer_tokens=rollout.answer_tokens)
-        extracted = await answer_rollout(self._engine, self._prompt, rollout, self._generation)
-        return Sample(rollout, extracted.answers[0], extracted.tokens, extracted.suffix_tokens)
+        found = await answer_rollout(self._engine, self._prompt, rollout, self._generation)
+        return Sample(rollout, found.answers[0], found.tokens, found.suffix_tokens, found.text)
 
     def cancelled(self) -> CancelledSample:
         """The sample as far as it came, after it was cancelled."""

@@ -193,6 +193,7 @@ def _solution(
 ) -> Solution:
     answer = vote.answer
     winners = [s for s in vote.counted if answer is not None and s.answer == answer]
+    winner = winners[0] if winners else None
     return Solution(
         answer=answer,
         confidence=None if answer is None else vote.confidence,
@@ -204,6 +205,8 @@ def _solution(
         tally=vote.tally,
         prompt_tokens=len(prepared.prompt),
         expectation=prepared.terms.expectation,
+        text=None if winner is None else winner.text,
+        forced=winner is not None and winner.forced,
     )
 
 

@@ -97,7 +97,7 @@ def recorded(grader: Grader, most: int | None) -> dict[str, Any]:
     """The answers found in the model's first `most` outputs, and the differing verdicts."""
     with gzip.open(DATA / "rlcr-math500.jsonl.gz", "rt") as file:
         rows = [json.loads(line) for line in islice(file, most)]
-    answered = [(grader.find(row["output"]), row) for row in rows]
+    answered = [(grader.extractor.find(row["output"]), row) for row in rows]
     read = [(answer, row) for answer, row in answered if answer is not None]
     verdicts = grader.grade([(answer, row["answer"]) for answer, row in read])
     differences: dict[str, list[list[Any]]] = {}

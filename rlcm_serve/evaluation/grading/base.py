@@ -1,4 +1,4 @@
-"""The contract of graders: they find answers in texts, grade them and group equal ones."""
+"""The contract of graders: they grade answers and group equal ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from calibration.policy.voting import NO_ANSWER
-from rlcm_serve.answers.grader import close_boxed, own_answer
-from rlcm_serve.engine.prompts import FORCED_ANSWER
+from rlcm_serve.answers.extraction import BOXED, Extractor
 from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 Pair = tuple[str, str]
@@ -16,31 +15,18 @@ Pair = tuple[str, str]
 
 
 class Grader(ABC):
-    r"""Decides which answers are right and which are equal; answers are in `\boxed{}` by default.
+    """Decides which answers are right and which are equal.
 
     A context manager: worker processes start when they are first needed and are killed at the end.
     One thread at a time may use it.
 
     Attributes:
         name: with a version. Verdicts are stored by name, so every change of verdicts changes it.
-        opening: text that opens a forced answer after the thinking is closed.
-        answer_tokens: budget of an answer, if a few hundred tokens are not enough.
+        extractor: finds and forces the answers that it grades.
     """
 
     name: str
-    opening: str = FORCED_ANSWER
-    answer_tokens: int | None = None
-
-    def find(self, text: str) -> str | None:
-        """The answer in what the model wrote after its thinking; None if there is none.
-
-        By default as the service finds it: `answers.grader.own_answer`.
-        """
-        return own_answer(text)
-
-    def close(self, continuation: str) -> str | None:
-        """The answer in a forced continuation of `opening`; None if it was cut off."""
-        return close_boxed(continuation)
+    extractor: Extractor = BOXED
 
     @abstractmethod
     def check_reference(self, reference: str) -> None:

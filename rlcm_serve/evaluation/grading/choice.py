@@ -9,6 +9,7 @@ from functools import lru_cache
 from string import ascii_uppercase
 from typing import Self
 
+from rlcm_serve.answers.extraction.boxed import BoxedExtractor
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import KeyedGrader
 from rlcm_serve.evaluation.grading.exact import folded
@@ -86,6 +87,19 @@ class Options:
         return {self.letters[at] for at, own in enumerate(self.texts) if own == folded(text)}
 
 
+class ChoiceExtractor(BoxedExtractor):
+    """As `BoxedExtractor`; without a box, the letter in the last line that ends in `answer: B`."""
+
+    spec = "choice"
+
+    def find(self, text: str) -> str | None:
+        """The box or tag, or else the stated letter."""
+        if (found := super().find(text)) is not None:
+            return found
+        letters = [_letter(line) for line in _STATED.finditer(text)]
+        return letters[-1] if letters else None
+
+
 class ChoiceGrader(KeyedGrader):
     r"""Accepts `\boxed{B}`, `(B)`, `\text{B}`, `B. mitochondria`, `option B` and `mitochondria`.
 
@@ -95,13 +109,7 @@ class ChoiceGrader(KeyedGrader):
     """
 
     name = "choice 1"
-
-    def find(self, text: str) -> str | None:
-        """As `Grader.find`; else the letter in the last line that ends in `answer: B`."""
-        if (found := super().find(text)) is not None:
-            return found
-        letters = [_letter(line) for line in _STATED.finditer(text)]
-        return letters[-1] if letters else None
+    extractor = ChoiceExtractor()
 
     def check_reference(self, reference: str) -> None:
         """As `Options.read`."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 
+from rlcm_serve.answers.extraction.code import CodeExtractor
 from rlcm_serve.evaluation.grading.base import KeyedGrader, Pair
 from rlcm_serve.evaluation.grading.code_tests import CodeTests
 from rlcm_serve.evaluation.grading.sandbox import Limits, Sandbox
 from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
 
 WORKERS = 2
-FENCE = "```"
-_BLOCK = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
-_END = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 
 class CodeGrader(KeyedGrader):
@@ -30,8 +27,7 @@ class CodeGrader(KeyedGrader):
         workers: programs that run at the same time.
     """
 
-    opening = f"If I were to give the final answer now, the final answer would be\n{FENCE}python\n"
-    answer_tokens = 2048
+    extractor = CodeExtractor()
 
     def __init__(self, limits: Limits | None = None, workers: int = WORKERS) -> None:
         self._sandbox = Sandbox(limits)
@@ -41,16 +37,6 @@ class CodeGrader(KeyedGrader):
             f"tests 2, {used.cpu} s and {used.memory / 2**30:g} GiB, "
             f"Python {sys.version_info.major}.{sys.version_info.minor}"
         )
-
-    def find(self, text: str) -> str | None:
-        """The last fenced block."""
-        blocks = _BLOCK.findall(text)
-        return blocks[-1].strip("\n") or None if blocks else None
-
-    def close(self, continuation: str) -> str | None:
-        """The text before the fence that closes the block."""
-        end = _END.search(continuation)
-        return continuation[: end.start()].strip("\n") or None if end else None
 
     def check_reference(self, reference: str) -> None:
         """As `CodeTests.read`."""

@@ -10,7 +10,8 @@ import torch
 from transformers import AutoModel
 
 from calibration import ExitReason
-from rlcm_serve.answers.grader import close_boxed, last_boxed
+from rlcm_serve.answers.extraction import BOXED
+from rlcm_serve.answers.extraction.boxed import last_boxed
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
@@ -46,7 +47,7 @@ async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
     rollout, readings = told.rollout, told.checkpoints
     assert told.text == rollout.text
     assert "</think>" not in engine.identity.forced_suffix
-    assert close_boxed(forced.text) is not None
+    assert BOXED.close(forced.text) is not None
 
     assert rollout.exit is ExitReason.NATURAL
     assert last_boxed(rollout.answer_text or "") is not None

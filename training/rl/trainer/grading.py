@@ -58,7 +58,7 @@ class RolloutGrader:
         """
         with self.clock("grading"):
             written = [self._text(self.recipe.thinking.answered(ids)) for ids in completions]
-            found = [self.recipe.grader.find(text) for text in written]
+            found = [self.recipe.grader.extractor.find(text) for text in written]
             verdicts = grade_answers(self.recipe.grader, found, references)
         return [
             GradedRollout(
@@ -87,7 +87,8 @@ class RolloutGrader:
         if not forced:
             return [() for _ in budgets_R]
         with self.clock("forced answers"):
-            answers = [self.recipe.grader.close(self._text(ids)) for ids in forced]
+            close = self.recipe.grader.extractor.close
+            answers = [close(self._text(ids)) for ids in forced]
             samples = self.recipe.settings.budgets.samples
             owners = [
                 reference

@@ -100,4 +100,4 @@ def test_answers_share_a_class_by_letter_or_by_text() -> None:
     ],
 )
 def test_the_answer_is_in_a_box_or_said_at_the_end_of_a_line(text: str, answer: str | None) -> None:
-    assert GRADER.find(text) == answer
+    assert GRADER.extractor.find(text) == answer

@@ -62,14 +62,14 @@ def test_it_is_named_after_what_decides_a_verdict(grader: CodeGrader) -> None:
 def test_the_last_fenced_block_is_the_program(
     grader: CodeGrader, text: str, program: str | None
 ) -> None:
-    assert grader.find(text) == program
+    assert grader.extractor.find(text) == program
 
 
 def test_a_forced_program_ends_at_its_fence(grader: CodeGrader) -> None:
-    assert grader.opening.endswith("```python\n")
-    assert grader.close("print(1)\n```\nIt prints 1.") == "print(1)"
-    assert grader.close("print(1)\n") is None
-    assert grader.close("```") is None
+    assert grader.extractor.opening.endswith("```python\n")
+    assert grader.extractor.close("print(1)\n```\nIt prints 1.") == "print(1)"
+    assert grader.extractor.close("print(1)\n") is None
+    assert grader.extractor.close("```") is None
 
 
 def test_programs_are_the_same_if_their_texts_are(grader: CodeGrader) -> None:

@@ -78,13 +78,13 @@ def test_it_may_be_used_again_after_its_end() -> None:
 def test_an_answer_is_in_a_box_or_between_tags(
     grader: MathGrader, text: str, answer: str | None
 ) -> None:
-    assert grader.find(text) == answer
+    assert grader.extractor.find(text) == answer
 
 
 def test_a_forced_answer_ends_with_its_box(grader: MathGrader) -> None:
-    assert grader.opening.endswith(r"\boxed{")
-    assert grader.close("7}.") == "7"
-    assert grader.close("7") is None
+    assert grader.extractor.opening.endswith(r"\boxed{")
+    assert grader.extractor.close("7}.") == "7"
+    assert grader.extractor.close("7") is None
 
 
 @pytest.mark.parametrize("reference", ["7", r"\frac{1}{2}", r"\{1, 2\}", r"\left\{ x \right.", "x"])
