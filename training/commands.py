@@ -5,17 +5,27 @@ Heavy imports are made inside the commands: this module is imported at every sta
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+
+from rlcm_serve.commands.options import (
+    AnswerMaxTokensOption,
+    LogOption,
+    MaxTokensOption,
+    TemperatureOption,
+    TopPOption,
+    VerboseOption,
+    VllmArguments,
+    engine_settings,
+)
 
 app = typer.Typer(
     help="Train a model for the service: a warm start, a confidence probe, or RL.",
@@ -51,45 +61,45 @@ def probe(
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 8,
     samples: Annotated[int, typer.Option(min=1, help="Forced answers per reading (K).")] = 4,
     width: Annotated[int, typer.Option(min=1, help="Hidden units of the probe.")] = 256,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Thinking budget in tokens.")
-    ] = None,
+    max_tokens: MaxTokensOption = None,
+    answer_max_tokens: AnswerMaxTokensOption = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
     work: Annotated[
         Path | None, typer.Option(help="Recording log. An interrupted run continues from it.")
     ] = None,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+    vllm_arguments: VllmArguments = None,
 ) -> None:
-    """Train a confidence probe for any model, without RL (RLCM App. B)."""
-    from rlcm_serve.engine.launch import EngineSettings
+    """Train a confidence probe for any model, without RL (RLCM App. B).
+
+    Put vLLM's engine arguments after `--`. Record at the sampling settings that will serve."""
     from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.engine.worker.probe import PROBE_FOLDER
-    from rlcm_serve.recording.offline import record_problems
-    from rlcm_serve.terminal import default_engine_log, progress_bar
-    from training.probe.card import write_probe_card
-    from training.probe.data import hidden_states
-    from training.probe.fit import ProbeTraining, fit_probe
+    from training.probe.fit import ProbeTraining
+    from training.probe.train import ProbeRun, train_probe
 
-    console = Console()
     folder = resolve_model(model)
     out = out or folder / PROBE_FOLDER
-    journal = work or out.with_suffix(".recordings.jsonl")
-    settings = EngineSettings(
-        model=str(folder),
+    settings = engine_settings(
+        str(folder),
         interval=interval,
         max_tokens=max_tokens,
-        needs_probe=False,
-        log=default_engine_log(),
+        answer_max_tokens=answer_max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        engine_log=engine_log,
+        verbose=verbose,
+        vllm_arguments=vllm_arguments,
     )
-    _, recordings = asyncio.run(
-        record_problems(settings, data, journal, rollouts, samples, console)
-    )
-    with progress_bar(console) as progress:
-        bar = progress.add_task("reading hidden states", total=len(recordings))
-        found = hidden_states(folder, recordings, advance=lambda: progress.advance(bar))
-    training = ProbeTraining(width=width)
-    fitted, metrics = fit_probe(found, training, report=console.print)
-    fitted.save(out, interval)
-    write_probe_card(out, metrics, training, rollouts=rollouts, samples=samples)
+    journal = work or out.with_suffix(".recordings.jsonl")
+    run = ProbeRun(data, out, journal, rollouts, samples, ProbeTraining(width=width))
+    console = Console()
+    metrics = train_probe(replace(settings, needs_probe=False), run, console)
     console.print(asdict(metrics))
+    for name, reason in metrics.undefined.items():
+        console.print(f"{name} cannot be computed: {reason}", highlight=False)
     console.print(f"the probe is in {out}")
 
 

@@ -16,6 +16,8 @@ from rlcm_serve.commands.options import (
     LogOption,
     MaxTokensOption,
     ModelOption,
+    TemperatureOption,
+    TopPOption,
     VerboseOption,
     engine_settings,
 )
@@ -88,12 +90,8 @@ def evaluate(
     grader: Annotated[
         str | None, typer.Option(help="For a file: math, choice, code or exact.")
     ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(min=0, help="Of the sampling; by default the model's own.")
-    ] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Of the sampling; by default the model's own.")
-    ] = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
     max_tokens: MaxTokensOption = None,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
@@ -112,12 +110,19 @@ def evaluate(
         raise RequestRefused("data", "nothing to evaluate on: give --data embedded, for example")
     benchmarks = _load(specs, _mapping(column or ()), grader, limit, request)
     settings = engine_settings(
-        model, budgets, max_tokens, engine_log, verbose, (more or [])[len(named) :]
+        model,
+        interval=budgets,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        engine_log=engine_log,
+        verbose=verbose,
+        vllm_arguments=(more or [])[len(named) :],
     )
     settings, source = _with_source(settings, confidence)
     also = list(Source) if sources is None else [_source(name) for name in sources]
     plan = EvaluationPlan(
-        settings=replace(settings, temperature=temperature, top_p=top_p, record_signals=True),
+        settings=replace(settings, record_signals=True),
         benchmarks=benchmarks,
         source=source,
         sources=frozenset([source, *also]),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlcm_serve.core import MAX_TEMPERATURE
+
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
 
@@ -28,6 +30,25 @@ MaxTokensOption = Annotated[
     int | None,
     typer.Option("--max-tokens", min=1, help="Thinking budget of one sample, in tokens."),
 ]
+AnswerMaxTokensOption = Annotated[
+    int | None,
+    typer.Option("--answer-max-tokens", min=1, help="Maximum length of an answer, in tokens."),
+]
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        "--temperature",
+        min=0,
+        max=MAX_TEMPERATURE,
+        help="Sampling temperature. Default: the model's temperature.",
+    ),
+]
+TopPOption = Annotated[
+    float | None,
+    typer.Option(
+        "--top-p", min=0, max=1, help="Nucleus sampling (top-p). Default: the model's top-p."
+    ),
+]
 ConfidenceOption = Annotated[
     str,
     typer.Option(
@@ -45,17 +66,21 @@ VllmArguments = Annotated[
 
 def engine_settings(
     model: str,
-    interval: int | None,
-    max_tokens: int | None,
-    engine_log: Path | None,
-    verbose: bool,
-    vllm_arguments: list[str] | None,
+    *,
+    interval: int | None = None,
+    max_tokens: int | None = None,
+    answer_max_tokens: int | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
     confidence: str = "probe",
+    engine_log: Path | None = None,
+    verbose: bool = False,
+    vllm_arguments: list[str] | None = None,
 ) -> EngineSettings:
     """The engine that the options ask for.
 
     Raises:
-        ModelRefused: there is no such confidence.
+        ModelRefused: there is no such confidence, or sampling like this is impossible.
     """
     from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.terminal import default_engine_log
@@ -65,6 +90,9 @@ def engine_settings(
         confidence=confidence,
         interval=interval,
         max_tokens=max_tokens,
+        answer_max_tokens=answer_max_tokens,
+        temperature=temperature,
+        top_p=top_p,
         vllm_arguments=tuple(vllm_arguments or ()),
         log=None if verbose else engine_log or default_engine_log(),
     )

@@ -78,7 +78,7 @@ def solve(
         raise RequestRefused("problem", "give either a question or --file")
     question = _question(problem or _PLACEHOLDER, alpha, n, risk, vote, on_infeasible)
     console = Console(stderr=True)
-    settings = engine_settings(model, None, None, engine_log, verbose, None, confidence)
+    settings = engine_settings(model, confidence=confidence, engine_log=engine_log, verbose=verbose)
     service = build_service(settings, [] if no_certificate else certificate, StageClock(console))
     if file is not None:
         _solve_file(service, file, out or file.with_suffix(".answers.jsonl"), question, console)

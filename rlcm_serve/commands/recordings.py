@@ -10,11 +10,14 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.commands.options import (
+    AnswerMaxTokensOption,
     ConfidenceOption,
     IntervalOption,
     LogOption,
     MaxTokensOption,
     ModelOption,
+    TemperatureOption,
+    TopPOption,
     VerboseOption,
     VllmArguments,
     engine_settings,
@@ -29,6 +32,9 @@ def collect(
     confidence: ConfidenceOption = "probe",
     interval: IntervalOption = None,
     max_tokens: MaxTokensOption = None,
+    answer_max_tokens: AnswerMaxTokensOption = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -45,7 +51,16 @@ def collect(
     from rlcm_serve.solving.fingerprints import fingerprint_of
 
     settings = engine_settings(
-        model, interval, max_tokens, engine_log, verbose, vllm_arguments, confidence
+        model,
+        interval=interval,
+        max_tokens=max_tokens,
+        answer_max_tokens=answer_max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        confidence=confidence,
+        engine_log=engine_log,
+        verbose=verbose,
+        vllm_arguments=vllm_arguments,
     )
     journal = out.with_suffix(".journal.jsonl")
     identity, recordings = asyncio.run(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from rlcm_serve.core import Signal
+from rlcm_serve.core import MAX_TEMPERATURE, Signal
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
@@ -62,7 +62,7 @@ class EngineSettings:
         vllm_arguments: vLLM's own command line arguments, passed through unchanged.
 
     Raises:
-        ModelRefused: `confidence` names no signal.
+        ModelRefused: `confidence` names no signal, or sampling like this is impossible.
     """
 
     model: str = "embedded"
@@ -85,6 +85,12 @@ class EngineSettings:
             raise ModelRefused(
                 f"confidence is {self.confidence!r}: give one of {', '.join(Signal)}"
             )
+        if self.temperature is not None and not 0 <= self.temperature <= MAX_TEMPERATURE:
+            raise ModelRefused(
+                f"temperature is {self.temperature}: give 0 (greedy) to {MAX_TEMPERATURE:g}"
+            )
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ModelRefused(f"top_p is {self.top_p}: give more than 0, at most 1")
 
     @property
     def reads_probe(self) -> bool:

@@ -1,27 +1,32 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.worker.probe import Probe, ProbeConfig
+from rlcm_serve.recording.problems import read_problems
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from training.commands import app
+from training.errors import TrainingRefused
 
 pytestmark = pytest.mark.slow
 
 
 class Recorded:
-    """Stands for recording: 20 problems, right whenever the cut's token is an even one."""
+    """Stands for recording: right whenever the cut's token is an even one, or `never`."""
 
     def __init__(self) -> None:
         self.settings: list[EngineSettings] = []
         self.journals: list[Path] = []
+        self.never = False
 
     async def __call__(
         self,
@@ -36,34 +41,50 @@ class Recorded:
         self.journals.append(journal)
         draw = torch.Generator().manual_seed(0)
         recordings = []
-        for number in range(20 * rollouts):
+        names = [problem.id for problem in read_problems(data)]
+        for number in range(len(names) * rollouts):
             tokens = tuple(torch.randint(96, (64,), generator=draw).tolist())
             readings = tuple(
                 RecordedReading(
-                    cut, float("nan"), ("1",) * answers, (tokens[cut - 1] % 2 == 0,) * answers, 3
+                    cut,
+                    float("nan"),
+                    ("1",) * answers,
+                    (tokens[cut - 1] % 2 == 0 and not self.never,) * answers,
+                    3,
                 )
                 for cut in range(8, 65, 8)
             )
-            name = f"p{number % 20}"
+            name, number = names[number % len(names)], number // len(names)
             recordings.append(
-                RecordedRollout(name, number // 20, None, (1, 2, 3), tokens, True, readings)
+                RecordedRollout(name, number, None, (1, 2, 3), tokens, True, readings)
             )
-        return IDENTITY, recordings
+        return replace(IDENTITY, checkpoint_interval=settings.interval or 500), recordings
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     recorded = Recorded()
-    monkeypatch.setattr("rlcm_serve.recording.offline.record_problems", recorded)
+    monkeypatch.setattr("training.probe.train.record_problems", recorded)
     return recorded
+
+
+def problems(folder: Path, count: int) -> Path:
+    rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(count)]
+    data = folder / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return data
+
+
+def train(model: Path, data: Path, out: Path, *options: str) -> Result:
+    command = f"probe --model {model} --data {data} --out {out} --interval 8 --width 16"
+    return CliRunner().invoke(app, [*command.split(), *options])
 
 
 def test_a_probe_is_recorded_fitted_and_written_with_its_card(
     recorded: Recorded, model_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "probe"
-    command = f"probe --model {model_folder} --data d.jsonl --out {out} --interval 8"
-    done = CliRunner().invoke(app, [*command.split(), "--rollouts", "3", "--width", "16"])
+    done = train(model_folder, problems(tmp_path, 20), out, "--rollouts", "3")
     assert done.exit_code == 0, done.output
     assert ProbeConfig.load(out) == ProbeConfig(hidden_size=32, width=16, checkpoint_interval=8)
     assert Probe.load(out).confidence(torch.zeros(2, 32)).shape == (2,)
@@ -75,3 +96,50 @@ def test_a_probe_is_recorded_fitted_and_written_with_its_card(
     assert not settings.needs_probe
     assert (settings.interval, settings.max_tokens) == (8, None)
     assert journal == tmp_path / "probe.recordings.jsonl"
+
+
+def test_how_the_engine_samples_and_runs_can_be_said(
+    recorded: Recorded, model_folder: Path, tmp_path: Path
+) -> None:
+    options = "--temperature 0.6 --top-p 0.9 --max-tokens 64 --answer-max-tokens 8"
+    options += " --engine-log e.log -- --tensor-parallel-size 2 --quantization fp8"
+    done = train(model_folder, problems(tmp_path, 5), tmp_path / "probe", *options.split())
+    assert done.exit_code == 0, done.output
+    (settings,) = recorded.settings
+    assert (settings.temperature, settings.top_p) == (0.6, 0.9)
+    assert (settings.max_tokens, settings.answer_max_tokens) == (64, 8)
+    assert settings.log == Path("e.log")
+    assert settings.vllm_arguments == ("--tensor-parallel-size", "2", "--quantization", "fp8")
+
+
+def test_a_probe_outlives_metrics_that_cannot_be_computed(
+    recorded: Recorded, model_folder: Path, tmp_path: Path
+) -> None:
+    recorded.never = True  # 12 problems, none right
+    out = tmp_path / "probe"
+    done = train(model_folder, problems(tmp_path, 12), out, "--rollouts", "1")
+    assert done.exit_code == 0, done.output
+    assert "auroc cannot be computed: all 16 targets are below 1/2" in done.output
+    assert Probe.load(out).confidence(torch.zeros(1, 32)).item() < 0.5
+    assert json.loads((out / "metrics.json").read_text())["validation"]["auroc"] is None
+    assert "cannot be computed" in (out / "README.md").read_text()
+
+
+def test_too_few_problems_are_refused_before_anything_is_recorded(
+    recorded: Recorded, model_folder: Path, tmp_path: Path
+) -> None:
+    done = train(model_folder, problems(tmp_path, 2), tmp_path / "probe")
+    assert isinstance(done.exception, TrainingRefused)
+    assert "2 problems" in str(done.exception)
+    assert not recorded.settings
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_recorded(
+    recorded: Recorded, model_folder: Path, tmp_path: Path
+) -> None:
+    data = problems(tmp_path, 5)
+    for out in (data, data / "probe"):
+        done = train(model_folder, data, out, "--work", str(tmp_path / "work.jsonl"))
+        assert isinstance(done.exception, TrainingRefused)
+        assert f"{data} is a file" in str(done.exception)
+    assert not recorded.settings

@@ -6,21 +6,42 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from rlcm_serve.engine.contract import EngineIdentity
 from training.cards import card
 from training.probe.fit import ProbeTraining
 from training.probe.metrics import ProbeMetrics
 
 
 def write_probe_card(
-    folder: Path, metrics: ProbeMetrics, training: ProbeTraining, rollouts: int, samples: int
+    folder: Path,
+    metrics: ProbeMetrics,
+    training: ProbeTraining,
+    recorded: EngineIdentity,
+    rollouts: int,
+    samples: int,
 ) -> None:
-    """Writes `metrics.json` and `README.md` into the probe's folder."""
+    """Writes `metrics.json` and `README.md` into the probe's folder.
+
+    Args:
+        recorded: the engine that generated the rollouts.
+        rollouts: of each problem.
+        samples: forced answers at each cut.
+    """
     facts = {
         "rollouts_per_problem": rollouts,
         "forced_answers_per_cut": samples,
+        "recorded": asdict(recorded),
         "training": asdict(training),
         "validation": asdict(metrics),
     }
-    (folder / "metrics.json").write_text(json.dumps(facts, indent=2) + "\n")
-    counts = {"rollouts": rollouts, "samples": samples, "width": training.width}
-    (folder / "README.md").write_text(card("probe", **counts, **asdict(metrics)))
+    (folder / "metrics.json").write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n")
+    text = card(
+        "probe",
+        rollouts=rollouts,
+        samples=samples,
+        width=training.width,
+        sampling=recorded.sampling,
+        budget=recorded.budget,
+        **asdict(metrics),
+    )
+    (folder / "README.md").write_text(text)

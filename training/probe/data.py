@@ -12,6 +12,9 @@ from torch import Tensor
 from rlcm_serve.recording.rollouts import RecordedRollout
 from training.errors import TrainingRefused
 
+FIT_SHARE = 0.8
+"""Share of the problems that fit a probe; the others choose its epoch and measure it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeData:
@@ -72,6 +75,22 @@ def hidden_states(
     )
 
 
+def problems_to_fit(problems: int, share: float = FIT_SHARE) -> int:
+    """How many of the problems the fit gets; the others validate it.
+
+    Raises:
+        TrainingRefused: there are too few problems for both.
+    """
+    count = round(share * problems)
+    if not 0 < count < problems:
+        raise TrainingRefused(
+            f"{problems} problems cannot be split {share:.0%} to {1 - share:.0%} into problems "
+            "that fit a probe and problems that validate it: give at least 3, and 80 or more for "
+            "a probe of use"
+        )
+    return count
+
+
 def split_by_problem(data: ProbeData, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """Masks over cuts for fitting (`share` of the problems) and validation.
 
@@ -79,11 +98,7 @@ def split_by_problem(data: ProbeData, share: float, seed: int) -> tuple[Tensor, 
         TrainingRefused: there are too few problems for both.
     """
     problems = torch.unique(data.problem_N)
-    count = round(share * len(problems))
-    if not 0 < count < len(problems):
-        raise TrainingRefused(
-            f"{len(problems)} problems cannot be split {share:.0%} to {1 - share:.0%}: record more"
-        )
+    count = problems_to_fit(len(problems), share)
     order = torch.randperm(len(problems), generator=torch.Generator().manual_seed(seed))
     fit_N = torch.isin(data.problem_N, problems[order[:count]])
     return fit_N, ~fit_N

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rlcm_serve.engine.worker.probe import Probe
-from training.probe.data import ProbeData, split_by_problem
+from training.probe.data import FIT_SHARE, ProbeData, split_by_problem
 from training.probe.metrics import ProbeMetrics, measure_probe
 from training.probe.plain import plain_probe
 
@@ -41,7 +41,7 @@ def fit_probe(
     data: ProbeData, training: ProbeTraining = ProbeTraining(), report: Report = lambda line: None
 ) -> tuple[Probe, ProbeMetrics]:
     """Fits a probe to 80% of the problems and returns its best state on the other 20%."""
-    fit_N, validation_N = split_by_problem(data, 0.8, training.seed)
+    fit_N, validation_N = split_by_problem(data, FIT_SHARE, training.seed)
     mean_H = data.hidden_NH[fit_N].mean(0)
     scale_H = data.hidden_NH[fit_N].std(0) + 1e-3
     inputs_NH = (data.hidden_NH - mean_H) / scale_H

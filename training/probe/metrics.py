@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -20,16 +22,18 @@ class ProbeMetrics:
 
     AUROC counts Y_b >= 1/2 as positive (the split of RLCM §3.3); ECE has 10 equal-width bins and
     compares with the soft target. `bce_floor` is the loss of a probe that knows every Y_b, and
-    `bce_constant` the loss of the mean of the fitted targets.
+    `bce_constant` the loss of the mean of the fitted targets. A metric that these problems leave
+    undefined is None, and `undefined` says why, by the metric's name.
     """
 
     points: int
     problems: int
     bce: float
     bce_floor: float
-    bce_constant: float
-    auroc: float
+    bce_constant: float | None
+    auroc: float | None
     ece: float
+    undefined: Mapping[str, str] = field(default_factory=dict)
 
 
 def measure_probe(
@@ -47,15 +51,32 @@ def measure_probe(
         confidence_N = torch.sigmoid(logit_N).double().numpy()
     level = target_N.mean() if constant is None else torch.tensor(constant)
     soft_N = target_N.double().numpy()
+    bce_constant = _cross_entropy(level, target_N)
+    undefined = _undefined(target_N, level, bce_constant)
     return ProbeMetrics(
         points=len(target_N),
         problems=len(torch.unique(data.problem_N[on_N])),
         bce=binary_cross_entropy_with_logits(logit_N, target_N).item(),
         bce_floor=_cross_entropy(target_N, target_N),
-        bce_constant=_cross_entropy(level, target_N),
-        auroc=auroc(confidence_N, soft_N >= 0.5),
+        bce_constant=None if "bce_constant" in undefined else bce_constant,
+        auroc=None if "auroc" in undefined else auroc(confidence_N, soft_N >= 0.5),
         ece=expected_calibration_error(confidence_N, soft_N),
+        undefined=undefined,
     )
+
+
+def _undefined(target_N: Tensor, level: Tensor, bce_constant: float) -> dict[str, str]:
+    """Why metrics are undefined, by name."""
+    reasons = {}
+    if math.isinf(bce_constant):
+        reasons["bce_constant"] = (
+            f"every target of the fit is {level:g}, so as a constant it is infinitely wrong here"
+        )
+    is_right_N = target_N >= 0.5
+    if is_right_N.all() or not is_right_N.any():
+        side = "1/2 or more" if is_right_N.all() else "below 1/2"
+        reasons["auroc"] = f"all {len(target_N)} targets are {side}, and AUROC compares two sides"
+    return reasons
 
 
 def _cross_entropy(confidence: Tensor, target_N: Tensor) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,20 @@ def test_tokens_are_followed_only_where_they_are_asked_for() -> None:
 def test_an_unknown_confidence_is_refused() -> None:
     with pytest.raises(ModelRefused, match="'tea': give one of probe, sequence-probability, "):
         EngineSettings(confidence="tea")
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"temperature": -0.1}, r"temperature is -0\.1: give 0 \(greedy\) to 2"),
+        ({"temperature": math.nan}, "temperature is nan"),
+        ({"top_p": 0.0}, r"top_p is 0\.0: give more than 0, at most 1"),
+        ({"top_p": 1.1}, r"top_p is 1\.1"),
+    ],
+)
+def test_impossible_sampling_is_refused(settings: dict[str, float], why: str) -> None:
+    with pytest.raises(ModelRefused, match=why):
+        EngineSettings(**settings)  # type: ignore[arg-type]
 
 
 def test_questions_go_before_what_may_wait(files: ModelFiles) -> None:

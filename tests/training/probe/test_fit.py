@@ -53,7 +53,7 @@ def test_a_splits_seed_decides(planted: ProbeData) -> None:
 
 def test_too_few_problems_cannot_be_split() -> None:
     one = ProbeData(torch.zeros(5, 2), torch.zeros(5), torch.zeros(5), torch.zeros(5))
-    with pytest.raises(TrainingRefused, match=r"1 problems cannot be split 80% to 20%.*more"):
+    with pytest.raises(TrainingRefused, match=r"1 problems cannot be split 80% to 20%.*at least 3"):
         split_by_problem(one, 0.8, seed=0)
 
 
@@ -146,18 +146,28 @@ def test_metrics_are_what_they_say() -> None:
     assert metrics.ece == pytest.approx(sum(gaps) / 8, abs=1e-6)
 
 
-def test_a_constant_of_0_is_infinitely_wrong_about_a_right_answer() -> None:
+EVERY = torch.ones(2, dtype=torch.bool)
+
+
+def test_a_constant_that_is_infinitely_wrong_has_no_figure() -> None:
     logits_NH = torch.tensor([[-1.0], [2.0]])
     data = ProbeData(logits_NH, torch.tensor([0.0, 1.0]), torch.arange(2), torch.arange(2))
-    probe = identity_probe()
-    assert (
-        measure_probe(
-            probe, data, torch.ones(len(data.target_N), dtype=torch.bool), constant=0.0
-        ).bce_constant
-        == math.inf
-    )
-    by_default = measure_probe(probe, data, torch.ones(len(data.target_N), dtype=torch.bool))
+    metrics = measure_probe(identity_probe(), data, EVERY, constant=0.0)
+    assert metrics.bce_constant is None
+    assert "every target of the fit is 0" in metrics.undefined["bce_constant"]
+    by_default = measure_probe(identity_probe(), data, EVERY)
     assert by_default.bce_constant == pytest.approx(math.log(2))
+    assert not by_default.undefined
+
+
+@pytest.mark.parametrize(("target", "side"), [(0.25, "below 1/2"), (0.5, "1/2 or more")])
+def test_an_auroc_of_one_side_has_no_figure(target: float, side: str) -> None:
+    logits_NH = torch.tensor([[-1.0], [2.0]])
+    data = ProbeData(logits_NH, torch.full((2,), target), torch.arange(2), torch.arange(2))
+    metrics = measure_probe(identity_probe(), data, EVERY)
+    assert metrics.auroc is None
+    assert f"all 2 targets are {side}" in metrics.undefined["auroc"]
+    assert math.isfinite(metrics.ece)
 
 
 def a_recording(problem: str, rollout: int, length: int, *cuts: int) -> RecordedRollout:

@@ -1,0 +1,54 @@
+"""Of `rlcm collect`: what its options ask of the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.errors import RequestRefused
+from tests.rlcm_serve.command_line import Rlcm
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[EngineSettings]:
+    """The engines that would have recorded."""
+    asked: list[EngineSettings] = []
+
+    async def refuse(settings: EngineSettings, *_: object) -> None:
+        asked.append(settings)
+        raise RequestRefused("data", "nothing is recorded here")
+
+    monkeypatch.setattr("rlcm_serve.recording.offline.record_problems", refuse)
+    return asked
+
+
+def test_how_the_engine_samples_and_runs_can_be_said(
+    rlcm: Rlcm, asked: list[EngineSettings]
+) -> None:
+    rlcm(
+        "collect --data d.jsonl --out t.parquet --temperature 0.6 --top-p 0.9 --max-tokens 64 "
+        "--answer-max-tokens 8 --engine-log e.log -- --tensor-parallel-size 2"
+    )
+    (settings,) = asked
+    assert (settings.temperature, settings.top_p) == (0.6, 0.9)
+    assert (settings.max_tokens, settings.answer_max_tokens) == (64, 8)
+    assert settings.log == Path("e.log")
+    assert settings.vllm_arguments == ("--tensor-parallel-size", "2")
+
+
+def test_what_is_not_said_is_the_models(rlcm: Rlcm, asked: list[EngineSettings]) -> None:
+    rlcm("collect --data d.jsonl --out t.parquet")
+    (settings,) = asked
+    given = (settings.temperature, settings.top_p, settings.max_tokens, settings.answer_max_tokens)
+    assert given == (None, None, None, None)
+
+
+def test_impossible_sampling_is_refused_before_the_engine_starts(
+    rlcm: Rlcm, asked: list[EngineSettings]
+) -> None:
+    status, _, said = rlcm("collect --data d.jsonl --out t.parquet --top-p 0")
+    assert status != 0
+    assert "top_p is 0" in said
+    assert not asked

@@ -1,0 +1,78 @@
+"""`rlcm train probe`: recordings, fit, and the probe's folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.recording.offline import record_problems
+from rlcm_serve.recording.problems import read_problems
+from rlcm_serve.terminal import progress_bar
+from training.errors import TrainingRefused
+from training.probe.card import write_probe_card
+from training.probe.data import hidden_states, problems_to_fit
+from training.probe.fit import ProbeTraining, fit_probe
+from training.probe.metrics import ProbeMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRun:
+    """What to record, and where things go.
+
+    Attributes:
+        data: JSON Lines of labelled problems.
+        out: folder for the probe.
+        journal: recording log, from which an interrupted run continues.
+        rollouts: of each problem.
+        samples: K, the forced answers at each reading.
+        training: settings of the fit.
+    """
+
+    data: Path
+    out: Path
+    journal: Path
+    rollouts: int
+    samples: int
+    training: ProbeTraining
+
+
+def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> ProbeMetrics:
+    """Records the problems, fits a probe, and writes it with its card into `run.out`.
+
+    A metric that the held-out problems leave undefined is None; the probe is kept all the same.
+
+    Raises:
+        TrainingRefused: there are too few problems, or `run.out` cannot be written. Both are
+            checked before anything is recorded.
+        RequestRefused, Conflict, ModelRefused, EngineDead: as `record_problems`.
+    """
+    problems_to_fit(len(read_problems(run.data)))
+    _require_writable(run.out)
+    identity, recordings = asyncio.run(
+        record_problems(settings, run.data, run.journal, run.rollouts, run.samples, console)
+    )
+    with progress_bar(console) as progress:
+        bar = progress.add_task("reading hidden states", total=len(recordings))
+        found = hidden_states(
+            Path(settings.model), recordings, advance=lambda: progress.advance(bar)
+        )
+    probe, metrics = fit_probe(found, run.training, report=console.print)
+    probe.save(run.out, identity.checkpoint_interval)
+    write_probe_card(run.out, metrics, run.training, identity, run.rollouts, run.samples)
+    return metrics
+
+
+def _require_writable(folder: Path) -> None:
+    """Raises `TrainingRefused` unless `folder` can be written or created; creates nothing."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise TrainingRefused(f"--out is {folder}, but {existing} is a file: give a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise TrainingRefused(
+            f"--out is {folder}, but {existing} cannot be written: give a folder that can"
+        )
