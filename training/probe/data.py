@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rlcm_serve.engine.worker.probe import Probe, ProbeInput, ProbeInputs
 from rlcm_serve.recording.rollouts import RecordedRollout
 from training.errors import TrainingRefused
 
@@ -26,12 +27,40 @@ class ProbeData:
         target_N: Y_b in [0, 1], float32.
         problem_N: index of the problem. A split keeps all cuts of one problem together.
         tokens_N: reasoning tokens before the cut.
+        statistics_NS: the `STATISTICS` of the tokens before the cut, float32; None if they were not
+            recorded.
     """
 
     hidden_NH: Tensor
     target_N: Tensor
     problem_N: Tensor
     tokens_N: Tensor
+    statistics_NS: Tensor | None = None
+
+    def inputs(self, names: ProbeInputs) -> Tensor:
+        """What a probe with these inputs reads at each cut, one after the other (N, I).
+
+        Raises:
+            TrainingRefused: an input was not recorded.
+        """
+        if ProbeInput.TOKENS not in names:
+            return self.hidden_NH
+        if self.statistics_NS is None:
+            raise TrainingRefused(
+                "the recordings hold no statistics of the tokens: record the rollouts again"
+            )
+        return torch.cat((self.hidden_NH, self.statistics_NS), dim=1)
+
+    def logit(self, probe: Probe, on_N: Tensor) -> Tensor:
+        """A probe's log-odds at some of the cuts.
+
+        Args:
+            on_N: mask over cuts.
+        """
+        statistics_NS = self.statistics_NS
+        return probe.logit(
+            self.hidden_NH[on_N], None if statistics_NS is None else statistics_NS[on_N]
+        )
 
 
 def hidden_states(

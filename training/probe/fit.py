@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from rlcm_serve.engine.worker.probe import Probe
+from rlcm_serve.engine.worker.probe import STATE_ALONE, Probe, ProbeInputs
 from training.probe.data import FIT_SHARE, ProbeData, split_by_problem
 from training.probe.metrics import ProbeMetrics, measure_probe
 from training.probe.plain import plain_probe
@@ -27,6 +27,7 @@ Report = Callable[[str], None]
 class ProbeTraining:
     """Settings of one fit; `patience` counts epochs without a better validation loss."""
 
+    inputs: ProbeInputs = STATE_ALONE
     width: int = 256
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
@@ -40,13 +41,18 @@ class ProbeTraining:
 def fit_probe(
     data: ProbeData, training: ProbeTraining = ProbeTraining(), report: Report = lambda line: None
 ) -> tuple[Probe, ProbeMetrics]:
-    """Fits a probe to 80% of the problems and returns its best state on the other 20%."""
+    """Fits a probe to 80% of the problems and returns its best state on the other 20%.
+
+    Raises:
+        TrainingRefused: there are too few problems, or the data lack an input.
+    """
     fit_N, validation_N = split_by_problem(data, FIT_SHARE, training.seed)
-    mean_H = data.hidden_NH[fit_N].mean(0)
-    scale_H = data.hidden_NH[fit_N].std(0) + 1e-3
-    inputs_NH = (data.hidden_NH - mean_H) / scale_H
+    plain_NI = data.inputs(training.inputs)
+    mean_I = plain_NI[fit_N].mean(0)
+    scale_I = plain_NI[fit_N].std(0) + 1e-3
+    inputs_NI = (plain_NI - mean_I) / scale_I
     torch.manual_seed(training.seed)
-    inner, outer = nn.Linear(inputs_NH.shape[1], training.width), nn.Linear(training.width, 1)
+    inner, outer = nn.Linear(inputs_NI.shape[1], training.width), nn.Linear(training.width, 1)
     layers = nn.Sequential(inner, nn.GELU(), nn.Dropout(training.dropout), outer)
     optimizer = torch.optim.AdamW(
         layers.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
@@ -57,12 +63,12 @@ def fit_probe(
         layers.train()
         shuffled = rows[torch.randperm(len(rows))]
         for batch in torch.split(shuffled, training.batch):
-            logits_B = layers(inputs_NH[batch])[:, 0]
+            logits_B = layers(inputs_NI[batch])[:, 0]
             loss = binary_cross_entropy_with_logits(logits_B, data.target_N[batch])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        bce = _validation_loss(layers, inputs_NH[validation_N], data.target_N[validation_N])
+        bce = _validation_loss(layers, inputs_NI[validation_N], data.target_N[validation_N])
         report(f"epoch {epoch + 1}: validation BCE {bce:.4f}")
         if bce < best - 1e-5:
             best, stale = bce, 0
@@ -71,11 +77,11 @@ def fit_probe(
             break
     layers.load_state_dict(best_state)
     with torch.no_grad():
-        probe = plain_probe(inner, outer, mean_H, scale_H)
+        probe = plain_probe(inner, outer, mean_I, scale_I, training.inputs)
     return probe, measure_probe(probe, data, validation_N, float(data.target_N[fit_N].mean()))
 
 
-def _validation_loss(layers: nn.Module, inputs_NH: Tensor, target_N: Tensor) -> float:
+def _validation_loss(layers: nn.Module, inputs_NI: Tensor, target_N: Tensor) -> float:
     layers.eval()
     with torch.inference_mode():
-        return binary_cross_entropy_with_logits(layers(inputs_NH)[:, 0], target_N).item()
+        return binary_cross_entropy_with_logits(layers(inputs_NI)[:, 0], target_N).item()

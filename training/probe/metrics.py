@@ -47,7 +47,7 @@ def measure_probe(
     """
     target_N = data.target_N[on_N]
     with torch.inference_mode():
-        logit_N = probe.logit(data.hidden_NH[on_N])
+        logit_N = data.logit(probe, on_N)
         confidence_N = torch.sigmoid(logit_N).double().numpy()
     level = target_N.mean() if constant is None else torch.tensor(constant)
     soft_N = target_N.double().numpy()

@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from rlcm_serve.engine.worker.probe import Probe
+from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS, Probe
+from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from training.errors import TrainingRefused
 from training.probe.data import ProbeData, hidden_states, split_by_problem
@@ -204,3 +206,23 @@ def test_states_are_those_of_a_fresh_forward_of_each_prefix(model_folder: Path) 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises((OSError, ValueError), match="config"):
         hidden_states(tmp_path, [])
+
+
+def test_a_fit_of_both_inputs_finds_what_only_the_tokens_say(planted: ProbeData) -> None:
+    draw = torch.Generator().manual_seed(5)
+    statistics_NS = 7 + 0.01 * torch.randn(2000, len(STATISTICS), generator=draw)
+    data = replace(
+        planted,
+        target_N=(statistics_NS[:, 4] + 0.002 * planted.hidden_NH[:, 0] > 7.06).float(),
+        statistics_NS=statistics_NS,
+    )
+    training = ProbeTraining(width=32, epochs=15, learning_rate=3e-3)
+    _, blind = fit_probe(data, training)
+    probe, metrics = fit_probe(data, replace(training, inputs=STATE_AND_TOKENS))
+    assert probe.inputs == STATE_AND_TOKENS
+    assert metrics.auroc > 0.97 > 0.9 > blind.auroc
+
+
+def test_a_fit_of_inputs_that_were_not_recorded_is_refused(planted: ProbeData) -> None:
+    with pytest.raises(TrainingRefused, match=r"no statistics of the tokens.*record"):
+        fit_probe(planted, ProbeTraining(inputs=STATE_AND_TOKENS))

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlcm_serve.engine.worker.probe import Probe, ProbeConfig
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.worker.probe import (
+    PROBE_FOLDER,
+    STATE_ALONE,
+    STATE_AND_TOKENS,
+    Probe,
+    ProbeConfig,
+)
+from rlcm_serve.engine.worker.statistics import STATISTICS
+from rlcm_serve.errors import ModelRefused
 
 
 @pytest.fixture
@@ -74,3 +83,84 @@ def test_a_folder_without_a_probe_says_so(tmp_path: Path) -> None:
         ProbeConfig.load(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"probe\.safetensors"):
         Probe.load(tmp_path)
+
+
+@pytest.fixture
+def of_both() -> Probe:
+    """Five hidden units on states of three numbers and the statistics of the tokens."""
+    draw = torch.Generator().manual_seed(1)
+    return Probe(
+        hidden_weight=torch.randn(5, 3 + len(STATISTICS), generator=draw),
+        hidden_bias=torch.randn(5, generator=draw),
+        output_weight=torch.randn(1, 5, generator=draw),
+        output_bias=torch.randn(1, generator=draw),
+        inputs=STATE_AND_TOKENS,
+    )
+
+
+def test_a_probe_of_both_reads_the_state_first_then_the_statistics(of_both: Probe) -> None:
+    draw = torch.Generator().manual_seed(2)
+    state_NH = torch.randn(4, 3, generator=draw)
+    statistics_NS = torch.randn(4, len(STATISTICS), generator=draw)
+    alone = Probe(
+        *(of_both.hidden_weight, of_both.hidden_bias, of_both.output_weight, of_both.output_bias)
+    )
+    expected_N = alone.logit(torch.cat((state_NH, statistics_NS), dim=1))
+    torch.testing.assert_close(of_both.logit(state_NH, statistics_NS), expected_N)
+    statistics_NS[2, 7] = math.nan
+    assert of_both.confidence(state_NH, statistics_NS).isnan().tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    with pytest.raises(ValueError, match="statistics_NS"):
+        of_both.confidence(state_NH)
+
+
+def test_a_probe_of_states_ignores_statistics(probe: Probe) -> None:
+    state_NH = torch.ones(2, 3)
+    statistics_NS = torch.full((2, len(STATISTICS)), math.nan)
+    assert torch.equal(probe.logit(state_NH, statistics_NS), probe.logit(state_NH))
+
+
+def test_a_saved_probe_of_both_comes_back_and_names_what_it_reads(
+    of_both: Probe, tmp_path: Path
+) -> None:
+    of_both.save(tmp_path, checkpoint_interval=16)
+    loaded = Probe.load(tmp_path)
+    assert loaded.inputs == STATE_AND_TOKENS
+    assert torch.equal(loaded.hidden_weight, of_both.hidden_weight)
+    assert ProbeConfig.load(tmp_path) == ProbeConfig(3, 5, 16, STATE_AND_TOKENS)
+    assert json.loads((tmp_path / "config.json").read_text()) == {
+        "hidden_size": 3,
+        "width": 5,
+        "checkpoint_interval": 16,
+        "inputs": ["state", "tokens"],
+        "tokens": "window=32 top=20 lowest=5",
+    }
+
+
+def test_a_probe_without_named_inputs_reads_the_state_alone() -> None:
+    folder = EMBEDDED_MODEL / PROBE_FOLDER
+    assert "inputs" not in json.loads((folder / "config.json").read_text())
+    assert ProbeConfig.load(folder).inputs == Probe.load(folder).inputs == STATE_ALONE
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"inputs": ["tokens"]}, "reads tokens, but this service knows probes of state"),
+        ({"inputs": []}, "reads nothing"),
+        ({"tokens": "window=64 top=20 lowest=5"}, "'window=64 .*computes 'window=32 .*again"),
+    ],
+)
+def test_a_probe_of_what_is_not_computed_is_refused(
+    of_both: Probe, tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    of_both.save(tmp_path, checkpoint_interval=16)
+    stored = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(stored | changed))
+    for load in (ProbeConfig.load, Probe.load):
+        with pytest.raises(ModelRefused, match=said):
+            load(tmp_path)
