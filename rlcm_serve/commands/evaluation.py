@@ -16,6 +16,7 @@ from rlcm_serve.commands.options import (
     LogOption,
     MaxTokensOption,
     ModelOption,
+    ProbeOption,
     TemperatureOption,
     TopPOption,
     VerboseOption,
@@ -49,6 +50,7 @@ def evaluate(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("runs/eval"),
     model: ModelOption = "embedded",
+    probe: ProbeOption = None,
     rollouts: Annotated[
         int | None,
         typer.Option(min=1, help="Rollouts per problem; by default each benchmark's own number."),
@@ -111,6 +113,7 @@ def evaluate(
     benchmarks = _load(specs, _mapping(column or ()), grader, limit, request)
     settings = engine_settings(
         model,
+        probe=probe,
         interval=budgets,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -203,7 +206,7 @@ def _with_source(settings: EngineSettings, asked: str | None) -> tuple[EngineSet
     from rlcm_serve.engine.model_files import ModelFiles, resolve_model
     from rlcm_serve.evaluation.sources import ABOUT, Source
 
-    has_probe = ModelFiles.read(resolve_model(settings.model)).probe is not None
+    has_probe = ModelFiles.read(resolve_model(settings.model), settings.probe).probe is not None
     by_itself = Source.PROBE if has_probe else Source.SEQUENCE_PROBABILITY
     source = _source(asked) if asked else by_itself
     exits_by = source if ABOUT[source].online else by_itself

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 ModelOption = Annotated[
     str, typer.Option("--model", help="Model: a folder, a Hugging Face id, or 'embedded'.")
 ]
+ProbeOption = Annotated[
+    Path | None,
+    typer.Option("--probe", help="Folder of the probe. Default: probe/ in the model's folder."),
+]
 CertificateOption = Annotated[
     list[Path] | None,
     typer.Option("--certificate", help="Certificate file. Default: those in the model's folder."),
@@ -67,6 +71,7 @@ VllmArguments = Annotated[
 def engine_settings(
     model: str,
     *,
+    probe: Path | None = None,
     interval: int | None = None,
     max_tokens: int | None = None,
     answer_max_tokens: int | None = None,
@@ -87,6 +92,7 @@ def engine_settings(
 
     return EngineSettings(
         model=model,
+        probe=probe,
         confidence=confidence,
         interval=interval,
         max_tokens=max_tokens,

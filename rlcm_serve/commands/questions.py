@@ -18,6 +18,7 @@ from rlcm_serve.commands.options import (
     LogOption,
     ModelOption,
     NoCertificateOption,
+    ProbeOption,
     VerboseOption,
     engine_settings,
 )
@@ -58,6 +59,7 @@ def solve(
         str, typer.Option(help="If no policy is certified at alpha: error, full_budget or abstain.")
     ] = "error",
     model: ModelOption = "embedded",
+    probe: ProbeOption = None,
     certificate: CertificateOption = None,
     no_certificate: NoCertificateOption = False,
     confidence: ConfidenceOption = "probe",
@@ -78,7 +80,9 @@ def solve(
         raise RequestRefused("problem", "give either a question or --file")
     question = _question(problem or _PLACEHOLDER, alpha, n, risk, vote, on_infeasible)
     console = Console(stderr=True)
-    settings = engine_settings(model, confidence=confidence, engine_log=engine_log, verbose=verbose)
+    settings = engine_settings(
+        model, probe=probe, confidence=confidence, engine_log=engine_log, verbose=verbose
+    )
     service = build_service(settings, [] if no_certificate else certificate, StageClock(console))
     if file is not None:
         _solve_file(service, file, out or file.with_suffix(".answers.jsonl"), question, console)

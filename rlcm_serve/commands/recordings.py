@@ -16,6 +16,7 @@ from rlcm_serve.commands.options import (
     LogOption,
     MaxTokensOption,
     ModelOption,
+    ProbeOption,
     TemperatureOption,
     TopPOption,
     VerboseOption,
@@ -28,6 +29,7 @@ def collect(
     data: Annotated[Path, typer.Option(help="JSONL of labelled problems.")],
     out: Annotated[Path, typer.Option(help="Parquet file for the traces.")],
     model: ModelOption = "embedded",
+    probe: ProbeOption = None,
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 1,
     confidence: ConfidenceOption = "probe",
     interval: IntervalOption = None,
@@ -52,6 +54,7 @@ def collect(
 
     settings = engine_settings(
         model,
+        probe=probe,
         interval=interval,
         max_tokens=max_tokens,
         answer_max_tokens=answer_max_tokens,

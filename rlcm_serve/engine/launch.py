@@ -12,7 +12,6 @@ from rlcm_serve.core import MAX_TEMPERATURE, Signal
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
-from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.errors import EngineDead, ModelRefused
 from rlcm_serve.terminal import output_to
 
@@ -44,6 +43,7 @@ class EngineSettings:
 
     Attributes:
         model: `embedded`, a folder, or a Hugging Face Hub id.
+        probe: folder of the probe; by default `probe/` in the model's folder.
         interval: N, the tokens between two readings.
         max_tokens: thinking budget of one sample, in tokens.
         answer_max_tokens: most tokens of one answer.
@@ -66,6 +66,7 @@ class EngineSettings:
     """
 
     model: str = "embedded"
+    probe: Path | None = None
     interval: int | None = None
     max_tokens: int | None = None
     answer_max_tokens: int | None = None
@@ -184,9 +185,7 @@ def _arguments(
     arguments.hf_overrides = {"architectures": [PROBED + files.architecture]}
     arguments.additional_config = {
         CONFIG_KEY: {
-            "probe": str(files.folder / PROBE_FOLDER)
-            if files.probe and settings.reads_probe
-            else None,
+            "probe": str(files.probe_folder) if files.probe and settings.reads_probe else None,
             "reserved": [stop_ids[0], stop_ids[1] + 1],
         }
     }

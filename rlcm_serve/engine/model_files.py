@@ -55,11 +55,14 @@ def resolve_model(name: str) -> Path:
         raise ModelRefused(f"could not download {name!r} from the model hub: {error}") from error
 
 
-def digest_files(paths: Iterable[Path], root: Path) -> str:
-    """SHA-256 of names (relative to `root`) and contents, cut to 16 hexadecimal digits."""
+def digest_files(paths: Iterable[Path], root: Path, under: str = "") -> str:
+    """SHA-256 of names and contents, cut to 16 hexadecimal digits.
+
+    A file's name is its path from `root`, with `under` before it.
+    """
     whole = hashlib.sha256()
     for path in sorted(paths):
-        whole.update(path.relative_to(root).as_posix().encode() + b"\0")
+        whole.update(f"{under}{path.relative_to(root).as_posix()}".encode() + b"\0")
         with path.open("rb") as file:
             whole.update(hashlib.file_digest(file, "sha256").digest())
     return whole.hexdigest()[:16]
@@ -67,29 +70,37 @@ def digest_files(paths: Iterable[Path], root: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """A model's folder, read without loading its weights."""
+    """A model's folder and the folder of its probe, read without loading any weights."""
 
     folder: Path
     config: dict[str, Any]
     generation: dict[str, Any]
     probe: ProbeConfig | None
+    probe_folder: Path
 
     @classmethod
-    def read(cls, folder: Path) -> ModelFiles:
+    def read(cls, folder: Path, probe_folder: Path | None = None) -> ModelFiles:
         """Reads the configuration files.
 
+        Args:
+            folder: of the model.
+            probe_folder: of the probe, which must then exist. Default: `probe/` in `folder`, if
+                there is one.
+
         Raises:
-            ModelRefused: the folder holds no model, or a probe for another model.
+            ModelRefused: the folder holds no model; or the probe is missing, cannot be read, or is
+                for another model.
         """
         if not (folder / "config.json").is_file():
             raise ModelRefused(f"{folder} holds no config.json, so it is not a model folder")
         generation = folder / "generation_config.json"
-        probe = folder / PROBE_FOLDER
+        probe = folder / PROBE_FOLDER if probe_folder is None else probe_folder
         files = cls(
             folder=folder,
             config=json.loads((folder / "config.json").read_text()),
             generation=json.loads(generation.read_text()) if generation.is_file() else {},
-            probe=ProbeConfig.load(probe) if probe.is_dir() else None,
+            probe=_read_probe(probe) if probe.is_dir() or probe_folder else None,
+            probe_folder=probe.absolute(),
         )
         hidden_size = files._setting("hidden_size")
         if files.probe is not None and hidden_size not in (None, files.probe.hidden_size):
@@ -144,11 +155,22 @@ class ModelFiles:
         return digest_files(files, self.folder)
 
     def probe_digest(self) -> str:
-        """Digest of the probe's weights and configuration, without its card; "" without a probe."""
+        """Digest of the probe's weights and configuration, without its card; "" without a probe.
+
+        It is the same wherever the probe is.
+        """
         if self.probe is None:
             return ""
-        folder = self.folder / PROBE_FOLDER
-        return digest_files([folder / WEIGHTS_FILE, folder / CONFIG_FILE], self.folder)
+        folder = self.probe_folder
+        files = [folder / WEIGHTS_FILE, folder / CONFIG_FILE]
+        return digest_files(files, folder, under=f"{PROBE_FOLDER}/")
+
+
+def _read_probe(folder: Path) -> ProbeConfig:
+    for name in (CONFIG_FILE, WEIGHTS_FILE):
+        if not (folder / name).is_file():
+            raise ModelRefused(f"{folder} is not a probe's folder: it holds no {name}")
+    return ProbeConfig.load(folder)
 
 
 def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:

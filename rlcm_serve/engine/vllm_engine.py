@@ -77,7 +77,7 @@ class VllmEngine(ReasoningEngine):
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything needed is in the folder
         from transformers import AutoTokenizer
 
-        files = ModelFiles.read(folder)
+        files = ModelFiles.read(folder, self.settings.probe)
         needed = self.settings.needs_probe and self.settings.confidence == Signal.PROBE
         if files.probe is None and needed:
             raise ModelRefused(

@@ -88,6 +88,12 @@ class Settings(BaseSettings):
     model: Annotated[str, BeforeValidator(at_home)] = _setting(
         "embedded", "Model", "Model: a folder, a Hugging Face id, or 'embedded'."
     )
+    probe: Location | None = _setting(
+        None,
+        "Model",
+        "Folder of the probe. Default: probe/ in the model's folder.",
+        example="my-probe",
+    )
     certificates: Annotated[list[Location] | None, NoDecode, Listed] = _setting(
         None,
         "Model",
@@ -400,6 +406,7 @@ class Settings(BaseSettings):
 
         return EngineSettings(
             model=self.model,
+            probe=self.probe,
             confidence=self.confidence,
             interval=self.interval,
             max_tokens=self.max_tokens,

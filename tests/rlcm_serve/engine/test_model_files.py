@@ -135,6 +135,29 @@ def test_a_probe_beside_the_model_is_found(folder: Path) -> None:
     assert len(files.probe_digest()) == 16
 
 
+def test_a_probe_may_be_elsewhere(folder: Path, tmp_path: Path) -> None:
+    a_probe().save(folder / PROBE_FOLDER, 16)
+    a_probe().save(tmp_path / "mine", 32)
+    files = ModelFiles.read(folder, tmp_path / "mine")
+    assert files.probe is not None
+    assert files.probe.checkpoint_interval == 32
+    assert files.probe_folder == tmp_path / "mine"
+    beside = ModelFiles.read(folder).probe_digest()
+    assert files.probe_digest() != beside
+    copied = shutil.copytree(folder / PROBE_FOLDER, tmp_path / "a copy")
+    assert ModelFiles.read(folder, copied).probe_digest() == beside
+
+
+@pytest.mark.parametrize("missing", ["config.json", "probe.safetensors"])
+def test_an_incomplete_probe_is_refused(folder: Path, tmp_path: Path, missing: str) -> None:
+    with pytest.raises(ModelRefused, match=r"nowhere is not a probe's folder"):
+        ModelFiles.read(folder, tmp_path / "nowhere")
+    a_probe().save(folder / PROBE_FOLDER, 16)
+    (folder / PROBE_FOLDER / missing).unlink()
+    with pytest.raises(ModelRefused, match=f"probe is not a probe's folder: it holds no {missing}"):
+        ModelFiles.read(folder)
+
+
 DIGESTS = ("model_digest", "tokenizer_digest", "probe_digest")
 
 
