@@ -65,6 +65,7 @@ class Metrics:
         self,
         *,
         admission: Admission | None = None,
+        aggregations: Admission | None = None,
         service: Service | None = None,
         jobs: Callable[[], Mapping[JobState, int]] | None = None,
     ) -> None:
@@ -72,6 +73,8 @@ class Metrics:
         if admission is not None:
             self._state.admission = admission
             admission.on_admitted = self._queue_seconds.observe
+        if aggregations is not None:
+            self._state.aggregations = aggregations
         if service is not None:
             self._state.service = service
         if jobs is not None:

@@ -24,13 +24,15 @@ class StateCollector(Collector):
     """Collects the state of the parts that are set; parts that are None are left out.
 
     Attributes:
-        admission: the queue.
+        admission: the queue of questions.
+        aggregations: the queue of batches.
         service: the engine and the certificates.
         jobs: counts the calibration jobs by state; may be slow.
     """
 
     def __init__(self) -> None:
         self.admission: Admission | None = None
+        self.aggregations: Admission | None = None
         self.service: Service | None = None
         self.jobs: Callable[[], Mapping[JobState, int]] | None = None
 
@@ -38,6 +40,8 @@ class StateCollector(Collector):
         """All metric families."""
         if self.admission is not None:
             yield from _queue(self.admission)
+        if self.aggregations is not None:
+            yield from _batches(self.aggregations)
         if self.service is not None:
             yield from _engine(self.service)
             yield from _certificates(self.service)
@@ -69,6 +73,13 @@ def _queue(admission: Admission) -> Iterator[Metric]:
     }
     for name, (text, value) in gauges.items():
         yield GaugeMetricFamily(name, text, value=value)
+
+
+def _batches(admission: Admission) -> Iterator[Metric]:
+    running = "Batches that are being aggregated now."
+    yield GaugeMetricFamily("rlcm_aggregations_running", running, value=admission.running)
+    waiting = "Batches that wait to be aggregated."
+    yield GaugeMetricFamily("rlcm_aggregations_waiting", waiting, value=admission.waiting)
 
 
 def _engine(service: Service) -> Iterator[Metric]:

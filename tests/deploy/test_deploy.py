@@ -61,7 +61,12 @@ async def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[st
     engine, metrics = ScriptedEngine(), Metrics()
     engine.started.set()
     service = Service(engine, [file])
-    metrics.watch(admission=Admission(1, 1), service=service, jobs=lambda: {JobState.DONE: 1})
+    metrics.watch(
+        admission=Admission(1, 1),
+        aggregations=Admission(1, 1),
+        service=service,
+        jobs=lambda: {JobState.DONE: 1},
+    )
     metrics.requests.ended(ServedRequest("/solve", "POST", 200, 1.0, 0.5, client_gone=True))
     metrics.questions.solved(QUESTION, solution(), 1.0)
     metrics.questions.failed("internal")

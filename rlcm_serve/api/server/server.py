@@ -106,14 +106,17 @@ def build_context(
         FitLimits.of(settings),
     )
     metrics = Metrics()
-    metrics.watch(admission=admission, service=service, jobs=jobs.store.count)
+    aggregations = Admission(MOST_AT_ONCE, MOST_WAITING, share=settings.key_share)
+    metrics.watch(
+        admission=admission, aggregations=aggregations, service=service, jobs=jobs.store.count
+    )
     return Context(
         settings=settings,
         service=service,
         database=database,
         keys=Keys(database),
         admission=admission,
-        aggregations=Admission(MOST_AT_ONCE, MOST_WAITING, share=settings.key_share),
+        aggregations=aggregations,
         draining=Draining(),
         metrics=metrics,
         certificates=store,
