@@ -100,6 +100,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
             allow_origins=context.settings.cors_origins,
             allow_methods=["*"],
             allow_headers=["*"],
+            expose_headers=READABLE_HEADERS,
         )
     app.add_middleware(ObservingMiddleware, context=context)
     return app

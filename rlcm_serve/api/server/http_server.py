@@ -21,7 +21,7 @@ from rlcm_serve.errors import SettingsRefused
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 LAST_WORDS = 5
-"""Seconds for connections to close once no request is running."""
+"""Seconds for connections to close once no request is running, and again for the rest to stop."""
 
 _log = logging.getLogger(__name__)
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -63,22 +63,21 @@ class HttpServer(uvicorn.Server):
         self._drain = drain
         self._close = close
         self._draining: asyncio.Task[None] | None = None
+        self._owns_process = False
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serves until shutdown. A drained process ends within `LAST_WORDS` seconds.
+        """Serves until shutdown. A drained process ends within `2 * LAST_WORDS` seconds.
 
-        It ends even while a thread is still loading a model, which cannot be interrupted.
+        It ends even while vLLM does not stop, or while a thread is still loading a model, which
+        cannot be interrupted.
         """
 
         async def serve() -> None:
+            self._owns_process = True
             try:
                 await self.serve(sockets)
             finally:
                 self._close()
-            if self._draining is not None:
-                last = threading.Timer(LAST_WORDS, os._exit, (0,))
-                last.daemon = True
-                last.start()
 
         with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
             runner.run(serve())
@@ -120,6 +119,10 @@ class HttpServer(uvicorn.Server):
         try:
             await self._drain()
         finally:
+            if self._owns_process:
+                last = threading.Timer(2 * LAST_WORDS, os._exit, (0,))
+                last.daemon = True
+                last.start()
             self.should_exit = True
 
 

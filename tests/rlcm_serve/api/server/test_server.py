@@ -184,7 +184,7 @@ import asyncio, sys, time
 from rlcm_serve.api.server import http_server
 
 http_server.LAST_WORDS = 0.5
-SECONDS = {"quick": 0, "loading": 60}[sys.argv[1]]
+SECONDS = 60 if sys.argv[1] == "loading" else 0
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
@@ -193,6 +193,8 @@ async def app(scope, receive, send):
         await send({"type": "lifespan.startup.complete"})
         await receive()
         print("cleaned up", flush=True)
+        if sys.argv[1] == "stuck":
+            time.sleep(60)
         await send({"type": "lifespan.shutdown.complete"})
 
 async def drain():
@@ -217,7 +219,8 @@ print("left", flush=True)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
-    ("kind", "said"), [("quick", "cleaned up\nleft\n"), ("loading", "cleaned up\n")]
+    ("kind", "said"),
+    [("quick", "cleaned up\nleft\n"), ("loading", "cleaned up\n"), ("stuck", "cleaned up\n")],
 )
 def test_the_process_ends_with_status_0(kind: str, said: str, number: signal.Signals) -> None:
     command = [sys.executable, "-c", PROCESS, kind]
