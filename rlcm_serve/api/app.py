@@ -39,6 +39,19 @@ least 1 - delta.
 """
 
 
+READABLE_HEADERS = (
+    "Location",
+    "Retry-After",
+    "X-Request-Id",
+    *(
+        f"x-ratelimit-{what}-{kind}"
+        for what in ("limit", "remaining", "reset")
+        for kind in ("requests", "tokens")
+    ),
+)
+"""Headers of a response that pages of other origins may read, beside those that they always may."""
+
+
 def create_app(context: Context, on_failure: Callable[[BaseException], None]) -> FastAPI:
     """An application that starts the service in the background, and stops it at its own end.
 
@@ -62,10 +75,11 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         finally:
             starting.cancel()
             await asyncio.wait({starting})
-            context.service.stop()
-            context.workers.close()
+            # First, because the process may be ended while vLLM stops.
             if context.evidence is not None:
                 context.evidence.close()
+            context.service.stop()
+            context.workers.close()
 
     # No documentation pages: they load scripts from other hosts. /openapi.json stays.
     app = FastAPI(

@@ -145,6 +145,21 @@ async def test_origins_of_the_settings_may_call(tmp_path: Path) -> None:
         assert (await solve(running, origin=EVIL)).status_code == 403
 
 
+async def test_pages_of_those_origins_may_read_what_is_left_of_their_limits(tmp_path: Path) -> None:
+    settings = Settings(
+        state=tmp_path, cors_origins=["https://app.example"], requests_per_minute=60
+    )
+    async with serving(settings=settings) as running:
+        response = await solve(running, origin="https://app.example")
+    readable = {
+        name.strip().lower()
+        for name in response.headers["access-control-expose-headers"].split(",")
+    }
+    assert {"retry-after", "location", "x-request-id"} <= readable
+    limits = {name for name in response.headers if name.startswith("x-ratelimit-")}
+    assert limits <= readable
+
+
 def test_an_allowed_host_is_a_name_alone(tmp_path: Path) -> None:
     for name in ("https://a.example", "a.example:80", "*", "a b", "b\u00fccher.example"):
         with pytest.raises(ValueError, match=r"allowed_hosts has .*without scheme and port"):
