@@ -110,20 +110,23 @@ class CalibrationJobs:
         return self.now(await self._threads.read(self.store.get, id_, caller))
 
     async def watch(self, id_: str) -> AsyncIterator[Calibration]:
-        """The job now and after every change, until it has ended.
+        """The job now and after every change, until it has ended or is deleted.
 
         Raises:
-            NotFound: there is no such job.
+            NotFound: there is no such job now.
         """
-        last = None
+        job, last = await self.get(id_), None
         while True:
-            job = await self.get(id_)
             if job != last:
                 yield job
                 last = job
             if job.state.ended:
                 return
             await asyncio.sleep(WATCH_INTERVAL)
+            try:
+                job = await self.get(id_)
+            except NotFound:
+                return
 
     async def delete(self, id_: str) -> Calibration:
         """Cancels an unfinished job and deletes its recordings; deletes an ended job altogether.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
@@ -210,18 +211,7 @@ class CalibrationStore:
             False, without any change, if the job was in another state.
         """
         with self._database.session() as session:
-            now = time.time()
-            if after is JobState.RECORDING:
-                values["started"] = func.coalesce(CalibrationRow.started, now)
-            if after.ended:
-                values["finished"] = now
-            found = session.execute(
-                update(CalibrationRow)
-                .where(CalibrationRow.number == job.number, CalibrationRow.state.in_(before))
-                .values(state=after, **values)
-                .returning(CalibrationRow.number)
-            )
-            return found.scalar() is not None
+            return _move(session, job, before, after, values)
 
     def cancel(self, id_: str) -> None:
         """Cancels a job. `delete_recordings` of `rlcm_serve.store.upkeep.removal` does the rest.
@@ -231,10 +221,12 @@ class CalibrationStore:
             Conflict: it has already ended.
         """
         job = self.get(id_)
-        if not self.move(job, UNFINISHED, JobState.CANCELLED):
-            state = self.get(id_).state
-            raise Conflict(f"calibration {id_} is {state}: only an unfinished job can be cancelled")
-        self.log(job, "cancelled")
+        with self._database.session() as session:
+            if _move(session, job, UNFINISHED, JobState.CANCELLED):
+                _add_line(session, job, "cancelled")
+                return
+        state = self.get(id_).state
+        raise Conflict(f"calibration {id_} is {state}: only an unfinished job can be cancelled")
 
     def ended_before(self, moment: float) -> list[str]:
         """The ids of the jobs that had ended by this time, in seconds since 1970, UTC."""
@@ -246,11 +238,7 @@ class CalibrationStore:
     def log(self, job: Calibration, text: str) -> None:
         """Adds a line to the job's log, and deletes the oldest beyond `LOG_LINES`."""
         with self._database.session() as session:
-            last = session.scalar(select(func.max(LogRow.number)).where(LogRow.job == job.number))
-            number = (last or 0) + 1
-            session.add(LogRow(job=job.number, number=number, time=time.time(), text=text))
-            too_old = LogRow.number <= number - LOG_LINES
-            session.execute(delete(LogRow).where(LogRow.job == job.number, too_old))
+            _add_line(session, job, text)
 
     def keep_traces(self, job: Calibration, parquet: bytes) -> None:
         """Stores the traces of the recordings, replacing those of an earlier attempt."""
@@ -288,6 +276,35 @@ def _keep_post(session: Session, post: Post, job: str) -> None:
     until = time.time() + post.seconds
     session.add(PostRow(place=post.place, digest=post.digest, job=job, until=until))
     session.flush()
+
+
+def _move(
+    session: Session,
+    job: Calibration,
+    before: Collection[JobState],
+    after: JobState,
+    values: Mapping[str, Any] = MappingProxyType({}),
+) -> bool:
+    now, times = time.time(), dict[str, Any]()
+    if after is JobState.RECORDING:
+        times["started"] = func.coalesce(CalibrationRow.started, now)
+    if after.ended:
+        times["finished"] = now
+    found = session.execute(
+        update(CalibrationRow)
+        .where(CalibrationRow.number == job.number, CalibrationRow.state.in_(before))
+        .values(state=after, **values, **times)
+        .returning(CalibrationRow.number)
+    )
+    return found.scalar() is not None
+
+
+def _add_line(session: Session, job: Calibration, text: str) -> None:
+    last = session.scalar(select(func.max(LogRow.number)).where(LogRow.job == job.number))
+    number = (last or 0) + 1
+    session.add(LogRow(job=job.number, number=number, time=time.time(), text=text))
+    too_old = LogRow.number <= number - LOG_LINES
+    session.execute(delete(LogRow).where(LogRow.job == job.number, too_old))
 
 
 def _find(session: Session, id_: str) -> CalibrationRow:

@@ -392,6 +392,21 @@ async def test_what_is_recorded_waits_until_it_can_be_stored(
     database.close()
 
 
+async def test_watching_ends_when_the_job_is_deleted(database: Database) -> None:
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        states = []
+        async for seen in here.jobs.watch(job.id):
+            states.append(seen.state)
+            if len(states) == 1:
+                await here.jobs.delete(job.id)
+                await here.jobs.delete(job.id)
+        assert JobState.DONE not in states
+        with pytest.raises(NotFound):
+            await here.jobs.get(job.id)
+
+
 async def test_a_waiting_job_is_cancelled_before_it_begins(database: Database) -> None:
     async with running(database) as here:
         here.engine.hold(4)
