@@ -84,7 +84,9 @@ class Service:
     async def _start_engine(self) -> None:
         await self.engine.start()
         self.enter("checking the certificates")
-        self._guarantees = self._load(self.engine.identity, self._certificates)
+        self._guarantees = await asyncio.to_thread(
+            self._load, self.engine.identity, self._certificates
+        )
         self._solver = Solver(self.engine, self._guarantees, self.grader)
         self._prefix = ""
         self.enter("ready")

@@ -1,6 +1,6 @@
 """The cost of HTTP: the same questions through `/solve` and directly through the solver.
 
-    python -m studies.serving.service_overhead [--smoke]
+    python -m studies.serving.service_overhead [--evidence] [--smoke]
 
 One process runs everything that `rlcm serve` runs, with the embedded model. A fixed number of
 questions runs at a time, in turn through the solver and through the port (from another process), so
@@ -66,6 +66,7 @@ async def main() -> None:
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--questions", type=int, default=256, help="of each run")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--evidence", action="store_true", help="record every answer over HTTP")
     parser.add_argument("--profile", type=int, default=15, help="lines; 0 for none")
     options = parser.parse_args()
     if options.smoke:
@@ -73,7 +74,9 @@ async def main() -> None:
     problems = [p.question for p in sample_problems(Split.VALIDATION, options.questions, seed=9)]
     with tempfile.TemporaryDirectory() as state:
         log = Path(state) / "engine.log" if options.smoke else Path("runs/service_overhead.log")
-        settings = Settings(state=Path(state), engine_log=log, log_format="json")
+        settings = Settings(
+            state=Path(state), engine_log=log, log_format="json", evidence=options.evidence
+        )
         async with serving(settings) as (context, port):
             with Asker(port, problems) as asker:
                 await compare(context, asker, problems, options)
