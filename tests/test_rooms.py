@@ -36,6 +36,7 @@ LADDERS = {
         "admission",
         "page",
         "engine.worker",
+        "engine.thinking",
         "engine",
         "answers",
         "recording",

@@ -21,6 +21,7 @@ from rlcm_serve.commands.options import (
     LogOption,
     MaxTokensOption,
     TemperatureOption,
+    ThinkingOption,
     TopPOption,
     VerboseOption,
     VllmArguments,
@@ -65,6 +66,7 @@ def probe(
     answer_max_tokens: AnswerMaxTokensOption = None,
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
+    thinking: ThinkingOption = None,
     work: Annotated[
         Path | None, typer.Option(help="Recording log. An interrupted run continues from it.")
     ] = None,
@@ -89,6 +91,7 @@ def probe(
         answer_max_tokens=answer_max_tokens,
         temperature=temperature,
         top_p=top_p,
+        thinking=thinking,
         engine_log=engine_log,
         verbose=verbose,
         vllm_arguments=vllm_arguments,

@@ -18,6 +18,7 @@ from rlcm_serve.commands.options import (
     ModelOption,
     ProbeOption,
     TemperatureOption,
+    ThinkingOption,
     TopPOption,
     VerboseOption,
     engine_settings,
@@ -95,6 +96,7 @@ def evaluate(
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
     max_tokens: MaxTokensOption = None,
+    thinking: ThinkingOption = None,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -116,6 +118,7 @@ def evaluate(
         probe=probe,
         interval=budgets,
         max_tokens=max_tokens,
+        thinking=thinking,
         temperature=temperature,
         top_p=top_p,
         engine_log=engine_log,

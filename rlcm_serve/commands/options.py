@@ -60,6 +60,12 @@ ConfidenceOption = Annotated[
         help="Source of confidence: probe, sequence-probability, lowest-group or tail.",
     ),
 ]
+ThinkingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--thinking", help="Thinking format, such as openai_gptoss or none. Default: detected."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for vLLM's output.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show vLLM's output.")]
@@ -78,6 +84,7 @@ def engine_settings(
     temperature: float | None = None,
     top_p: float | None = None,
     confidence: str = "probe",
+    thinking: str | None = None,
     engine_log: Path | None = None,
     verbose: bool = False,
     vllm_arguments: list[str] | None = None,
@@ -99,6 +106,7 @@ def engine_settings(
         answer_max_tokens=answer_max_tokens,
         temperature=temperature,
         top_p=top_p,
+        thinking=thinking,
         vllm_arguments=tuple(vllm_arguments or ()),
         log=None if verbose else engine_log or default_engine_log(),
     )

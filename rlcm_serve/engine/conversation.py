@@ -17,6 +17,12 @@ from rlcm_serve.errors import ModelRefused, RequestRefused
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_TEMPLATE_FAILS = (
+    *(TemplateError, ArithmeticError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
+)
+"""What a chat template raises on turns or variables that it does not expect."""
+
 
 class Conversations:
     """Encodes conversations for one model.
@@ -43,17 +49,21 @@ class Conversations:
         merely_added = any_of(token.content for token in added if not token.special)
         self._begins_added = re.compile(f"(?={merely_added})")
 
-    def encode(self, messages: Sequence[Message]) -> TokenIds:
+    def encode(
+        self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None
+    ) -> TokenIds:
         """The conversation's tokens, up to where the model begins.
 
-        Takes time in proportion to the messages. May be called from any thread.
+        `variables` are of the chat template. Takes time in proportion to the messages. May be
+        called from any thread.
 
         Raises:
             RequestRefused: the chat template does not accept these messages, or drops one.
         """
         placeholders = _Placeholders()
+        variables = variables or {}
         if len(messages) > 1:
-            self._require_all(messages, placeholders)
+            self._require_all(messages, placeholders, variables)
         spelled = {
             number
             for number, message in enumerate(messages)
@@ -65,6 +75,7 @@ class Conversations:
                 placeholders.of(number) if number in spelled else message.content
                 for number, message in enumerate(messages)
             ],
+            variables,
         )
         between, numbers = placeholders.split(text)
         parts = self._ids(self._tokenizer, between)
@@ -73,10 +84,35 @@ class Conversations:
             parts[0] += part
         return tuple(parts[0])
 
-    def _require_all(self, messages: Sequence[Message], placeholders: _Placeholders) -> None:
+    def rendered(
+        self, turns: Sequence[dict[str, Any]], variables: Mapping[str, Any], prompt: bool
+    ) -> str | None:
+        """The text of these turns, and with `prompt` what makes the model begin.
+
+        None if the chat template does not accept them.
+        """
+        try:
+            return self._text(turns, variables, prompt)
+        except _TEMPLATE_FAILS:
+            return None
+
+    def _text(
+        self, turns: Sequence[dict[str, Any]], variables: Mapping[str, Any], prompt: bool
+    ) -> str:
+        text: str = self._tokenizer.apply_chat_template(
+            list(turns), tokenize=False, add_generation_prompt=prompt, **variables
+        )
+        return text
+
+    def _require_all(
+        self,
+        messages: Sequence[Message],
+        placeholders: _Placeholders,
+        variables: Mapping[str, Any],
+    ) -> None:
         """Refuses messages that the template drops silently, as some do with a role."""
         contents = [placeholders.of(number) for number in range(len(messages))]
-        _, kept = placeholders.split(self._render(messages, contents))
+        _, kept = placeholders.split(self._render(messages, contents, variables))
         dropped = set(range(len(messages))).difference(kept)
         if dropped:
             role = messages[min(dropped)].role
@@ -86,20 +122,19 @@ class Conversations:
                 "message",
             )
 
-    def _render(self, messages: Sequence[Message], contents: Sequence[str]) -> str:
+    def _render(
+        self, messages: Sequence[Message], contents: Sequence[str], variables: Mapping[str, Any]
+    ) -> str:
         turns = [
             {"role": message.role.value, "content": content}
             for message, content in zip(messages, contents, strict=True)
         ]
         try:
-            text: str = self._tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True
-            )
+            return self._text(turns, variables, True)
         except (TemplateError, TypeError, ValueError) as error:
             raise RequestRefused(
                 "messages", f"the model's chat template does not accept these messages: {error}"
             ) from error
-        return text
 
     def _encode_as_text(self, text: str) -> list[int]:
         """Tokens of a text in which special tokens count as plain text."""

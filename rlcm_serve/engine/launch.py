@@ -49,6 +49,7 @@ class EngineSettings:
         answer_max_tokens: most tokens of one answer.
         temperature: sampling temperature.
         top_p: nucleus sampling threshold.
+        thinking: the thinking format; None detects it (`rlcm_serve.engine.thinking`).
         slots: samples that may think at the same time; further ones wait.
         runner: vLLM's model runner, "v1" or "v2".
         confidence: the `Signal` in `Reading.confidence`, on which exits act. Any signal but the
@@ -72,6 +73,7 @@ class EngineSettings:
     answer_max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    thinking: str | None = None
     slots: int = 1024
     runner: str = "v1"
     confidence: str = Signal.PROBE.value

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcm_serve.engine.prompts import THINK_BEGIN, THINK_END
 from rlcm_serve.engine.worker.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.errors import ModelRefused
 
@@ -144,6 +143,21 @@ class ModelFiles:
         """A setting of the language model; a multimodal model keeps it in its `text_config`."""
         return self.config.get(name, self.config.get("text_config", {}).get(name))
 
+    @property
+    def thinking(self) -> str | None:
+        """The thinking format that the generation config names; None if it names none.
+
+        Raises:
+            ModelRefused: it has `thinks`, the setting before formats had names.
+        """
+        if "thinks" in self.generation:
+            raise ModelRefused(
+                f"{self.folder}/generation_config.json has thinks = {self.generation['thinks']}: "
+                'name the thinking format instead, such as "thinking": "none"'
+            )
+        named = self.generation.get("thinking")
+        return None if named is None else str(named)
+
     def model_digest(self) -> str:
         """Digest of the weights and the configuration."""
         weights = [*self.folder.glob("*.safetensors"), *self.folder.glob("*.bin")]
@@ -201,29 +215,3 @@ def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int,
         "exit control needs to stop a request: enlarge the embedding by two rows "
         "(resize_token_embeddings)"
     )
-
-
-def think_end_id(tokenizer: PreTrainedTokenizerBase, thinks: bool | None = None) -> int | None:
-    """The id of `</think>`, or None for a model that does not think in `<think>`.
-
-    The token alone proves nothing: a model that does not think may share the vocabulary of one
-    that does.
-
-    Args:
-        tokenizer: a tokenizer with a chat template.
-        thinks: whether the model thinks. For None it does if it has the token and its chat template
-            mentions thinking.
-
-    Raises:
-        ModelRefused: `thinks` is true, but there is no such token.
-    """
-    id_ = tokenizer.get_vocab().get(THINK_END)
-    template = str(tokenizer.chat_template)
-    if thinks is None:
-        thinks = id_ is not None and (THINK_BEGIN in template or THINK_END in template)
-    if thinks and id_ is None:
-        raise ModelRefused(
-            f"the model has no token {THINK_END}, so its thinking cannot be closed: set thinks = "
-            "false in [budgets] of its training, and in its generation_config.json"
-        )
-    return int(id_) if thinks and id_ is not None else None

@@ -2,55 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from copy import copy
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
 
 from calibration import ExitReason
-from rlcm_serve.core import Budget, Delta, Message, Rollout, TokenIds
+from rlcm_serve.core import Budget, Message, Rollout, TokenIds
 from rlcm_serve.engine.conversation import Conversations
-from rlcm_serve.engine.model_files import ModelFiles, spare_ids, think_end_id
-from rlcm_serve.engine.prompts import FORCED_ANSWER, THINK_END
+from rlcm_serve.engine.model_files import ModelFiles, spare_ids
+from rlcm_serve.engine.prompts import FORCED_ANSWER
+from rlcm_serve.engine.rollout_stream import RolloutStream, texts_of
 from rlcm_serve.engine.text_stream import TextStream
+from rlcm_serve.engine.thinking import Part, Reader, Rendering, available_formats, find_format
+from rlcm_serve.engine.thinking.base import ids_of
+from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
 class ModelText:
-    """A model's tokenizer and chat template, with the stop ids and the forced suffix.
+    """A model's tokenizer under one thinking format and one set of template variables.
 
-    `thinks` in the generation config can say whether the model thinks in `<think>`.
+    `under` makes another one from the same tokenizer, in milliseconds.
+
+    Args:
+        files: configuration of the model.
+        tokenizer: the model's tokenizer.
+        thinking: name of the thinking format. None takes `thinking` of the generation config, or
+            else detects it.
+        variables: of the chat template, such as `enable_thinking`.
+        system: the system prompt that every conversation begins with; it may turn thinking off.
 
     Raises:
-        ModelRefused: the vocabulary has no two unused ids, or there is no chat template, or no
-            token that closes the thinking.
+        ModelRefused: the vocabulary has no two unused ids, or there is no chat template, or the
+            thinking format is not known or does not fit.
     """
 
-    def __init__(self, files: ModelFiles, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(
+        self,
+        files: ModelFiles,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        thinking: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+        system: str | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
-        self.think_end = think_end_id(tokenizer, files.generation.get("thinks"))
         self.stop_high, self.stop_low = spare_ids(tokenizer, files.vocabulary)
         ends = files.generation.get("eos_token_id", tokenizer.eos_token_id)
-        self.end_ids = frozenset(ends if isinstance(ends, list) else [ends])
-        # A model without a closing token has nothing to close.
-        self._closing = f"\n{THINK_END}" if self.think_end is not None else ""
-        self.suffix_text = f"{self._closing}\n{FORCED_ANSWER}"
-        self._stops = self.end_ids | {self.stop_high, self.stop_low}
+        self._eos = frozenset(ends if isinstance(ends, list) else [ends])
         self._conversations = Conversations(tokenizer)
+        self._added = frozenset(tokenizer.added_tokens_decoder)
+        known = available_formats().values()
+        self._markers = set(
+            ids_of(tokenizer, chain(*((one.start, one.end) for one in known))).values()
+        )
         self.longest_token = max(map(len, tokenizer.get_vocab()))
+        self._named = thinking or files.thinking
+        self._adopt(thinking, variables or {}, system)
+
+    def under(
+        self,
+        *,
+        thinking: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+        system: str | None = None,
+    ) -> Self:
+        """The same model under another format, other variables, or another system prompt.
+
+        Raises:
+            ModelRefused: as the constructor.
+        """
+        other = copy(self)
+        other._adopt(thinking, variables or {}, system)
+        return other
+
+    def _adopt(
+        self, thinking: str | None, variables: Mapping[str, Any], system: str | None
+    ) -> None:
+        self.variables = dict(variables)
+        rendering = Rendering(self._conversations.rendered, self.variables, system)
+        self.format = find_format(rendering, self.tokenizer, thinking or self._named)
+        ids = ids_of(self.tokenizer, (self.format.end, *self.format.stops))
+        self.think_end = ids.pop(self.format.end, None)
+        self.end_ids = self._eos | set(ids.values())
+        self._stops = self.end_ids | {self.stop_high, self.stop_low}
+        prompt = rendering.prompt()
+        self._tail = self._encode(prompt.tail if prompt else "")
+        self._last = self._last_added(self._tail)
+        self.suffix_text = self.format.suffix(self.format.closing, FORCED_ANSWER)
+        self.answer_header = len(self._encode(self.format.answer_header))
+
+    def _encode(self, text: str) -> TokenIds:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """A conversation in the chat template, up to where the model begins.
 
         Raises:
-            RequestRefused: the chat template does not accept these messages.
+            RequestRefused: the chat template does not accept these messages, or their text turns
+                thinking on or off.
         """
-        return self._conversations.encode(messages)
+        ids = self._conversations.encode(messages, self.variables)
+        last = self._last_added(ids)
+        if last != self._last and not self._markers.isdisjoint((last, self._last)):
+            raise RequestRefused(
+                "messages",
+                f"the prompt of these messages ends with {self._shown(last)}, but that of other "
+                f"questions with {self._shown(self._last)}, so the model would think, or not "
+                "think, other than it is set up to: take words such as /think and /no_think out, "
+                "and let the user have the last message",
+            )
+        return ids
 
-    def close(self, text: str = "") -> TokenIds:
-        """Tokens that close the thinking, if the model does so, then `text` on a new line."""
-        closing = f"{self._closing}\n{text}" if text else self._closing
-        return tuple(self.tokenizer.encode(closing, add_special_tokens=False))
+    def _last_added(self, ids: Sequence[int]) -> int | None:
+        """The last added token; the text of a question has none."""
+        return next((id_ for id_ in reversed(ids) if id_ in self._added), None)
+
+    def _shown(self, id_: int | None) -> str:
+        return "no special token" if id_ is None else repr(self.tokenizer.decode([id_]))
+
+    def close(self, text: str = "", after: TokenIds | None = None) -> TokenIds:
+        """Tokens that lead from the thinking to the answer, then `text` as its beginning.
+
+        Args:
+            text: the beginning of the answer.
+            after: every token of the sample so far; None for thinking that is open.
+        """
+        lead = self.format.closing
+        if after is not None:
+            reader = self.reader()
+            reader.read(after)
+            lead = self.format.lead(reader.place, is_empty=not after)
+        return self._encode(self.format.suffix(lead, text) if text else lead)
+
+    def reader(self) -> Reader:
+        """A reader for a sample, which goes on where its prompt ends."""
+        reader = self.format.reader(self.tokenizer)
+        reader.read(self._tail)
+        return reader if reader.is_open else self.format.reader(self.tokenizer)
 
     def sampled(self, ids: Sequence[int]) -> Sequence[int]:
         """New ids without the id that stopped the request."""
@@ -58,7 +150,7 @@ class ModelText:
 
     def stream(self) -> RolloutStream:
         """The text of one sample as its tokens arrive."""
-        return RolloutStream(self.tokenizer, self.think_end)
+        return RolloutStream(self.tokenizer, self.reader(), self.think_end)
 
     def answer(self, ids: Sequence[int]) -> str:
         """The text of an answer, without special tokens."""
@@ -74,7 +166,7 @@ class ModelText:
         return pieces
 
     def rollout(self, ids: Sequence[int], stop_reason: int | str | None, budget: Budget) -> Rollout:
-        """Separates the reasoning from the stop id, the closing token and the model's own answer.
+        """Separates the reasoning from the stop id, the markup and the model's own answer.
 
         Args:
             ids: every id generated for one sample.
@@ -82,9 +174,10 @@ class ModelText:
             budget: token budget of the generation.
 
         Returns:
-            The rollout, without its readings.
+            The rollout, without its readings. Its text has no markup; its tokens have it.
         """
         kept, answer, discarded, exit_ = list(ids), list[int](), 1, ExitReason.NATURAL
+        is_closed = False
         if stop_reason in (self.stop_high, self.stop_low):
             kept.pop()
             exit_ = ExitReason.HIGH if stop_reason == self.stop_high else ExitReason.LOW
@@ -92,45 +185,27 @@ class ModelText:
                 exit_ = ExitReason.BUDGET
         elif self.think_end is not None and self.think_end in kept:
             end = kept.index(self.think_end)
-            kept, answer = kept[:end], kept[end + 1 :]
+            kept, answer, is_closed = kept[:end], kept[end + 1 :], True
         elif kept and kept[-1] in self.end_ids:
             kept.pop()
         else:
             discarded = 0
-        # Without a closing token, the whole completion is both the rollout and the answer.
-        written = kept if self.think_end is None and exit_ is ExitReason.NATURAL else answer
+        reader = self.reader()
+        text = texts_of(reader, kept, Part.THINKING, Part.ANSWER)
+        own = list[int]()
+        if is_closed:
+            reader.read(ids[len(kept) : len(kept) + 1])
+            own = texts_of(reader, answer, Part.ANSWER)
+        elif exit_ is ExitReason.NATURAL:
+            # A completion without markup is both the rollout and the answer. So is an answer
+            # without thinking before it.
+            own = kept if not reader.is_open else texts_of(self.reader(), kept, Part.ANSWER)
         return Rollout(
             tokens=tuple(kept),
-            text=self.tokenizer.decode(kept),
+            text=self.tokenizer.decode(text),
             exit=exit_,
             readings=(),
-            answer_text=self.answer(written) if written else None,
+            answer_text=self.answer(own) if own else None,
             answer_tokens=len(answer),
             discarded=discarded,
         )
-
-
-class RolloutStream:
-    """The text of a rollout, then of the model's own answer, without the closing token."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, think_end: int | None) -> None:
-        self._rollout = TextStream(tokenizer)
-        self._answer = TextStream(tokenizer, skip_special_tokens=True)
-        self._think_end = think_end
-        self._thinks = True
-
-    def push(self, ids: Sequence[int]) -> list[Delta]:
-        """What these tokens add to the rollout, to the answer, or to both."""
-        if not self._thinks:
-            return [Delta(len(ids), self._answer.push(ids), is_answer=True)]
-        if self._think_end is None or self._think_end not in ids:
-            return [Delta(len(ids), self._rollout.push(ids))]
-        end = ids.index(self._think_end)
-        self._thinks = False
-        rollout = Delta(end + 1, self._rollout.push(ids[:end]) + self._rollout.flush())
-        return [rollout, *(self.push(ids[end + 1 :]) if ids[end + 1 :] else ())]
-
-    def flush(self) -> list[Delta]:
-        """The text that is still held back, at the end of the sample."""
-        rest = self._rollout.flush() if self._thinks else self._answer.flush()
-        return [Delta(0, rest, is_answer=not self._thinks)] if rest else []

@@ -86,7 +86,8 @@ class VllmEngine(ReasoningEngine):
                 "confidence from the tokens alone with `--confidence sequence-probability`"
             )
         self._has_probe = files.probe is not None and self.settings.reads_probe
-        self._text = ModelText(files, AutoTokenizer.from_pretrained(folder))
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        self._text = ModelText(files, tokenizer, thinking=self.settings.thinking)
         self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
         self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)
@@ -171,9 +172,9 @@ class VllmEngine(ReasoningEngine):
         """Sends one request to vLLM, and takes its readings from a slot of the table."""
         self.check(prompt, generation)
         running, budget = self._alive(), generation.budget
-        # A stop id follows the budget. A natural end is followed by the closing token and the
-        # model's own answer.
-        most = budget.thinking + budget.answer + 2
+        # A stop id follows the budget. A natural end is followed by the closing token, the header
+        # of the answer in formats that have one, and the model's own answer.
+        most = budget.thinking + self._text.answer_header + budget.answer + 2
         params = sampling_params(generation, most, (*self.stop_ids, *self._text.end_ids))
         params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
         stream = self._text.stream() if text else None
@@ -234,7 +235,7 @@ class VllmEngine(ReasoningEngine):
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]
         complete = [False] * count
-        prefix = (*prompt, *thinking, *self._text.close(text))
+        prefix = (*prompt, *thinking, *self._text.close(text, after=thinking))
         async with running.outputs(
             prefix, params, generation.priority, generation.cache_salt
         ) as outputs:
@@ -259,7 +260,7 @@ class VllmEngine(ReasoningEngine):
         """Reads the entropy at the closing token; the prefix is in the cache already."""
         if self._text.think_end is None:
             return None
-        closed = (*prompt, *thinking, *self._text.close())
+        closed = (*prompt, *thinking, *self._text.close(after=thinking))
         return (await self._read_state(closed, generation, ENTROPY)).confidence
 
     async def _read_end(

@@ -117,6 +117,12 @@ class Settings(BaseSettings):
         "Model",
         f"Source of confidence: {_or(Signal)}.",
     )
+    thinking: str | None = _setting(
+        None,
+        "Model",
+        "Thinking format, such as 'openai_gptoss' or 'none'. Default: detected.",
+        example="none",
+    )
     interval: Tokens | None = _setting(
         None,
         "Model",
@@ -409,6 +415,7 @@ class Settings(BaseSettings):
             probe=self.probe,
             confidence=self.confidence,
             interval=self.interval,
+            thinking=self.thinking,
             max_tokens=self.max_tokens,
             answer_max_tokens=self.answer_max_tokens,
             temperature=self.temperature,

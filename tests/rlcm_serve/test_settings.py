@@ -61,6 +61,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "certificates": st.lists(WORDS.map(lambda word: f"/c{word}"), min_size=1, max_size=3),
     "trusted_keys": st.lists(WORDS.map(lambda word: f"/k{word}"), min_size=1, max_size=3),
     "temperature": st.floats(0, 2),
+    "thinking": WORDS.map(lambda word: f"m{word}"),
     "top_p": st.floats(0.01, 1),
     "default_alpha": st.floats(0.01, 0.99),
     "vllm_arguments": st.lists(WORDS, min_size=1, max_size=3),

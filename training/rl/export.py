@@ -88,7 +88,7 @@ def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
     for pattern in (*_OF_THE_TOKENIZER, _TEMPLATE, "generation_config.json"):
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
-    _say_whether_it_thinks(out / "generation_config.json", record.settings.budgets.thinks)
+    _name_the_format(out / "generation_config.json", record.settings.budgets.thinking)
     if trainer.probe is not None:
         trainer.probe.as_probe().save(out / PROBE_FOLDER, record.settings.budgets.interval)
     facts = record.facts()
@@ -99,11 +99,11 @@ def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
     shutil.rmtree(weights)
 
 
-def _say_whether_it_thinks(path: Path, thinks: bool | None) -> None:
-    """Stores the setting for the service, if the run has one."""
-    if thinks is not None:
+def _name_the_format(path: Path, thinking: str | None) -> None:
+    """Stores the thinking format for the service, if the run names one."""
+    if thinking is not None:
         settings = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps({**settings, "thinks": thinks}, indent=2) + "\n")
+        path.write_text(json.dumps({**settings, "thinking": thinking}, indent=2) + "\n")
 
 
 def _merge(base: Path, adapter: Path) -> None:

@@ -90,7 +90,7 @@ def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
 
     files = ModelFiles.read(resolve_model(settings.model))
     tokenizer = AutoTokenizer.from_pretrained(files.folder)
-    thinking = Thinking.of(files, tokenizer, settings.budgets.thinks)
+    thinking = Thinking.of(files, tokenizer, settings.budgets.thinking)
     problems = load_problems(settings.data, grader, settings.seed)
     recipe = Recipe(settings, thinking, grader)
     sequence = _longest_sequence(settings, files, tokenizer, thinking, problems)

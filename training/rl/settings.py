@@ -60,13 +60,13 @@ class BudgetSettings:
         interval: N, tokens from one budget to the next.
         samples: K, forced answers at each budget.
         answer_tokens: maximum length of a forced answer, in tokens.
-        thinks: whether the model thinks in `<think>`; None: as its files say.
+        thinking: name of the thinking format; None: as the model's files and prompts say.
     """
 
     interval: int = 500
     samples: int = 4
     answer_tokens: int = 32
-    thinks: bool | None = None
+    thinking: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

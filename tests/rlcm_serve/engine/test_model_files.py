@@ -15,7 +15,6 @@ from rlcm_serve.engine.model_files import (
     chat_template_digest,
     resolve_model,
     spare_ids,
-    think_end_id,
 )
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.errors import ModelRefused
@@ -237,18 +236,3 @@ def test_a_full_vocabulary_is_refused(added: tuple[str, ...]) -> None:
 def test_reserved_tokens_the_model_has_no_logits_for_are_not_spare() -> None:
     with pytest.raises(ModelRefused):
         spare_ids(a_tokenizer(8, "<unused0>", "<unused1>"), 9)
-
-
-def test_a_model_thinks_if_its_template_knows_of_it_or_it_is_said_to() -> None:
-    tokenizer = a_tokenizer(8, "<think>", "</think>")
-    assert think_end_id(tokenizer) is None, "a vocabulary is shared with models that do"
-    assert think_end_id(tokenizer, thinks=True) == 9
-    tokenizer.chat_template = "{{ messages[0].content.split('</think>')[-1] }}"
-    assert think_end_id(tokenizer) == 9
-    assert think_end_id(tokenizer, thinks=False) is None
-
-
-def test_thinking_that_cannot_be_closed_is_refused() -> None:
-    assert think_end_id(a_tokenizer(8)) is None
-    with pytest.raises(ModelRefused, match="thinks = false"):
-        think_end_id(a_tokenizer(8), thinks=True)

@@ -1,4 +1,4 @@
-"""A model that has no `</think>`: read over its whole completion, and nothing is closed for it."""
+"""A model that marks no thinking: read over its whole completion, and nothing is closed for it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def thoughtless(tmp_path: Path) -> Path:
-    """The embedded model with its closing token under a name that means nothing."""
+    """The embedded model with its two thinking tokens under names that mean nothing."""
     folder = Path(shutil.copytree(EMBEDDED_MODEL, tmp_path / "thoughtless"))
-    for name in ("tokenizer.json", "tokenizer_config.json"):
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         text = (folder / name).read_text()
-        (folder / name).write_text(text.replace("</think>", "<|note|>"))
+        (folder / name).write_text(text.replace("</think>", "<|b|>").replace("<think>", "<|a|>"))
     return folder
 
 

@@ -9,8 +9,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from rlcm_serve.core import Delta
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
-from rlcm_serve.engine.model_text import RolloutStream
+from rlcm_serve.engine.rollout_stream import RolloutStream
 from rlcm_serve.engine.text_stream import TextStream
+from rlcm_serve.engine.thinking import Reader, format_named
 
 TOKENIZER: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
 THINK_END = TOKENIZER.convert_tokens_to_ids("</think>")
@@ -55,12 +56,19 @@ def test_bytes_that_make_no_character_come_at_the_end() -> None:
     assert stream.flush() == "\N{REPLACEMENT CHARACTER}"
 
 
+def opened_reader() -> Reader:
+    """A reader of a sample whose prompt has opened the thinking."""
+    reader = format_named("deepseek_r1").reader(TOKENIZER)
+    reader.push(TOKENIZER.convert_tokens_to_ids("<think>"))
+    return reader
+
+
 @given(tokens | texts, tokens | texts, steps)
 def test_an_answer_follows_its_thinking(
     rollout: list[int], answer: list[int], steps: list[int]
 ) -> None:
     rollout = [id_ for id_ in rollout if id_ != THINK_END]
-    stream = RolloutStream(TOKENIZER, THINK_END)
+    stream = RolloutStream(TOKENIZER, opened_reader(), THINK_END)
     ids = [*rollout, THINK_END, *answer]
     deltas = [delta for piece in pieces(ids, steps) for delta in stream.push(piece)]
     deltas += stream.flush()
@@ -76,7 +84,7 @@ def test_an_answer_follows_its_thinking(
 @pytest.mark.parametrize("think_end", [THINK_END, None])
 def test_thinking_may_stay_open(think_end: int | None) -> None:
     ids = TOKENIZER.encode("3 plus 4 is 7", add_special_tokens=False)
-    stream = RolloutStream(TOKENIZER, think_end)
+    stream = RolloutStream(TOKENIZER, opened_reader(), think_end)
     assert stream.push(ids) == [Delta(len(ids), "3 plus 4 is 7")]
     assert stream.flush() == []
 

@@ -33,7 +33,7 @@ def test_the_papers_settings_are_those_of_its_appendix_b(name: str) -> None:
     assert (settings.method, settings.weight, settings.steps) == ("rlcm", 0.1, 600)
     assert settings.policy.learning_rate == 1e-6
     assert settings.data.source == "grpo-lead"
-    assert budgets.thinks is (False if name.startswith("qwen3") else None)
+    assert budgets.thinking == ("none" if name.startswith("qwen3") else None)
 
 
 def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:

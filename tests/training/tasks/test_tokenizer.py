@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rlcm_serve.engine.model_files import spare_ids, think_end_id
+from rlcm_serve.engine.model_files import spare_ids
 from rlcm_serve.engine.prompts import FORCED_SUFFIX
 from training.sft import VOCABULARY
 from training.tasks.documents import prompt_text
@@ -62,7 +62,6 @@ def test_two_ids_below_the_models_vocabulary_are_unused(
 def test_special_tokens_are_one_id_each(tokenizer: PreTrainedTokenizerFast) -> None:
     ids = [encode(tokenizer, token) for token in SPECIAL_TOKENS]
     assert [len(own) for own in ids] == [1] * len(SPECIAL_TOKENS)
-    assert think_end_id(tokenizer, thinks=True) == ids[SPECIAL_TOKENS.index("</think>")][0]
     assert tokenizer.eos_token == "<|im_end|>"
     assert tokenizer.pad_token == "<pad>"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from rlcm_serve.engine.model_text import ModelText
@@ -20,10 +20,10 @@ class Thinking:
     """How a model's thinking ends, in token ids.
 
     Attributes:
-        think_end: id of `</think>`; None for a model that does not think in `<think>`.
+        think_end: id of the token that ends the thinking; None for a model that marks none.
         ends: ids that end a completion.
-        suffix: appended to a cut prefix. It closes the thinking, if the model uses `<think>`, and
-            opens the forced answer.
+        suffix: appended to a cut prefix. It closes the thinking, if the model marks it, and opens
+            the forced answer.
     """
 
     think_end: int | None
@@ -32,34 +32,29 @@ class Thinking:
 
     @classmethod
     def of(
-        cls, files: ModelFiles, tokenizer: PreTrainedTokenizerBase, thinks: bool | None = None
+        cls, files: ModelFiles, tokenizer: PreTrainedTokenizerBase, thinking: str | None = None
     ) -> Self:
         """Reads the ids from the model's files.
 
         Args:
             files: configuration of the model.
             tokenizer: the model's tokenizer, with a chat template.
-            thinks: whether the model thinks in `<think>`; None: as its files say (`ModelText`).
+            thinking: name of the thinking format; None: as the model's files and prompts say.
 
         Raises:
-            ModelRefused: the model cannot be served under exit control, or it thinks in `<think>`
-                and has no token that closes it.
+            ModelRefused: the model cannot be served under exit control, or its thinking format is
+                not known or does not fit.
         """
-        if thinks is not None:
-            files = replace(files, generation={**files.generation, "thinks": thinks})
-        text = ModelText(files, tokenizer)
-        if text.think_end is not None:
-            return cls(text.think_end, text.end_ids, text.close(FORCED_ANSWER))
-        opening = tokenizer.encode(f"\n{FORCED_ANSWER}", add_special_tokens=False)
-        return cls(None, text.end_ids, tuple(opening))
+        text = ModelText(files, tokenizer, thinking=thinking)
+        return cls(text.think_end, text.end_ids, text.close(FORCED_ANSWER))
 
     def length(self, completion: Sequence[int]) -> int:
-        """Tokens of reasoning: all before `</think>`, or before the end if there is none."""
+        """Tokens of reasoning: all before `think_end`, or before the end if there is none."""
         stops = self.ends if self.think_end is None else self.ends | {self.think_end}
         return next((at for at, id_ in enumerate(completion) if id_ in stops), len(completion))
 
     def answered(self, completion: Sequence[int]) -> Sequence[int]:
-        """The part that may contain the model's own answer: the tokens after `</think>`.
+        """The part that may contain the model's own answer: the tokens after `think_end`.
 
         A model without that token may answer anywhere, but only in a completion that ended.
         """
@@ -73,7 +68,7 @@ class Thinking:
 def budgets(length: int, interval: int) -> tuple[int, ...]:
     """B(y): every `interval` tokens of reasoning of `length` tokens, up to and with its end.
 
-    Budget b means the first b tokens, all before `</think>`; the service counts the same way.
+    Budget b means the first b tokens, all before `think_end`; the service counts the same way.
     """
     return tuple(range(interval, length + 1, interval))
 

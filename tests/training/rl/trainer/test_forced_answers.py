@@ -77,7 +77,7 @@ def test_a_model_that_does_not_think_has_nothing_to_close(
     embedded: tuple[ModelFiles, PreTrainedTokenizerBase],
 ) -> None:
     files, tokenizer = embedded
-    thinking = Thinking.of(files, tokenizer, thinks=False)
+    thinking = Thinking.of(files, tokenizer, thinking="none")
     assert thinking.think_end is None
     assert tokenizer.decode(thinking.suffix) == f"\n{FORCED_ANSWER}"
 
@@ -90,7 +90,7 @@ def test_a_template_that_knows_no_thinking_means_none(
     tokenizer = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
     tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
     assert Thinking.of(files, tokenizer).think_end is None
-    assert Thinking.of(files, tokenizer, thinks=True).think_end is not None
+    assert Thinking.of(files, tokenizer, thinking="qwen3").think_end is not None
 
 
 def test_thinking_without_a_token_that_closes_it_is_refused(
@@ -102,5 +102,5 @@ def test_thinking_without_a_token_that_closes_it_is_refused(
         (tmp_path / path.name).write_text(renamed)
     (tmp_path / "config.json").write_text(json.dumps(files.config))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    with pytest.raises(ModelRefused, match="thinks = false"):
-        Thinking.of(files, tokenizer, thinks=True)
+    with pytest.raises(ModelRefused, match="--thinking none"):
+        Thinking.of(files, tokenizer, thinking="qwen3")
