@@ -24,7 +24,7 @@ def text_of(
 ) -> ModelText:
     """The text of a model with room for stop ids; `how` goes to `ModelText`."""
     config = {"vocab_size": len(tokenizer) + 8}
-    return ModelText(ModelFiles(Path(), config, generation or {}, None), tokenizer, **how)
+    return ModelText(ModelFiles(Path(), config, generation or {}, None, Path()), tokenizer, **how)
 
 
 def place_of(text: ModelText) -> Place:
