@@ -1,11 +1,36 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.choice import ChoiceGrader
+from rlcm_serve.evaluation.grading.choice.grader import Options
+from rlcm_serve.evaluation.grading.choice.option_texts import plain_form
+from rlcm_serve.evaluation.grading.choice.stated_letters import letter_first
+from tests.rlcm_serve.evaluation.grading.choice_questions import (
+    BOTH_FORMS,
+    LETTER_FORMS,
+    NO_FORMS,
+    QUESTIONS,
+    REASONED_FORMS,
+    SEVERAL_FORMS,
+    TEXT_FORMS,
+)
 
+
+def is_a_letter(text: str) -> bool:
+    found = letter_first(text)
+    return found is not None and not found.rest
+
+
+OPTION_TEXTS = st.text("ab cAB12,.;:/()[]+-=^$ and", min_size=2, max_size=16).filter(
+    lambda text: len(plain_form(text)) > 2 and not is_a_letter(text)
+)
+"""Texts that hold what makes a letter hard to find, and are more than a letter."""
+ENDS = ["", ".", " ", ",", ".\n"]
 OPTIONS = ["nucleus", "mitochondria", "A ribosome", "7 or 8"]
 GRADER = ChoiceGrader()
 
@@ -59,8 +84,82 @@ def test_every_letter_is_right_for_its_own_option_alone() -> None:
 
 
 def test_text_that_two_options_share_is_wrong() -> None:
-    assert GRADER.grade([("same", reference("A", ["same", "Same"]))]) == [False]
-    assert GRADER.grade([("A. same", reference("A", ["same", "Same"]))]) == [True]
+    assert GRADER.grade([("same", reference("A", ["same", "same"]))]) == [False]
+    assert GRADER.grade([("SAME", reference("A", ["same", "Same"]))]) == [False]
+    assert GRADER.grade([("A. same", reference("A", ["same", "same"]))]) == [True]
+
+
+@pytest.mark.parametrize("form", LETTER_FORMS + REASONED_FORMS)
+def test_a_letter_chooses_its_option_in_every_form(form: str) -> None:
+    assert not mistaken(form, QUESTIONS)
+
+
+@pytest.mark.parametrize("form", BOTH_FORMS)
+def test_a_letter_with_its_options_text_chooses_it_in_every_form(form: str) -> None:
+    assert not mistaken(form, QUESTIONS)
+
+
+@pytest.mark.parametrize("form", TEXT_FORMS)
+def test_an_options_own_text_chooses_it_in_every_form(form: str) -> None:
+    """An option whose text is a letter is chosen by its own letter alone."""
+    assert not mistaken(form, QUESTIONS, shortest=2)
+
+
+@given(
+    options=st.lists(OPTION_TEXTS, min_size=4, max_size=4, unique_by=plain_form),
+    end=st.sampled_from(ENDS),
+)
+def test_an_options_own_text_chooses_it_whatever_it_holds(options: list[str], end: str) -> None:
+    for letter, text in zip("ABCD", options, strict=True):
+        assert Options("A", tuple(options)).chosen(text + end) == letter
+
+
+@given(text=st.text(max_size=40) | OPTION_TEXTS)
+def test_any_text_chooses_an_option_or_none(text: str) -> None:
+    assert Options("A", tuple(QUESTIONS[0])).chosen(text) in (*"ABCD", None)
+    assert GRADER.key(text) is not None
+
+
+@pytest.mark.parametrize("form", BOTH_FORMS)
+def test_a_letter_with_the_text_of_another_option_chooses_none(form: str) -> None:
+    for options in QUESTIONS:
+        for at, letter in enumerate("ABCD"):
+            said = form.format(L=letter, l=letter.lower(), t=options[at - 1])
+            chosen = Options(letter, tuple(options)).chosen(said)
+            assert chosen is None or said in options, (said, options)
+
+
+@pytest.mark.parametrize("form", SEVERAL_FORMS)
+def test_two_letters_choose_none_in_any_form(form: str) -> None:
+    for letter, other in [("A", "B"), ("C", "B"), ("A", "C"), ("D", "C")]:
+        said = form.format(L=letter, M=other)
+        assert (
+            Options("A", ("nucleus", "mitochondria", "ribosome", "membrane")).chosen(said) is None
+        )
+        assert Options(letter, ()).chosen(said) is None
+
+
+@pytest.mark.parametrize("form", NO_FORMS)
+def test_what_names_no_option_chooses_none(form: str) -> None:
+    for letter in "ABCD":
+        said = form.format(L=letter)
+        assert (
+            Options("A", ("nucleus", "mitochondria", "ribosome", "membrane")).chosen(said) is None
+        )
+
+
+def mistaken(
+    form: str, questions: list[list[str]], shortest: int = 1
+) -> list[tuple[str, str | None]]:
+    """What each option's letter and text become in this form, where the grader reads another."""
+    found = []
+    for options in questions:
+        for letter, text in zip("ABCD", options, strict=True):
+            said = form.format(L=letter, l=letter.lower(), t=text)
+            chosen = Options("A", tuple(options)).chosen(said)
+            if chosen != letter and len(text) >= shortest:
+                found.append((said, chosen))
+    return found
 
 
 def test_an_article_is_no_letter() -> None:

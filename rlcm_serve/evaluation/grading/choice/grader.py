@@ -3,7 +3,6 @@ r"""Multiple choice: the option's letter or text; an answer that may mean two op
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from string import ascii_uppercase
@@ -12,20 +11,13 @@ from typing import Self
 from rlcm_serve.answers.extraction.boxed import BoxedExtractor
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import KeyedGrader
-from rlcm_serve.evaluation.grading.exact import folded
-
-_WRAPPED = re.compile(r"\\(?:boxed|text|textbf|textit|textrm|mathrm|mathbf|bf|rm)\s*\{([^{}]*)\}")
-_LETTER = r"(?:\(\s*(?P<a>[A-Z])\s*\)|\[\s*(?P<b>[A-Z])\s*\]|(?P<c>[A-Z]))"
-_LEAD = r"(?:the\s+)?(?:(?:correct|right|final|best)\s+)?(?:answer|option|choice)\s*(?:is|:|=)?\s*"
-_ALONE = re.compile(rf"(?:{_LEAD})?{_LETTER}\s*[).:,]?", re.IGNORECASE)
-_BEFORE_TEXT = re.compile(
-    rf"(?:{_LEAD})?{_LETTER}(?P<mark>\s*[).:\-–—]|(?<=[\])])|\s)\s*(?P<text>\S.*)",
-    re.DOTALL | re.IGNORECASE,
-)
-_SEVERAL = re.compile(r"(?:[,;/&+]|\band\b|\bor\b)\s*\(?[A-Z]\)?\s*$", re.IGNORECASE)
-_STATED = re.compile(
-    rf"(?:answer|option|choice)\s*(?:is|:|=)\s*\**\s*{_LETTER}\s*\**\s*[.]?\s*$",
-    re.IGNORECASE | re.MULTILINE,
+from rlcm_serve.evaluation.grading.choice.option_texts import forms, plain_form
+from rlcm_serve.evaluation.grading.choice.stated_letters import (
+    Stated,
+    after_lead,
+    last_said,
+    letter_first,
+    letter_last,
 )
 
 
@@ -47,7 +39,7 @@ class Options:
             return cls(reference.strip().upper(), ())
         try:
             plain = json.loads(reference)
-            options = cls(str(plain["letter"]), tuple(map(folded, plain["options"])))
+            options = cls(str(plain["letter"]), tuple(map(str, plain["options"])))
         except (ValueError, KeyError, TypeError) as error:
             raise RequestRefused(
                 "data",
@@ -68,47 +60,55 @@ class Options:
 
     def chosen(self, answer: str) -> str | None:
         """The letter of the chosen option; None if the answer means none or may mean two."""
-        text = unwrapped(answer)
-        if found := _ALONE.fullmatch(text):
-            letter = _letter(found)
-            return letter if letter in self.letters else None
-        if named := self._with_text(text):
-            return named.pop() if len(named) == 1 else None
-        found = _BEFORE_TEXT.fullmatch(text)
-        if found is None or _SEVERAL.search(text) or _letter(found) not in self.letters:
+        found = letter_first(answer)
+        if found and not found.rest:
+            return found.letter if found.letter in self.letters else None
+        for text in (answer, after_lead(answer)):
+            if named := self._with_text(text):
+                return named.pop() if len(named) == 1 else None
+        return self._with_letter_and_text(answer, found)
+
+    def _with_letter_and_text(self, answer: str, first: Stated | None) -> str | None:
+        """The letter before or after a text, unless the text is another option's."""
+        last = letter_last(answer)
+        if last and (named := self._with_text(last.rest)):
+            return last.letter if last.letter in named else None
+        if first is None or first.letter not in self.letters:
             return None
-        letter, rest = _letter(found), found["text"]
-        if named := self._with_text(rest):
-            return letter if letter in named else None
-        return letter if _is_marked(found) and not _ALONE.fullmatch(rest) else None
+        for rest in (first.rest, _inside(first.rest)):
+            if named := self._with_text(rest):
+                return first.letter if first.letter in named else None
+        return first.letter if first.is_marked and not first.is_one_of_several else None
 
     def _with_text(self, text: str) -> set[str]:
-        """The letters of the options with this text."""
-        return {self.letters[at] for at, own in enumerate(self.texts) if own == folded(text)}
+        """The letters of the options with this text, in the strictest form that one has."""
+        own = [forms(option) for option in self.texts]
+        for strictness, form in enumerate(forms(text)):
+            if named := {self.letters[at] for at in range(len(own)) if own[at][strictness] == form}:
+                return named
+        return set()
 
 
 class ChoiceExtractor(BoxedExtractor):
-    """As `BoxedExtractor`; without a box, the letter in the last line that ends in `answer: B`."""
+    """As `BoxedExtractor`; without a box, what the last `answer: B` or `answer is B` says."""
 
     spec = "choice"
 
     def find(self, text: str) -> str | None:
         """The box or tag, or else the stated letter."""
-        if (found := super().find(text)) is not None:
-            return found
-        letters = [_letter(line) for line in _STATED.finditer(text)]
-        return letters[-1] if letters else None
+        found = super().find(text)
+        return last_said(text) if found is None else found
 
 
 class ChoiceGrader(KeyedGrader):
-    r"""Accepts `\boxed{B}`, `(B)`, `\text{B}`, `B. mitochondria`, `option B` and `mitochondria`.
+    r"""Accepts `\boxed{B}`, `(B)`, `"B"`, `B. mitochondria`, `B, because ...` and `mitochondria`.
 
     A letter before a text counts unless the text is another option's. Two letters, or a text that
     two options share, are wrong. Equal answers have the same letter; without a letter, the same
     text. An option's letter and its text are not equal.
     """
 
-    name = "choice 1"
+    name = "choice 2"
     extractor = ChoiceExtractor()
 
     def check_reference(self, reference: str) -> None:
@@ -122,20 +122,10 @@ class ChoiceGrader(KeyedGrader):
 
     def key(self, answer: str) -> str:
         """The letter if the answer has one, else its text."""
-        text = unwrapped(answer)
-        found = _ALONE.fullmatch(text)
-        if found is None and (before := _BEFORE_TEXT.fullmatch(text)) and _is_marked(before):
-            found = before
-        return _letter(found) if found else folded(text)
-
-
-def unwrapped(answer: str) -> str:
-    r"""The answer without `\text{}`, `\boxed{}`, `$`, `**` and a full stop at its end."""
-    text = answer
-    while (inner := _WRAPPED.sub(r"\1", text)) != text:
-        text = inner
-    text = text.strip("$*` \t\r\n")
-    return text.rstrip(".").rstrip("$*` \t\r\n") or text
+        found = letter_first(answer)
+        if found and found.is_marked and not found.is_one_of_several:
+            return found.letter
+        return plain_form(answer).casefold()
 
 
 @lru_cache(maxsize=2**12)
@@ -143,10 +133,6 @@ def _read(reference: str) -> Options:
     return Options.read(reference)
 
 
-def _is_marked(found: re.Match[str]) -> bool:
-    """Whether the letter is separated from the text; in `A ribosome` it may be an article."""
-    return bool(found["mark"].strip()) or found["c"] is None
-
-
-def _letter(found: re.Match[str]) -> str:
-    return (found["a"] or found["b"] or found["c"]).upper()
+def _inside(text: str) -> str:
+    """The text without the brackets around it."""
+    return text[1:-1] if text.startswith("(") and text.endswith(")") else text

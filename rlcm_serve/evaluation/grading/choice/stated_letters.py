@@ -1,0 +1,132 @@
+r"""Finds the letter of an option in an answer: `B`, `"(b)"`, `Answer: B. text`, `text (B)`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rlcm_serve.evaluation.grading.choice.option_texts import without_style
+
+_LEAD = re.compile(
+    r"(?:(?:so|thus|hence|therefore|then)\b[,:]?\s*)?"
+    r"(?:####\s*|i(?:\s+would)?\s+(?:choose|pick|select)\b\s*|(?:it\s+is|it's|its)\b\s*)?"
+    r"(?:(?:(?:the|my|our)\s+)?(?:(?:single|final|correct|right|best|most\s+likely)\s+)*"
+    r"(?:answer|option|choice|ans)\b(?:\s+(?:option|choice|letter)\b)?\s*"
+    r"(?:is\b|would\s+be\b|must\s+be\b|should\s+be\b|[:=.-])?\s*)?"
+    r"(?:(?:the\s+)?(?:option|choice|letter)\b\s*)?:?\s*",
+    re.IGNORECASE,
+)
+_OPENING, _CLOSING = r"[(\[{<\s\\]*", r"[\s)\]}>\\]*"
+_LETTER = re.compile(rf"{_OPENING}(?P<letter>[A-Za-z])(?![^\W_])(?P<closing>{_CLOSING})")
+_MARK = re.compile(r"[.:;!]+\s*|\s*,(?:\s+|$)|\s*[–—]+\s*|-+\s+")
+_NOT_A_LETTER = re.compile(r"[-_^=+*/'’<>]")
+"""What comes straight after a bracket that is part of a formula or a name, as in `(S)-serine`."""
+_REASON = re.compile(
+    r"\s+(?:because|since|rather\s+than|instead\s+of)\b"
+    r"|\s+is\s+(?:the\s+)?(?:correct|right|best|answer)(?:\s+(?:answer|option|choice|one))?"
+    r"\s*(?:$|[.,;:]|because\b|since\b)",
+    re.IGNORECASE,
+)
+_JOINED = re.compile(r"(?:and|or|nor|as\s+well\s+as)\b|[/&+]", re.IGNORECASE)
+_NEXT_LETTER = re.compile(
+    rf"{_OPENING}(?:(?:option|choice)\s+)?[A-J](?![^\W_]){_CLOSING}(?:$|[,;/&+.]|(?:and|or)\b)",
+    re.IGNORECASE,
+)
+_AFTER_TEXT = re.compile(
+    r"(?P<rest>.*?\S)\s*[,:;–—-]?\s*(?:\((?:(?:option|choice|answer)\s+)?(?P<a>[A-Z])\)|"
+    r"(?:option|choice|answer)\s+\(?(?P<b>[A-Z])\)?)",
+    re.DOTALL,
+)
+_LINE = re.compile(
+    r"(?:answer|option|choice)\**\s*(?:is|:|=)\s*(?P<said>.*)", re.IGNORECASE | re.MULTILINE
+)
+_BRACKETS = {"(": ")", "{": "}", "[": "]"}
+_ENDS = " \t\r\n\"'“”‘’«»*_~\\"
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A letter in an answer, and the text beside it.
+
+    Attributes:
+        letter: in upper case.
+        rest: the text beside the letter; empty if there is none.
+        is_marked: whether it is certainly a letter; in `A ribosome` it may be an article.
+        is_one_of_several: whether another letter follows, as in `A, B` or `A or B`.
+    """
+
+    letter: str
+    rest: str = ""
+    is_marked: bool = True
+    is_one_of_several: bool = False
+
+
+def letter_first(answer: str) -> Stated | None:
+    """The letter with which the answer begins, after words such as `The answer is`."""
+    text = after_lead(answer)
+    found = _LETTER.match(text)
+    if found is None:
+        return None
+    letter, closing = found["letter"].upper(), found["closing"]
+    rest = text[found.end() :]
+    is_closed = bool(closing.strip())
+    if not rest.strip(_ENDS + ".:;,!"):
+        return Stated(letter)
+    if not closing and _NOT_A_LETTER.match(rest) and not _MARK.match(rest):
+        return None
+    if is_closed and not closing[-1].isspace() and _NOT_A_LETTER.match(rest):
+        return None
+    mark = _MARK.match(rest)
+    is_capital = found["letter"].isupper()
+    is_marked = (
+        is_closed
+        or mark is not None
+        or "\n" in closing
+        or rest.startswith("(")
+        or (is_capital and _REASON.match(f" {rest}") is not None)
+    )
+    after = rest[mark.end() :] if mark else rest
+    several = _JOINED.match(after) or _JOINED.match(rest) or _NEXT_LETTER.match(after)
+    return Stated(letter, after.strip(_ENDS), is_marked, several is not None)
+
+
+def letter_last(answer: str) -> Stated | None:
+    """The letter in brackets, or after the word `option`, at the answer's end."""
+    found = _AFTER_TEXT.fullmatch(after_lead(answer).rstrip("." + _ENDS))
+    return found and Stated(found["a"] or found["b"], found["rest"].strip(_ENDS))
+
+
+def last_said(text: str) -> str | None:
+    """What follows the last `answer is` or `answer:` that has a letter; None if there is none.
+
+    It is the letter alone if no more is on the line.
+    """
+    for line in reversed(list(_LINE.finditer(text))):
+        said = line["said"].strip(_ENDS)
+        found = letter_first(said)
+        if found and found.is_marked:
+            return said if found.rest or found.is_one_of_several else found.letter
+    return None
+
+
+def after_lead(answer: str) -> str:
+    """The answer without style, and without words such as `The answer is`."""
+    text = _opened(without_style(answer).strip(_ENDS))
+    return text[found.end() :].strip(_ENDS) if (found := _LEAD.match(text)) else text
+
+
+def _opened(text: str) -> str:
+    """The text without brackets around all of it."""
+    while text[:1] in _BRACKETS and _closes_last(text):
+        text = text[1:-1].strip(_ENDS)
+    return text
+
+
+def _closes_last(text: str) -> bool:
+    """Whether the first bracket is closed by the last character."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == text[0]) - (character == _BRACKETS[text[0]])
+        if not depth:
+            return place == len(text) - 1
+    return False
