@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterable
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from fastapi import Request, Response
@@ -15,7 +15,9 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
 from rlcm_serve.api.context import Context
+from rlcm_serve.api.error_responses import MOST_ERRORS
 from rlcm_serve.api.media import JSON, media_type, unsupported
+from rlcm_serve.api.wire.suggestions import unknown_field
 from rlcm_serve.errors import RequestRefused
 
 MOST_VALUES = 20_000
@@ -39,8 +41,7 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
-        kind: TypeAdapter[Any] = TypeAdapter(self.body_field.field_info.annotation or Any)
-        read = partial(parse_body, kind)
+        read = partial(parse_body, self.body_field.field_info.annotation or Any)
 
         async def read_and_handle(request: Request) -> Response:
             if media_type(request) != JSON:
@@ -66,7 +67,7 @@ class _CheckedRequest(Request):
         return self.content
 
 
-def parse_body(kind: TypeAdapter[Any], body: bytes) -> Any:
+def parse_body(kind: Any, body: bytes) -> Any:
     """The value of a JSON body.
 
     Raises:
@@ -83,17 +84,31 @@ def parse_body(kind: TypeAdapter[Any], body: bytes) -> Any:
         value = json.loads(text)
         if _ESCAPED.search(text):
             _require_whole_characters(value)
-        return kind.validate_python(value, from_attributes=True)
+        return _adapter(kind).validate_python(value, from_attributes=True)
     except json.JSONDecodeError as error:
         found: dict[str, Any] = {"type": "json_invalid", "loc": ("body", error.pos)}
         raise RequestValidationError([found | {"msg": f"JSON decode error: {error}"}]) from error
     except ValidationError as error:
         errors = [
-            {**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)
+            _placed(kind, each, suggests=at < MOST_ERRORS)
+            for at, each in enumerate(error.errors(include_url=False))
         ]
         raise RequestValidationError(errors) from error
     except ValueError as error:  # a number with thousands of digits
         raise RequestRefused("body", f"the body cannot be read: {error}") from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _placed(kind: Any, found: Mapping[str, Any], *, suggests: bool) -> dict[str, Any]:
+    """An error at its place in the body. That of an unknown field may have a suggestion."""
+    error = dict(found)
+    if suggests and error["type"] == "extra_forbidden":
+        error = unknown_field(kind, error)
+    return error | {"loc": ("body", *error["loc"])}
 
 
 def _require_whole_characters(value: Any, at: tuple[str | int, ...] = ("body",)) -> None:

@@ -321,7 +321,8 @@ def _field_error(found: Mapping[str, Any]) -> dict[str, str]:
     name = ".".join(_cut(part) for part in found["loc"][1:] if isinstance(part, str)) or "body"
     if found["type"] == "value_error":  # pydantic puts words before those of our validators
         return {"field": name, "message": str(found["ctx"]["error"])}
-    if found["type"] in ("missing", "json_invalid"):  # the input is what surrounds the fault
+    # The input is what surrounds the fault, or no matter.
+    if found["type"] in ("missing", "json_invalid", "unknown_field"):
         return {"field": name, "message": found["msg"]}
     return {"field": name, "value": _cut(_REPR.repr(found["input"])), "message": found["msg"]}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
@@ -14,9 +14,11 @@ def frame(data: str, event: str | None = None) -> bytes:
     return ServerSentEvent(data, event=event, sep=_LINE_END).encode()
 
 
-def event_response(frames: AsyncGenerator[bytes], heartbeat: float) -> EventSourceResponse:
+def event_response(
+    frames: AsyncGenerator[bytes], heartbeat: float, headers: Mapping[str, str] | None = None
+) -> EventSourceResponse:
     """Sends frames as they come, and a comment every `heartbeat` seconds.
 
     `frames` is closed when it has ended, or the client has left.
     """
-    return EventSourceResponse(frames, ping=heartbeat, sep=_LINE_END)
+    return EventSourceResponse(frames, headers=headers, ping=heartbeat, sep=_LINE_END)

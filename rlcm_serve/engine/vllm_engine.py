@@ -182,7 +182,8 @@ class VllmEngine(ReasoningEngine):
         tokens: list[int] = []
         readings: list[Reading] = []
         stop_reason: int | str | None = None
-        cached = 0
+        cached, answers = 0, False
+        final: Reading | None = None
         try:
             params.extra_args = self._control(
                 running, slot, policy, budget.thinking, self.settings.confidence
@@ -197,11 +198,16 @@ class VllmEngine(ReasoningEngine):
                     if sampled := self._text.sampled(part.token_ids):
                         for delta in stream.push(sampled) if stream else (Delta(len(sampled)),):
                             yield delta
+                            answers = answers or delta.is_answer
                     for reading in slot.new(len(tokens)):
                         readings.append(reading)
                         yield reading
+                    # Early, because it tells whether the text that follows is given as an answer.
+                    if answers and final is None and (final := slot.final()) is not None:
+                        yield final
             rollout = self._text.rollout(tokens, stop_reason, budget)
-            final, signals = slot.final(), slot.token_signals(len(rollout.tokens))
+            told, final = final, final or slot.final()
+            signals = slot.token_signals(len(rollout.tokens))
         finally:
             running.table.release(slot)
         for delta in stream.flush() if stream else ():
@@ -210,7 +216,8 @@ class VllmEngine(ReasoningEngine):
             if final is None:  # ended by an end of text, so no later step read the state
                 final = await self._read_end(prompt, rollout.tokens, signals, generation)
             readings.append(final)
-            yield final
+            if told is None:
+                yield final
         yield replace(
             rollout,
             readings=tuple(readings),

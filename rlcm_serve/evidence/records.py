@@ -87,7 +87,8 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
     """The record of an answer, without its place in the chain.
 
     `prompt_sha256` is of the canonical form of `{"messages": [{"content", "role"}, ...]}`,
-    `answer_sha256` of the answer in UTF-8. With `texts` both texts are in it too.
+    `answer_sha256` of the answer in UTF-8, `text_sha256` of its whole text. With `texts` all three
+    are in it too.
     """
     question, solution = answered.question, answered.solution
     prompt = {"messages": [{"role": str(m.role), "content": m.content} for m in question.messages]}
@@ -99,6 +100,7 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
         "key": answered.key,
         "prompt_sha256": hashlib.sha256(canonical_json(prompt)).hexdigest(),
         "answer_sha256": _digest(solution.answer),
+        "text_sha256": _digest(solution.text),
         "abstained": solution.abstained,
         "confidence": _number(solution.confidence),
         "exit": None if solution.exit is None else solution.exit.value,
@@ -121,7 +123,8 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
         "tokens": dict(solution.tokens_by_kind),
         "samples": [_sample(sample) for sample in solution.samples],
     }
-    return record | prompt | {"answer": solution.answer} if texts else record
+    shown = {"answer": solution.answer, "text": solution.text}
+    return record | prompt | shown if texts else record
 
 
 def engine_record(engine: Fingerprint) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -89,9 +90,14 @@ def gives_answer(policy: ExitPolicy, rollout: Rollout) -> bool:
         return True
     if rollout.exit is ExitReason.LOW:
         return policy.answer_on_low
-    *readings, end = rollout.readings
+    return answers_at_last(policy, rollout.readings)
+
+
+def answers_at_last(policy: ExitPolicy, readings: Sequence[Reading]) -> bool:
+    """Whether a sample that no exit has stopped gives an answer; the last reading is c_end."""
+    *earlier, end = readings
     state = INITIAL_STATE
-    for reading in readings:
+    for reading in earlier:
         state, _ = step(policy, state, reading.tokens, reading.confidence)
     return answers_at_end(policy, state, end.confidence)
 

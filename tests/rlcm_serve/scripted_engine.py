@@ -1,6 +1,7 @@
 """A reasoning engine that follows a script, and certificates for it."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -193,8 +194,10 @@ class ScriptedEngine(ReasoningEngine):
                 told = checkpoint.tokens
                 yield checkpoint
             if rollout.answer_text:
-                own = rollout.answer_text if text else ""
-                yield Delta(rollout.answer_tokens, own, is_answer=text)
+                first, *others = re.findall(r"\s*\S+\s*", rollout.answer_text) if text else [""]
+                yield Delta(rollout.answer_tokens, first, is_answer=text)
+                for word in others:
+                    yield Delta(0, word, is_answer=True)
             finished = True
             yield rollout
         finally:

@@ -20,13 +20,14 @@ from rlcm_serve.api.error_responses import MEANING, document_of, report_unexpect
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.idempotency.header import TAKES_KEY
 from rlcm_serve.api.streams import data_stream
+from rlcm_serve.api.wire.headers import guarantee_header
+from rlcm_serve.api.wire.openai.answer_text import AnswerStream
 from rlcm_serve.api.wire.openai.chunks import ChatChunk, ChunkWriter
 from rlcm_serve.api.wire.openai.models import ErrorResponse, ModelCard, ModelList
 from rlcm_serve.api.wire.openai.request import ChatRequest
 from rlcm_serve.api.wire.openai.response import ChatCompletion
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import ModelNotFound, RequestRefused
-from rlcm_serve.events import TokenEvent
 from rlcm_serve.evidence.records import new_id
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=JsonRoute)
@@ -86,31 +87,40 @@ async def create_chat_completion(
 
             # With traces it may be megabytes.
             answered = await asyncio.to_thread(write) if body.return_trace else write()
-            return Response(answered, media_type="application/json")
+            headers = guarantee_header(solution.guarantee)
+            return Response(answered, media_type="application/json", headers=headers)
         is_live = question.samples == 1
         live = LiveSolution(functools.partial(asking, text=is_live))
-        await live.start(request)
-    writer = ChunkWriter(response_id, created, model, body.include_usage)
-    chunks = _chunks(live, writer, body, question)
-    return event_response(chunks, context.settings.heartbeat_s)
+        prepared = await live.start(request)
+    guarantee = prepared.terms.guarantee
+    writer = ChunkWriter(response_id, created, model, guarantee, body.include_usage)
+    answer = AnswerStream(prepared.terms.policy, body.stops)
+    chunks = _chunks(live, writer, answer, body, question)
+    return event_response(chunks, context.settings.heartbeat_s, guarantee_header(guarantee))
 
 
 async def _chunks(
-    live: LiveSolution, writer: ChunkWriter, body: ChatRequest, question: Question
+    live: LiveSolution,
+    writer: ChunkWriter,
+    answer: AnswerStream,
+    body: ChatRequest,
+    question: Question,
 ) -> AsyncGenerator[bytes]:
     """The chunks of a question that has started; a complete stream ends with `[DONE]`.
 
-    With one sample, its thinking is streamed as it is generated. With several, only the thinking
-    of the sample that gives the answer is sent, before the answer.
+    With one sample, its thinking is streamed as it is generated, and so is its answer's text. With
+    several, only the thinking of the sample that gives the answer is sent, before the answer.
     """
     try:
         yield frame(writer.first())
         async for events in live.events():
-            spoken = [one for one in events if isinstance(one, TokenEvent) and not one.is_answer]
-            yield b"".join(frame(writer.thinking(one.text)) for one in spoken)
+            spoken = [chunk for one in events if (chunk := writer.spoken(one, answer))]
+            yield b"".join(map(frame, spoken))
         outcome = await live.outcome()
         if isinstance(outcome, Solution):
-            for chunk in await asyncio.to_thread(list, writer.last(body, question, outcome)):
+            for chunk in await asyncio.to_thread(
+                list, writer.last(answer, body, question, outcome)
+            ):
                 yield frame(chunk)
             yield frame(_DONE)
         else:  # the status is already sent: the stream reports the error

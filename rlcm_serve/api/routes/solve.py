@@ -18,6 +18,7 @@ from rlcm_serve.api.idempotency.header import TAKES_KEY
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.events import EVENTS, StartBody, body_of
+from rlcm_serve.api.wire.headers import guarantee_header
 from rlcm_serve.api.wire.question import SolveRequest
 from rlcm_serve.api.wire.solution import SolveResponse
 from rlcm_serve.core import Solution
@@ -53,11 +54,14 @@ async def solve(
         solution = await while_connected(request, asking())
         # Sent directly: FastAPI would validate and encode it a second time.
         answered = await _json_of(solution, id_, body.return_trace)
-        return Response(answered, media_type="application/json")
+        headers = guarantee_header(solution.guarantee)
+        return Response(answered, media_type="application/json", headers=headers)
     live = LiveSolution(functools.partial(asking, text=body.stream_tokens))
-    start = StartBody.from_prepared(await live.start(request), id_)
+    prepared = await live.start(request)
+    start = StartBody.from_prepared(prepared, id_)
     events = _events(live, start, body.return_trace)
-    return event_response(events, context.settings.heartbeat_s)
+    headers = guarantee_header(prepared.terms.guarantee)
+    return event_response(events, context.settings.heartbeat_s, headers)
 
 
 async def _events(

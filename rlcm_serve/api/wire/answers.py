@@ -67,6 +67,8 @@ class AnswerRecord(Wire):
     """SHA-256 of the messages, as JSON with sorted names and without spaces."""
     answer_sha256: str | None = Field(examples=[_DIGEST])
     """SHA-256 of the answer in UTF-8; null for an abstention."""
+    text_sha256: str | None = Field(default=None, examples=[_DIGEST])
+    """SHA-256 of the whole text of the answer; null for an abstention, and in older records."""
     abstained: bool = Field(examples=[False])
     """Whether the service abstained."""
     confidence: float | None = Field(examples=[0.97])
@@ -98,3 +100,5 @@ class AnswerRecord(Wire):
     """The messages; only with the setting `evidence_texts`."""
     answer: str | None = Field(default=None, examples=["8"])
     """The answer; only with the setting `evidence_texts`."""
+    text: str | None = Field(default=None, examples=["The answer is \\boxed{8}."])
+    """The whole text of the answer; only with the setting `evidence_texts`."""

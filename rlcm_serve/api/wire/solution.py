@@ -186,7 +186,15 @@ class SolveResponse(Wire):
 
     id: terms.AnswerId
     answer: str | None = Field(examples=["8"])
-    """The answer; null if the service abstains."""
+    """The answer alone, as it is compared and counted; null if the service abstains."""
+    text: str | None = Field(examples=["3 + 5 = 8. The answer is \\boxed{8}."])
+    """The whole text of the answer: what the model wrote after its thinking, then a forced answer
+    in the form in which it is read. Null if the service abstains.
+    """
+    forced: bool = Field(examples=[False])
+    """Whether the answer was forced, because the model's thinking was stopped or its text had no
+    answer.
+    """
     abstained: bool = Field(examples=[False])
     """Whether the service abstains: it gives no answer."""
     confidence: float | None = Field(examples=[0.97])
@@ -222,6 +230,8 @@ class SolveResponse(Wire):
         return cls(
             id=id_,
             answer=solution.answer,
+            text=solution.text,
+            forced=solution.forced,
             abstained=solution.abstained,
             confidence=solution.confidence,
             exit=None if solution.exit is None else solution.exit.value,

@@ -61,6 +61,8 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
     assert "at most 10% get a wrong answer on average" in statement
     assert body == {
         "answer": "7",
+        "text": r"It is \boxed{7}.",
+        "forced": False,
         "abstained": False,
         "confidence": 0.6,
         "exit": "natural",
@@ -232,11 +234,28 @@ async def test_a_stream_tells_the_story_and_ends_with_the_response(ready: Runnin
 async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:
     events = await events_of(ready, stream_tokens=True)
     spoken = [body for name, body in events if name == "token"]
-    *rollout, own = spoken
-    assert [body["text"] for body in rollout] == ["hm"] * 3
-    assert sum(body["tokens"] for body in rollout) == 40
-    assert [body["is_answer"] for body in spoken] == [False, False, False, True]
-    assert own["text"] == r"It is \boxed{7}."
+    assert [body["text"] for body in spoken[:3]] == ["hm"] * 3
+    assert sum(body["tokens"] for body in spoken[:3]) == 40
+    assert [body["is_answer"] for body in spoken] == [False] * 3 + [True] * 3
+    assert "".join(body["text"] for body in spoken[3:]) == r"It is \boxed{7}."
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"alpah": 0.1}, "alpah: unknown; did you mean alpha?"),
+        ({"max_token": 5}, "max_token: unknown; did you mean max_tokens?"),
+        ({"colour": 5}, "colour: unknown field: leave it out"),
+        (
+            {"problem": None, "messages": [{"role": "user", "content": "7", "contnet": "8"}]},
+            "messages.contnet: unknown; did you mean content?",
+        ),
+    ],
+)
+async def test_a_misspelt_field_gets_a_suggestion(
+    ready: Running, fields: dict[str, Any], detail: str
+) -> None:
+    assert error_of(await ready.solve(**fields), 422)["detail"] == detail
 
 
 async def test_what_is_refused_is_refused_before_the_stream(ready: Running) -> None:

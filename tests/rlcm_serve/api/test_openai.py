@@ -78,7 +78,9 @@ async def test_the_plain_client_gets_an_answer_with_a_guarantee(client: AsyncOpe
     (choice,) = completion.choices
     assert choice.finish_reason == "stop"
     assert choice.message.role == "assistant"
-    assert choice.message.content == "7"
+    assert choice.message.content == r"It is \boxed{7}."
+    assert rlcm_of(completion)["answer"] == "7"
+    assert completion.system_fingerprint == rlcm_of(completion)["guarantee"]["certificate"]
     assert choice.message.refusal is None
     assert choice.message.model_extra == {"reasoning": "hmhmhm", "reasoning_content": "hmhmhm"}
     rlcm = rlcm_of(completion)
@@ -86,6 +88,31 @@ async def test_the_plain_client_gets_an_answer_with_a_guarantee(client: AsyncOpe
     assert next(iter(rlcm["guarantee"])) == "statement"
     assert rlcm["no_guarantee_reason"] is None
     assert (rlcm["alpha"], rlcm["alpha_is_default"]) == (0.1, True)
+
+
+async def test_the_text_is_cut_at_a_stop_sequence_and_the_answer_stays(
+    client: AsyncOpenAI,
+) -> None:
+    completion = await client.chat.completions.create(**ASKED, stop=["}", r" \boxed"])
+    assert completion.choices[0].message.content == "It is"
+    assert rlcm_of(completion)["answer"] == "7"
+    assert rlcm_of(completion)["text"] == r"It is \boxed{7}."
+    assert rlcm_of(completion)["guarantee"] is not None
+
+
+async def test_a_header_has_the_guarantee_or_says_that_there_is_none(client: AsyncOpenAI) -> None:
+    raw = client.chat.completions.with_raw_response
+    said = (await raw.create(**ASKED, extra_body={"alpha": 0.15})).headers["x-rlcm-guarantee"]
+    certificate = (await client.chat.completions.create(**ASKED)).system_fingerprint
+    assert said == f"risk=selective; alpha=0.1; delta=0.1; certificate={certificate}"
+    said = (await raw.create(**ASKED, temperature=0.1)).headers["x-rlcm-guarantee"]
+    assert said == "none"
+
+
+async def test_a_text_without_an_answer_is_kept_before_the_forced_answer(one: Path) -> None:
+    completion, rlcm = await complete(one, Script(c_end=0.6, own=" It is seven. "))
+    assert completion.choices[0].message.content == "It is seven.\n\n\\boxed{7}"
+    assert (rlcm["answer"], rlcm["forced"]) == ("7", True)
 
 
 async def test_under_rlcm_is_the_solution_of_solve(ready: Running, client: AsyncOpenAI) -> None:
@@ -127,7 +154,7 @@ async def test_several_samples_vote_and_the_thinking_is_of_one_that_won(one: Pat
     long = Script(c_end=0.9, ends_at=60)
     completion, rlcm = await complete(one, other, long, SURE, extra_body={"n_votes": 3})
     assert [sample["answer"] for sample in rlcm["samples"]] == [None, "7", "7"]
-    assert completion.choices[0].message.content == "7"
+    assert completion.choices[0].message.content == r"It is \boxed{7}."
     assert (completion.choices[0].message.model_extra or {})["reasoning"] == "hm" * 4
     assert "n is 3, the certified value is 1" in rlcm["no_guarantee_reason"]
 
@@ -154,8 +181,9 @@ async def test_out_of_tokens_without_an_answer_is_length(one: Path) -> None:
     assert completion.choices[0].message.refusal is not None
     assert (completion.choices[0].message.model_extra or {})["reasoning"] is None
     forced = Script(c_end=0.6, ends_at=None)
-    completion, _ = await complete(one, forced)
-    assert completion.choices[0].message.content == "7"
+    completion, rlcm = await complete(one, forced)
+    assert completion.choices[0].message.content == r"\boxed{7}"
+    assert rlcm["forced"] is True
     assert completion.choices[0].finish_reason == "stop"
 
 
@@ -225,11 +253,16 @@ async def test_a_response_can_be_sent_back_as_it_came(one: Path, script: Script)
         {"n": 1},
         {"n": None},
         {"user": "u", "safety_identifier": "u", "prompt_cache_key": "k"},
-        {"metadata": {"run": "7"}, "store": False},
+        {
+            "metadata": {"run": "7"},
+            "store": True,
+            "prediction": {"type": "content", "content": "7"},
+        },
         {"stop": None, "logit_bias": {}, "tools": [], "tool_choice": "none"},
+        {"stop": ["\n", "Question:"], "prompt_cache_retention": "24h"},
         {"logprobs": False, "top_logprobs": 0, "parallel_tool_calls": True},
         {"frequency_penalty": 0, "presence_penalty": 0.0},
-        {"response_format": {"type": "text"}, "modalities": ["text"], "service_tier": "auto"},
+        {"response_format": {"type": "text"}, "modalities": ["text"], "service_tier": "flex"},
         {"temperature": None, "top_p": None, "seed": None, "max_tokens": None, "stream": None},
         {"max_tokens": BUDGET, "max_completion_tokens": BUDGET},
         {"stream_options": {"include_usage": True}},
@@ -239,7 +272,7 @@ async def test_what_asks_for_nothing_changes_nothing(
     client: AsyncOpenAI, harmless: dict[str, Any]
 ) -> None:
     completion = await client.chat.completions.create(**ASKED | harmless)
-    assert completion.choices[0].message.content == "7"
+    assert completion.choices[0].message.content == r"It is \boxed{7}."
     assert rlcm_of(completion)["guarantee"] is not None
 
 
@@ -259,15 +292,9 @@ FUNCTION = {"name": "f", "parameters": {"type": "object"}}
         ("modalities", ["text", "audio"]),
         ("moderation", {"model": "m"}),
         ("n", 2),
-        ("prediction", {"type": "content", "content": "7"}),
         ("presence_penalty", -1),
-        ("prompt_cache_options", {"mode": "implicit"}),
-        ("prompt_cache_retention", "24h"),
         ("reasoning_effort", "low"),
         ("response_format", {"type": "json_object"}),
-        ("service_tier", "flex"),
-        ("stop", ["\n"]),
-        ("store", True),
         ("tool_choice", "required"),
         ("tools", [{"type": "function", "function": FUNCTION}]),
         ("top_logprobs", 3),
@@ -308,7 +335,9 @@ async def test_unsupported_fields_are_refused_with_the_reason(
         ("messages", {"messages": [{"role": "assistant", "content": "Hello."}]}),
         ("messages", {"messages": [{"role": "user"}]}),
         ("messages.role", {"messages": [{"role": "tool", "content": "7"}]}),
-        ("messages.name", {"messages": [{"role": "user", "content": "7", "name": "Ann"}]}),
+        ("stop", {"stop": ""}),
+        ("stop", {"stop": list("abcde")}),
+        ("stop", {"stop": "word" * 51}),
         ("messages.content", {"messages": [{"role": "user", "content": [
             {"type": "image_url", "image_url": {"url": "data:,"}}
         ]}]}),

@@ -77,7 +77,7 @@ async def test_keys(one: Path, tmp_path: Path) -> None:
         key, _ = running.context.keys.create("solver", [Scope.SOLVE], Limits(max_n=2))
         async with client_of(running.app, api_key=key) as client:
             completion = await client.chat.completions.create(**ASKED)
-            assert completion.choices[0].message.content == "7"
+            assert completion.choices[0].message.content == r"It is \boxed{7}."
             with pytest.raises(openai.BadRequestError, match="this key allows at most 2") as caught:
                 await client.chat.completions.create(**ASKED, extra_body={"n_votes": 3})
             assert caught.value.param == "n_votes"
@@ -97,7 +97,7 @@ async def test_overload_says_when_to_come_back(one: Path, tmp_path: Path) -> Non
         assert int(refused.response.headers["retry-after"]) > 0
         assert (refused.code, refused.type) == ("overloaded", "rate_limit_error")
         running.engine.killed.set()
-        assert (await first).choices[0].message.content == "7"
+        assert (await first).choices[0].message.content == r"It is \boxed{7}."
 
 
 async def test_before_it_is_ready(one: Path) -> None:

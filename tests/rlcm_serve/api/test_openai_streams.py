@@ -63,7 +63,8 @@ async def test_the_order_is_role_thinking_answer_end(client: AsyncOpenAI) -> Non
     chunks = await chunks_of(await client.chat.completions.create(**STREAM))
     deltas = [chunk.choices[0].delta.model_dump(exclude_unset=True) for chunk in chunks]
     thinking = {"reasoning": "hm", "reasoning_content": "hm"}
-    assert deltas == [{"role": "assistant"}, *[thinking] * 3, {"content": "7"}, {}]
+    answer = [{"content": "It"}, {"content": " is"}, {"content": r" \boxed{7}."}]
+    assert deltas == [{"role": "assistant"}, *[thinking] * 3, *answer, {}]
 
 
 async def test_on_the_wire_it_is_one_line_of_data_each_and_done(ready: Running) -> None:
@@ -87,8 +88,8 @@ async def test_the_clients_own_accumulator_takes_it(client: AsyncOpenAI) -> None
     async with client.chat.completions.stream(**ASKED) as stream:
         contents = [event.content async for event in stream if event.type == "content.done"]
         completion = await stream.get_final_completion()
-    assert contents == ["7"]
-    assert completion.choices[0].message.content == "7"
+    assert contents == [r"It is \boxed{7}."]
+    assert completion.choices[0].message.content == r"It is \boxed{7}."
     assert completion.choices[0].finish_reason == "stop"
 
 
@@ -106,6 +107,19 @@ async def test_an_abstention_streams_as_a_refusal(one: Path) -> None:
     assert completion.choices[0].message.content is None
 
 
+async def test_an_answer_that_may_not_be_given_is_not_streamed(one: Path) -> None:
+    async with serving(UNSURE, certificates=[one]) as running:
+        response = await running.client.post("/v1/chat/completions", json=STREAM)
+    assert "boxed" not in response.text.split('"rlcm"')[0]
+
+
+async def test_a_stream_has_the_guarantee_in_its_header_and_its_chunks(ready: Running) -> None:
+    response = await ready.client.post("/v1/chat/completions", json=STREAM)
+    said = response.headers["x-rlcm-guarantee"]
+    first = json.loads(response.text.split("\n\n")[0].removeprefix("data: "))
+    assert said.endswith(f"certificate={first['system_fingerprint']}")
+
+
 async def test_of_several_samples_only_the_winner_is_heard(one: Path) -> None:
     long = Script(c_end=0.9, ends_at=60)
     extra = {"n_votes": 2}
@@ -116,7 +130,7 @@ async def test_of_several_samples_only_the_winner_is_heard(one: Path) -> None:
         chunks = await chunks_of(await client.chat.completions.create(**STREAM, extra_body=extra))
         assert joined(chunks, "reasoning") == "hm" * 4
         assert len(chunks) == 4
-        assert joined(chunks, "content") == "7"
+        assert joined(chunks, "content") == r"It is \boxed{7}."
     async with serving(UNSURE, certificates=[one]) as running, client_of(running.app) as client:
         chunks = await chunks_of(await client.chat.completions.create(**STREAM, extra_body=extra))
         assert joined(chunks, "reasoning") is None
@@ -163,7 +177,7 @@ async def test_thinking_streams_while_the_sample_thinks(ready: Running) -> None:
         ready.engine.killed.set()
         rest = [chunk async for chunk in stream]
     assert joined(rest, "reasoning") == "hmhm"
-    assert joined(rest, "content") == "7"
+    assert joined(rest, "content") == r"It is \boxed{7}."
 
 
 async def test_a_client_that_leaves_the_stream_ends_the_work(ready: Running) -> None:

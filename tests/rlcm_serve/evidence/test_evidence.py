@@ -41,6 +41,7 @@ def answered(key: str | None = "k", answer: str | None = ANSWER) -> Answered:
         policy=ExitPolicy(),
         guarantee=None,
         no_guarantee_reason="none",
+        text=None if answer is None else f"It is {answer}.",
     )
     return Answered(new_id(), key, Question(PROMPT, 0.1), solution, None, fingerprint_of(IDENTITY))
 

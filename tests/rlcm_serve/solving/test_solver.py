@@ -108,6 +108,7 @@ async def test_a_natural_end_uses_the_models_own_answer(grader: AnswerGrader) ->
     asked = solver(grader, NATURAL)
     solution = await asked.solve(QUESTION)
     assert (solution.answer, solution.confidence) == ("7", 0.6)
+    assert (solution.text, solution.forced) == (r"It is \boxed{7}.", False)
     assert solution.exit is ExitReason.NATURAL
     assert solution.finished[0].answer_tokens == OWN_ANSWER_TOKENS
     assert engine_of(asked).forced == 0
@@ -122,6 +123,8 @@ async def test_a_natural_end_without_a_box_is_forced(
 ) -> None:
     solution = await solve(grader, replace(NATURAL, own=own, forced="6}"))
     assert solution.answer == "6"
+    assert solution.text == (r"\boxed{6}" if own is None else f"{own}\n\n\\boxed{{6}}")
+    assert solution.forced
     assert solution.finished[0].answer_tokens == own_tokens + FORCED_TOKENS
 
 
@@ -266,10 +269,11 @@ async def test_text_is_told_if_asked_for(grader: AnswerGrader) -> None:
     told: list[Event] = []
     asked = solver(grader, NATURAL)
     await asked.run(asked.prepare(QUESTION), told.append, text=True)
-    *rollout, own = [event for event in told if isinstance(event, TokenEvent)]
+    *rollout, own, _, last = [event for event in told if isinstance(event, TokenEvent)]
     assert [event.text for event in rollout] == ["hm"] * 3
     assert sum(event.tokens for event in rollout) == 40
-    assert own == TokenEvent(0, OWN_ANSWER_TOKENS, r"It is \boxed{7}.", is_answer=True)
+    assert own == TokenEvent(0, OWN_ANSWER_TOKENS, "It ", is_answer=True)
+    assert last == TokenEvent(0, 0, r"\boxed{7}.", is_answer=True)
 
 
 async def test_samples_that_can_change_nothing_are_cancelled(grader: AnswerGrader) -> None:

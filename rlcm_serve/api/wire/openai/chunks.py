@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.openai.answer_text import AnswerStream
 from rlcm_serve.api.wire.openai.request import ChatRequest
 from rlcm_serve.api.wire.openai.response import (
     AnswerMessage,
@@ -16,7 +17,8 @@ from rlcm_serve.api.wire.openai.response import (
     RlcmBody,
     finish_reason_of,
 )
-from rlcm_serve.core import Question, Solution
+from rlcm_serve.core import Guarantee, Question, Solution
+from rlcm_serve.events import Event, TokenEvent
 
 
 class ChunkDelta(Wire):
@@ -25,7 +27,7 @@ class ChunkDelta(Wire):
     role: Literal["assistant"] | None = Field(default=None, examples=["assistant"])
     """Author of the message; only in the first chunk."""
     content: str | None = Field(default=None, examples=["8"])
-    """The answer."""
+    """Further text of the answer."""
     refusal: str | None = Field(default=None, examples=[None])
     """A sentence that explains the abstention, in place of an answer."""
     reasoning: str | None = Field(default=None, examples=[" up"])
@@ -56,6 +58,8 @@ class ChatChunk(Wire):
     """When the response began, in seconds since 1970 (UTC)."""
     model: str = Field(examples=["embedded"])
     """Name of the model."""
+    system_fingerprint: str | None = Field(default=None, examples=["81d2b7f98fe8"])
+    """Id of the certificate that covers the answer; null without a guarantee."""
     choices: list[ChunkChoice] = Field(examples=[[ChunkChoice.example(delta={"content": "8"})]])
     """One choice; empty in the chunk that has the usage."""
     usage: ChatUsage | None = Field(default=None, examples=[None])
@@ -71,15 +75,24 @@ class ChunkWriter:
         response_id: the same for all of them.
         created: when the response began, in seconds since 1970.
         model: that answers.
+        guarantee: that covers the answer.
         include_usage: whether a chunk with the usage ends them.
     """
 
-    def __init__(self, response_id: str, created: int, model: str, include_usage: bool) -> None:
+    def __init__(
+        self,
+        response_id: str,
+        created: int,
+        model: str,
+        guarantee: Guarantee | None,
+        include_usage: bool,
+    ) -> None:
         self._same = {
             "id": response_id,
             "object": "chat.completion.chunk",
             "created": created,
             "model": model,
+            "system_fingerprint": None if guarantee is None else guarantee.certificate,
         }
         self._include_usage = include_usage
         self._id = response_id
@@ -92,15 +105,25 @@ class ChunkWriter:
         """A chunk with more of the thinking."""
         return self._chunk(ChunkDelta(reasoning=text, reasoning_content=text))
 
-    def last(self, body: ChatRequest, question: Question, solution: Solution) -> Iterator[str]:
+    def spoken(self, event: Event, answer: AnswerStream) -> str | None:
+        """A chunk with the text of an event: more of the thinking, or of the answer; or None."""
+        if isinstance(event, TokenEvent) and not event.is_answer:
+            return self.thinking(event.text)
+        text = answer.take(event)
+        return self._chunk(ChunkDelta(content=text)) if text else None
+
+    def last(
+        self, answer: AnswerStream, body: ChatRequest, question: Question, solution: Solution
+    ) -> Iterator[str]:
         """The last chunks: the rest of the message, the finish reason, and the usage if it was
         requested.
         """
-        message = AnswerMessage.of(question, solution)
+        message = AnswerMessage.of(body, question, solution)
         if question.samples > 1 and message.reasoning is not None:
             yield self.thinking(message.reasoning)
         if message.content is not None:
-            yield self._chunk(ChunkDelta(content=message.content))
+            if rest := answer.rest(message.content):
+                yield self._chunk(ChunkDelta(content=rest))
         else:
             yield self._chunk(ChunkDelta(refusal=message.refusal))
         rlcm = RlcmBody.of(self._id, body, question, solution)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from rlcm_serve.api.wire.base import Wire, described
+from rlcm_serve.api.wire.openai.ignored import IgnoredFields
 from rlcm_serve.api.wire.openai.unsupported import Nothing, UnsupportedFields, refused
 from rlcm_serve.api.wire.question import PROBLEM, QuestionSettings
 from rlcm_serve.api.wire.terms import SAMPLES_TEXT, STREAM_FLAG
@@ -26,11 +27,12 @@ _TEXT_ALONE = (
     'give a string, or a list of {"type": "text", "text": ...} parts: this service reads no '
     "images, audio or files"
 )
+MOST_STOPS, LONGEST_STOP = 4, 200
+_STOPS = f"give up to {MOST_STOPS} texts of 1 to {LONGEST_STOP} characters"
+StopText = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
 _ONE_CHOICE = "give 1: there is one answer; set n_votes for the number of samples"
-_NO_NAME = "not supported: names are not shown to the model; put the name into the content"
 _NO_TOOLS = "not supported: this service calls no tools"
 _NO_AUDIO = "not supported: this service reads no audio"
-_NO_ANNOTATIONS = "not supported: only the content is shown to the model"
 _PLAIN_DELTAS = "not supported: deltas are not obfuscated; leave it out or give false"
 
 
@@ -72,13 +74,13 @@ class ChatMessage(Wire):
     """Thinking of an earlier response. The model does not see it."""
     reasoning_content: str | None = Field(default=None, examples=[None])
     """Thinking of an earlier response. The model does not see it."""
-    name: Annotated[None, refused(_NO_NAME), described(_NO_NAME, None)] = None
+    name: str | None = Field(default=None, examples=["ann"])
+    """Accepted and ignored: names are not shown to the model."""
     tool_calls: Annotated[Nothing | None, refused(_NO_TOOLS), described(_NO_TOOLS, None)] = None
     function_call: Annotated[None, refused(_NO_TOOLS), described(_NO_TOOLS, None)] = None
     audio: Annotated[None, refused(_NO_AUDIO), described(_NO_AUDIO, None)] = None
-    annotations: Annotated[
-        Nothing | None, refused(_NO_ANNOTATIONS), described(_NO_ANNOTATIONS, None)
-    ] = None
+    annotations: list[Any] | None = Field(default=None, examples=[[]])
+    """Accepted and ignored: only the content is shown to the model."""
 
     def to_message(self) -> Message:
         """The message as the service's own type.
@@ -106,7 +108,7 @@ class StreamOptions(Wire):
     ] = None
 
 
-class ChatRequest(UnsupportedFields, QuestionSettings):
+class ChatRequest(IgnoredFields, UnsupportedFields, QuestionSettings):
     """A conversation whose last message is the question.
 
     Earlier messages and changed sampling settings remove the guarantee; `rlcm.no_guarantee_reason`
@@ -131,14 +133,17 @@ class ChatRequest(UnsupportedFields, QuestionSettings):
     stream: Annotated[bool | None, described(STREAM_FLAG, False)] = None
     stream_options: StreamOptions | None = Field(default=None, examples=[{"include_usage": True}])
     """Options of a streamed response; ignored without `stream`."""
-    user: str | None = Field(default=None, examples=["user-1"])
-    """Accepted and ignored."""
-    safety_identifier: str | None = Field(default=None, examples=["user-1"])
-    """Accepted and ignored."""
-    prompt_cache_key: str | None = Field(default=None, examples=["dials"])
-    """Accepted and ignored."""
-    metadata: dict[str, str] | None = Field(default=None, examples=[{"run": "7"}])
-    """Accepted and ignored: nothing is stored."""
+    stop: Annotated[
+        StopText | list[StopText] | None, Field(max_length=MOST_STOPS), refused(_STOPS)
+    ] = Field(default=None, examples=[["\n\n"]])
+    """Sequences before which `content` is cut: up to four. The thinking and the answer that is
+    counted under `rlcm` do not change.
+    """
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop sequences."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @property
     def include_usage(self) -> bool:

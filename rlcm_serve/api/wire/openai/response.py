@@ -8,6 +8,7 @@ from pydantic import Field
 
 from calibration import ExitReason
 from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.openai.answer_text import cut_at
 from rlcm_serve.api.wire.openai.request import ChatRequest
 from rlcm_serve.api.wire.solution import SolveResponse, UsageBody
 from rlcm_serve.core import Question, Solution
@@ -83,8 +84,10 @@ class AnswerMessage(Wire):
 
     role: Literal["assistant"] = Field(default="assistant", examples=["assistant"])
     """Author of the message."""
-    content: str | None = Field(examples=["8"])
-    """The answer; null if the service abstains."""
+    content: str | None = Field(examples=["3 + 5 = 8. The answer is \\boxed{8}."])
+    """The whole text of the answer; null if the service abstains. The answer alone is
+    `rlcm.answer`.
+    """
     refusal: str | None = Field(examples=[_ABSTENTION])
     """A sentence that explains the abstention; null if there is an answer."""
     reasoning: str | None = Field(examples=[_THINKING])
@@ -95,11 +98,11 @@ class AnswerMessage(Wire):
     """The same as `reasoning`, for clients that read this name."""
 
     @classmethod
-    def of(cls, question: Question, solution: Solution) -> Self:
+    def of(cls, body: ChatRequest, question: Question, solution: Solution) -> Self:
         """The assistant's message for a solution."""
         thinking = shown_thinking(solution)
         return cls(
-            content=solution.answer,
+            content=None if solution.text is None else cut_at(solution.text, body.stops),
             refusal=refusal_of(question, solution),
             reasoning=thinking,
             reasoning_content=thinking,
@@ -134,6 +137,8 @@ class ChatCompletion(Wire):
     """When the response was created, in seconds since 1970 (UTC)."""
     model: str = Field(examples=["embedded"])
     """Name of the model."""
+    system_fingerprint: str | None = Field(default=None, examples=["81d2b7f98fe8"])
+    """Id of the certificate that covers the answer; null without a guarantee."""
     choices: list[Choice] = Field(examples=[[Choice.example()]])
     """One choice: the answer to the question."""
     usage: ChatUsage = Field(examples=[ChatUsage.example()])
@@ -153,14 +158,16 @@ class ChatCompletion(Wire):
         solution: Solution,
     ) -> Self:
         """The completion for a solution."""
+        guarantee = solution.guarantee
         choice = Choice(
-            message=AnswerMessage.of(question, solution),
+            message=AnswerMessage.of(body, question, solution),
             finish_reason=finish_reason_of(solution),
         )
         return cls(
             id=response_id,
             created=created,
             model=body.model,
+            system_fingerprint=None if guarantee is None else guarantee.certificate,
             choices=[choice],
             usage=ChatUsage.from_solution(solution),
             rlcm=RlcmBody.of(response_id, body, question, solution),

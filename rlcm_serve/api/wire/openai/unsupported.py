@@ -77,32 +77,14 @@ class UnsupportedFields(Wire):
     """not supported: answers are text; leave it out or give ["text"]"""
     moderation: Refused[None] = Field(default=None, examples=[None])
     """not supported: this service does no moderation"""
-    parallel_tool_calls: bool | None = Field(default=None, examples=[True])
-    """Accepted and ignored: there are no tools."""
-    prediction: Refused[None] = Field(default=None, examples=[None])
-    """not supported: predicted output is not used"""
     presence_penalty: Refused[_Zero] = Field(default=None, examples=[0])
     """not supported: a penalty would void the certificate; leave it out or give 0"""
-    prompt_cache_options: Refused[None] = Field(default=None, examples=[None])
-    """not supported: prompt caching is automatic"""
-    prompt_cache_retention: Refused[Literal["in_memory"]] = Field(
-        default=None, examples=["in_memory"]
-    )
-    """not supported: prompts are cached in memory; leave it out or give "in_memory"
-    """
     reasoning_effort: Refused[None] = Field(default=None, examples=[None])
     """not supported: the accepted risk `alpha` decides how long to think, and max_completion_tokens
     caps it
     """
     response_format: Refused[TextFormat] = Field(default=None, examples=[{"type": "text"}])
     """not supported: the answer is plain text; leave it out or give {"type": "text"}"""
-    service_tier: Refused[Literal["auto", "default"]] = Field(default=None, examples=["auto"])
-    """not supported: there is one service tier; leave it out or give "auto" or "default"
-    """
-    stop: Refused[Nothing] = Field(default=None, examples=[None])
-    """not supported: the certified exit rule alone ends the thinking; leave it out"""
-    store: Refused[Literal[False]] = Field(default=None, examples=[False])
-    """not supported: nothing is stored; leave it out or give false"""
     tool_choice: Refused[Literal["none", "auto"]] = Field(default=None, examples=["none"])
     """not supported: this service calls no tools"""
     tools: Refused[Nothing] = Field(default=None, examples=[None])

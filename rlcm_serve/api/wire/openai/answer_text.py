@@ -1,0 +1,72 @@
+"""The text of an answer on its way to a client, cut at the request's stop sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calibration import ExitPolicy
+from rlcm_serve.core import Reading
+from rlcm_serve.events import CheckpointEvent, Event, TokenEvent
+from rlcm_serve.solving.sample import answers_at_last
+
+
+def cut_at(text: str, stops: Sequence[str]) -> str:
+    """The text up to the first stop sequence in it."""
+    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))]
+
+
+class AnswerStream:
+    """The text that one sample writes after its thinking, once it is certain to be given.
+
+    Whether an answer is given is known at the last reading, where the thinking ends. Until then
+    the text waits. The pieces that `take` and `rest` return add up to the text of the response.
+
+    Args:
+        policy: of the question; None if it is answered by nobody.
+        stops: stop sequences; text that may be the start of one waits.
+    """
+
+    def __init__(self, policy: ExitPolicy | None, stops: Sequence[str] = ()) -> None:
+        self._policy, self._stops = policy, stops
+        self._readings: list[Reading] = []
+        self._written = ""
+        self._sent = 0
+
+    def take(self, event: Event) -> str:
+        """The text that can be sent after this event; often empty."""
+        match event:
+            case CheckpointEvent(checkpoint=reading):
+                self._readings.append(reading)
+            case TokenEvent(text=text, is_answer=True):
+                # White space around the text is not part of it.
+                self._written = (self._written + text) if self._written else text.lstrip()
+            case _:
+                return ""
+        if self._policy is None or not self._readings or not self._readings[-1].is_final:
+            return ""
+        if not answers_at_last(self._policy, self._readings):
+            return ""
+        return self._send(self._safe())
+
+    def rest(self, text: str) -> str:
+        """What is left to send of the whole text, which was cut already."""
+        return self._send(text)
+
+    def _send(self, text: str) -> str:
+        new = text[self._sent :]
+        self._sent += len(new)
+        return new
+
+    def _safe(self) -> str:
+        """The text so far without an end that may change: blanks, or the start of a stop."""
+        text = self._written.rstrip()
+        cut = cut_at(text, self._stops)
+        if len(cut) < len(text):
+            return cut
+        begun = (
+            length
+            for stop in self._stops
+            for length in range(1, len(stop))
+            if text.endswith(stop[:length])
+        )
+        return text[: len(text) - max(begun, default=0)]
