@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlcm_serve.engine.probe_files import read_probe
 from rlcm_serve.engine.worker.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.errors import ModelRefused
 
@@ -98,7 +99,7 @@ class ModelFiles:
             folder=folder,
             config=json.loads((folder / "config.json").read_text()),
             generation=json.loads(generation.read_text()) if generation.is_file() else {},
-            probe=_read_probe(probe) if probe.is_dir() or probe_folder else None,
+            probe=read_probe(probe) if probe.is_dir() or probe_folder else None,
             probe_folder=probe.absolute(),
         )
         hidden_size = files._setting("hidden_size")
@@ -178,13 +179,6 @@ class ModelFiles:
         folder = self.probe_folder
         files = [folder / WEIGHTS_FILE, folder / CONFIG_FILE]
         return digest_files(files, folder, under=f"{PROBE_FOLDER}/")
-
-
-def _read_probe(folder: Path) -> ProbeConfig:
-    for name in (CONFIG_FILE, WEIGHTS_FILE):
-        if not (folder / name).is_file():
-            raise ModelRefused(f"{folder} is not a probe's folder: it holds no {name}")
-    return ProbeConfig.load(folder)
 
 
 def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:
