@@ -18,6 +18,7 @@ from rich.console import Console
 
 from rlcm_serve.commands.options import (
     AnswerMaxTokensOption,
+    IntervalOption,
     LogOption,
     MaxTokensOption,
     TemperatureOption,
@@ -104,6 +105,50 @@ def probe(
     for name, reason in metrics.undefined.items():
         console.print(f"{name} cannot be computed: {reason}", highlight=False)
     console.print(f"the probe is in {out}")
+
+
+@app.command()
+def check_probe(
+    folder: Annotated[Path, typer.Argument(help="Folder of the probe.")],
+    model: Annotated[str, typer.Option(help="Model folder, hub id, or 'embedded'.")],
+    problem: Annotated[
+        str, typer.Option(help="Question on which the readings are compared.")
+    ] = "What is 17 + 25?",
+    reference: Annotated[
+        bool, typer.Option(help="Compare the readings with a transformers forward.")
+    ] = True,
+    interval: IntervalOption = None,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+    vllm_arguments: VllmArguments = None,
+) -> None:
+    """Check that a probe of your own works with a model.
+
+    Checks its files, starts the engine with it, answers one question, and compares every reading
+    with that of a transformers forward. Ends with status 1 if something is wrong.
+
+    Put vLLM's engine arguments after `--`."""
+    from training.probe.check import check_probe as check
+
+    settings = engine_settings(
+        model,
+        probe=folder,
+        interval=interval,
+        engine_log=engine_log,
+        verbose=verbose,
+        vllm_arguments=vllm_arguments,
+    )
+    found = check(settings, problem, Console(stderr=True), compare=reference)
+    console = Console(highlight=False, soft_wrap=True)
+    for number, cut in enumerate(found.cuts):
+        beside = "" if found.expected is None else f"   transformers {found.expected[number]:.6f}"
+        console.print(f"after {cut:5d} tokens   engine {found.readings[number]:.6f}{beside}")
+    for fault in found.faults:
+        console.print(f"wrong: {fault}")
+    if found.faults:
+        raise typer.Exit(1)
+    agree = "" if found.expected is None else f"; largest difference {found.difference:.1e}"
+    console.print(f"the probe works with {model}{agree}")
 
 
 @app.command()
