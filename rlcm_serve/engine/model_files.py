@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcm_serve.engine.probe_files import read_probe
+from rlcm_serve.engine.weights.probe_files import read_probe
 from rlcm_serve.engine.worker.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.errors import ModelRefused
 

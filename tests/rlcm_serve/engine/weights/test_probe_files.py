@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from rlcm_serve.engine.probe_files import read_probe
+from rlcm_serve.engine.weights.probe_files import read_probe
 from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS, Probe, ProbeConfig
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import ModelRefused
