@@ -96,6 +96,12 @@ def build_app() -> typer.Typer:
         commands.collect,
         "rlcm collect --data problems.jsonl --out traces.parquet",
     )
+    add(
+        CERTIFICATES,
+        "regrade",
+        commands.regrade,
+        "rlcm regrade traces.parquet --data problems.jsonl --out regraded.parquet",
+    )
     add(CERTIFICATES, "plan", certificates.plan, "rlcm plan pilot.parquet --alpha 0.1")
     add(CERTIFICATES, "fit", certificates.fit, "rlcm fit traces.parquet --out certificate.json")
     add(CERTIFICATES, "verify", certificates.verify, "rlcm verify certificate.json traces.parquet")

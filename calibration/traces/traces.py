@@ -248,9 +248,22 @@ def write_traces(
     Raises:
         TraceError: a rollout cannot be replayed; nothing is written.
     """
+    write_table(path, to_table(rollouts, fingerprint), "rollouts")
+
+
+def write_table(path: str | Path, table: pa.Table, source: str) -> None:
+    """Write a table of recorded rollouts to a Parquet file, completely or not at all.
+
+    Args:
+        path: the file; an existing file is replaced.
+        table: as `calibration.traces.table.to_table` makes it.
+        source: the name of the table in a message.
+
+    Raises:
+        TraceError: a rollout cannot be replayed; nothing is written.
+    """
     path = Path(path)
-    table = to_table(rollouts, fingerprint)
-    check_tables([table], ["rollouts"], fingerprint)
+    check_tables([table], [source], fingerprint_of(table.schema, source))
     partial = path.with_name(path.name + ".partial")
     pq.write_table(table, partial, compression="zstd")
     partial.replace(path)

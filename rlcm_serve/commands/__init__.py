@@ -5,7 +5,7 @@ from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.evidence import evidence
 from rlcm_serve.commands.keys import keys
 from rlcm_serve.commands.questions import solve
-from rlcm_serve.commands.recordings import collect
+from rlcm_serve.commands.recordings import collect, regrade
 from rlcm_serve.commands.service import config, serve
 from rlcm_serve.commands.store import store
 
@@ -17,6 +17,7 @@ __all__ = [
     "evaluate",
     "evidence",
     "keys",
+    "regrade",
     "serve",
     "solve",
     "store",

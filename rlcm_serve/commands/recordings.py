@@ -1,4 +1,4 @@
-"""`rlcm collect`: recordings of labelled problems, for `rlcm fit`."""
+"""`rlcm collect` and `rlcm regrade`: recordings of labelled problems, for `rlcm fit`."""
 
 from __future__ import annotations
 
@@ -77,3 +77,35 @@ def collect(
     write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
     journal.unlink()
     Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)
+
+
+def regrade(
+    traces: Annotated[Path, typer.Argument(help="Traces: a Parquet file.")],
+    data: Annotated[Path, typer.Option(help="JSONL of the problems that were recorded.")],
+    out: Annotated[Path, typer.Option(help="Parquet file for the traces with new verdicts.")],
+    grader: Annotated[str, typer.Option(help="math, choice, code or exact.")] = "math",
+) -> None:
+    """Grade recorded traces again, after a change of grader. Needs no model.
+
+    Takes the answers' texts as recorded, and writes new verdicts, classes and the grader's name.
+    """
+    from calibration.traces.traces import write_table
+    from rlcm_serve.evaluation.grading import grader_named
+    from rlcm_serve.evaluation.regrading import read_table, regrade
+    from rlcm_serve.recording.problems import read_problems
+    from rlcm_serve.terminal import shown_progress
+
+    table, problems = read_table(traces), read_problems(data)
+    with (
+        grader_named(grader) as graded_by,
+        shown_progress(Console(stderr=True), "grading") as progress,
+    ):
+        found = regrade(table, problems, graded_by, progress)
+    write_table(out, found.table, str(traces))
+    Console().print(
+        f"{len(table)} readings in {out}, graded by {graded_by.name} (was {found.was}): "
+        f"{found.became_right} became right, {found.became_wrong} became wrong, the classes of "
+        f"{found.regrouped} problems changed",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 from calibration import Certificate
@@ -89,9 +90,15 @@ def require_fit(certificate: Certificate, identity: EngineIdentity) -> None:
     if differences := fitted.differences(served):
         raise CertificateMismatch(
             f"certificate {certificate.id} was not fitted on this engine (certificate here, engine "
-            f"there): {'; '.join(differences)}. Serve the model and settings it was fitted on, "
-            "or record and fit again, or start without this certificate"
+            f"there): {'; '.join(differences)}. {_remedy(fitted, served)}, or start without this "
+            "certificate"
         )
+
+
+def _remedy(fitted: Fingerprint, served: Fingerprint) -> str:
+    if replace(fitted, grader=served.grader) == served:
+        return "Grade its traces again with `rlcm regrade`, which needs no model, and fit again"
+    return "Serve the model and settings it was fitted on, or record and fit again"
 
 
 def _fingerprint(certificate: Certificate) -> Fingerprint:

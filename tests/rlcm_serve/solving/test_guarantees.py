@@ -156,6 +156,15 @@ def test_a_certificate_for_another_engine_is_refused(engine: object, difference:
         Guarantees(engine, [ONE])  # type: ignore[arg-type]
 
 
+def test_a_certificate_of_another_grader_says_how_to_grade_its_traces_again() -> None:
+    old = replace(fingerprint_of(IDENTITY), grader="an older one")
+    with pytest.raises(CertificateMismatch, match=r"traces again with `rlcm regrade`"):
+        Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=old)])
+    other = replace(old, model="m1")
+    with pytest.raises(CertificateMismatch, match="Serve the model and settings"):
+        Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=other)])
+
+
 def test_two_certificates_for_one_procedure_are_refused() -> None:
     with pytest.raises(CertificateMismatch, match="same procedure"):
         Guarantees(IDENTITY, [ONE, certificate({0.1: FAST})])
