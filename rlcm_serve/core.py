@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from calibration import ExitPolicy, ExitReason
 from rlcm_serve.errors import RequestRefused
 
@@ -125,12 +128,15 @@ class Reading:
     `is_final` marks c_end, the reading at the last state before `</think>` or at the budget; it
     never triggers an exit (see calibration.policy.exit_rule). If recording is on, `signals` has
     every signal that the engine can read, by name, including the one used as `confidence`.
+    `inputs`, if the engine records them, are what a probe can read here, for its training: the
+    state, then the statistics of the tokens (`rlcm_serve.engine.worker.statistics`).
     """
 
     tokens: int
     confidence: float
     is_final: bool = False
     signals: Mapping[str, float] | None = None
+    inputs: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

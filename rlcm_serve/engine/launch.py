@@ -55,6 +55,7 @@ class EngineSettings:
         confidence: the `Signal` in `Reading.confidence`, on which exits act. Any signal but the
             probe works on a model without a probe; readings then carry all token signals.
         record_signals: put all signals into every reading, whichever one exits act on.
+        record_inputs: put what a probe can read into every reading, to train one.
         needs_probe: refuse a model without a probe. If false, such a model runs and its readings
             are NaN, which never fires an exit. The training data of a probe are made that way.
         log_stats: let vLLM record its own metrics, for Prometheus.
@@ -78,6 +79,7 @@ class EngineSettings:
     runner: str = "v1"
     confidence: str = Signal.PROBE.value
     record_signals: bool = False
+    record_inputs: bool = False
     needs_probe: bool = True
     log_stats: bool = False
     log: Path | None = None
@@ -101,9 +103,16 @@ class EngineSettings:
         return self.confidence == Signal.PROBE or self.record_signals
 
     @property
-    def tracks_tokens(self) -> bool:
-        """Whether the engine records how likely each token was."""
+    def shows_signals(self) -> bool:
+        """Whether readings hold all signals."""
         return self.confidence != Signal.PROBE or self.record_signals
+
+
+def tracks_tokens(settings: EngineSettings, files: ModelFiles) -> bool:
+    """Whether the engine keeps the figures of each token, which takes some time per token."""
+    probe = files.probe if settings.reads_probe else None
+    reads = probe is not None and probe.reads_tokens
+    return reads or settings.shows_signals or settings.record_inputs
 
 
 def launch(
@@ -189,6 +198,7 @@ def _arguments(
         CONFIG_KEY: {
             "probe": str(files.probe_folder) if files.probe and settings.reads_probe else None,
             "reserved": [stop_ids[0], stop_ids[1] + 1],
+            "tokens": tracks_tokens(settings, files),
         }
     }
     arguments.logits_processors = [_PROCESSORS[settings.runner]]

@@ -135,6 +135,18 @@ class ModelFiles:
         return int(size)
 
     @property
+    def hidden_size(self) -> int:
+        """Length of a state.
+
+        Raises:
+            ModelRefused: the configuration gives no number.
+        """
+        size = self._setting("hidden_size")
+        if size is None:
+            raise ModelRefused(f"{self.folder}/config.json gives no hidden_size")
+        return int(size)
+
+    @property
     def context(self) -> int | None:
         """Length of the longest sequence in tokens; None if the configuration gives none."""
         longest = self._setting("max_position_embeddings")

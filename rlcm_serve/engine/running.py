@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from rlcm_serve.core import TokenIds
 from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
-from rlcm_serve.engine.launch import EngineSettings, launch
+from rlcm_serve.engine.launch import EngineSettings, launch, tracks_tokens
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.readings import ReadingsTable
+from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import EngineDead
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ class RunningVllm:
             raise
         self.context = int(self.llm.model_config.max_model_len)
         self.table = ReadingsTable(
-            settings.slots, self.context // interval + 1, signals=settings.tracks_tokens
+            settings.slots,
+            self.context // interval + 1,
+            signals=settings.shows_signals,
+            tokens=self.context if tracks_tokens(settings, files) else 0,
+            inputs=files.hidden_size + len(STATISTICS) if settings.record_inputs else 0,
         )
         self.outputs_received = 0
         self._canaries = 0

@@ -31,7 +31,7 @@ from rlcm_serve.engine.requests import log_probs_of, sampling_params, seed_of, s
 from rlcm_serve.engine.running import RunningVllm
 from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
-from rlcm_serve.engine.worker.readings import Slot, named
+from rlcm_serve.engine.worker.readings import Inputs, Slot, named
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
 
@@ -206,15 +206,16 @@ class VllmEngine(ReasoningEngine):
                     if answers and final is None and (final := slot.final()) is not None:
                         yield final
             rollout = self._text.rollout(tokens, stop_reason, budget)
-            told, final = final, final or slot.final()
-            signals = slot.token_signals(len(rollout.tokens))
+            told, final, length = final, final or slot.final(), len(rollout.tokens)
+            signals, statistics = slot.token_signals(length), slot.statistics(length)
         finally:
             running.table.release(slot)
         for delta in stream.flush() if stream else ():
             yield delta
         if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
             if final is None:  # ended by an end of text, so no later step read the state
-                final = await self._read_end(prompt, rollout.tokens, signals, generation)
+                ended = (*prompt, *rollout.tokens)
+                final = await self._read_end(ended, length, signals, statistics, generation)
             readings.append(final)
             if told is None:
                 yield final
@@ -272,30 +273,41 @@ class VllmEngine(ReasoningEngine):
 
     async def _read_end(
         self,
-        prompt: TokenIds,
-        thinking: TokenIds,
+        ended: TokenIds,
+        length: int,
         token_signals: TokenSignals | None,
+        statistics: Inputs | None,
         generation: GenerationSettings,
     ) -> Reading:
-        """Reads c_end for a rollout whose last state was not read while it ran."""
-        probe = math.nan
-        if self._has_probe or token_signals is None:
-            probe = (await self._read_state((*prompt, *thinking), generation)).confidence
+        """Reads c_end for a rollout whose last state was not read while it ran.
+
+        Args:
+            ended: the prompt and the `length` reasoning tokens.
+            length: of the reasoning.
+            token_signals, statistics: after all of its tokens, if they were tracked.
+            generation: settings of the rollout.
+        """
+        state = Reading(length, math.nan)
+        if self._has_probe or token_signals is None or self.settings.record_inputs:
+            state = await self._read_state(ended, generation, statistics=statistics)
+        end = replace(state, tokens=length, is_final=True)
         if token_signals is None:
-            return Reading(len(thinking), probe, is_final=True)
-        signals = (probe, *token_signals)
+            return end
+        signals = (state.confidence, *token_signals)
         confidence = signals[list(Signal).index(Signal(self.settings.confidence))]
-        return Reading(len(thinking), confidence, is_final=True, signals=named(signals))
+        return replace(end, confidence=confidence, signals=named(signals))
 
     async def _read_state(
         self,
         prefix: TokenIds,
         of: GenerationSettings | None = None,
         reads: str = Signal.PROBE.value,
+        statistics: Inputs | None = None,
     ) -> Reading:
         """Takes a reading at the last token of `prefix`, with a separate request.
 
-        The request has the priority and the cache of the request `of`.
+        The request has the priority and the cache of the request `of`. `statistics` are those of
+        the reasoning tokens in the prefix.
         """
         running = self._alive()
         generation = GenerationSettings(self.identity.budget, self.identity.sampling)
@@ -304,7 +316,8 @@ class VllmEngine(ReasoningEngine):
         params = sampling_params(generation, 1, self.stop_ids)
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         try:
-            params.extra_args = self._control(running, slot, FULL_BUDGET, budget=0, reads=reads)
+            known = () if statistics is None else tuple(statistics.tolist())
+            params.extra_args = self._control(running, slot, FULL_BUDGET, 0, reads, known)
             async with running.outputs(
                 prefix, params, generation.priority, generation.cache_salt
             ) as outputs:
@@ -318,7 +331,13 @@ class VllmEngine(ReasoningEngine):
         return final
 
     def _control(
-        self, running: RunningVllm, slot: Slot, policy: ExitPolicy, budget: int, reads: str
+        self,
+        running: RunningVllm,
+        slot: Slot,
+        policy: ExitPolicy,
+        budget: int,
+        reads: str,
+        statistics: tuple[float, ...] = (),
     ) -> dict[str, Any]:
         """The extra arguments of a request."""
         spec = ControlSpec(
@@ -332,5 +351,6 @@ class VllmEngine(ReasoningEngine):
             slot=slot.number,
             ticket=slot.ticket,
             reads=str(reads),
+            statistics=statistics,
         )
         return spec.to_extra_args()

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from calibration import INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Signal
-from rlcm_serve.engine.worker.readings import Readings, TableAddress
+from rlcm_serve.engine.worker.readings import Inputs, Readings, TableAddress
 from rlcm_serve.engine.worker.signals import ENTROPY
 
 EXTRA_ARG = "rlcm"
@@ -25,7 +25,8 @@ class ControlSpec:
 
     All token counts are reasoning tokens. `stop_high` and `stop_low` are two unused ids of the
     vocabulary. `think_end` is None for a model without a closing token. With a `budget` of 0, only
-    the prompt's last state is read. `reads` names what is read: a `Signal`, or `ENTROPY`.
+    the prompt's last state is read. `reads` names what is read: a `Signal`, or `ENTROPY`. If the
+    prompt ends in thinking, `statistics` are those of its tokens, for a probe that reads them.
     """
 
     policy: ExitPolicy
@@ -38,11 +39,12 @@ class ControlSpec:
     slot: int
     ticket: int
     reads: str = Signal.PROBE.value
+    statistics: tuple[float, ...] = ()
 
     @property
     def tracks_tokens(self) -> bool:
-        """Whether the worker records how likely each token was."""
-        return self.table.signals and self.budget > 0
+        """Whether the worker keeps the figures of each token."""
+        return self.table.tokens > 0 and self.budget > 0
 
     def to_extra_args(self) -> dict[str, Any]:
         """This request's entry in `SamplingParams.extra_args`."""
@@ -64,6 +66,7 @@ class ControlSpec:
         try:
             plain["policy"] = ExitPolicy.from_scalars(plain["policy"])
             plain["table"] = TableAddress(**plain["table"])
+            plain["statistics"] = tuple(plain["statistics"])
             spec = cls(**plain)
         except (KeyError, TypeError) as error:
             raise ValueError(f"extra_args[{EXTRA_ARG!r}] is malformed: {error}") from error
@@ -102,23 +105,36 @@ class ExitControl:
         """Whether a sampled token closes the thinking."""
         return token == self.spec.think_end
 
-    def read(self, tokens: int, confidence: float, signals: Sequence[float] = ()) -> int | None:
+    def read(
+        self,
+        tokens: int,
+        confidence: float,
+        signals: Sequence[float] = (),
+        inputs: Inputs | None = None,
+    ) -> int | None:
         """Takes the reading after `tokens` tokens; returns the stop id to force, or None.
 
-        `signals` holds all signals in the order of `Signal`, if they are recorded.
+        If they are recorded, `signals` are all signals in the order of `Signal`, and `inputs` are
+        what a probe can read.
         """
         if tokens >= self.spec.budget:
-            self.readings.finish(tokens, confidence, signals)
+            self.readings.finish(tokens, confidence, signals, inputs)
             return self.spec.stop_low
         if tokens > self._tokens:
             self._tokens, self._before = tokens, self._after
         self._after, exit_ = step(self.spec.policy, self._before, tokens, confidence)
-        self.readings.add(tokens // self.spec.interval, confidence, signals)
+        self.readings.add(tokens // self.spec.interval, confidence, signals, inputs)
         if exit_ is ExitReason.HIGH:
             return self.spec.stop_high
         return self.spec.stop_low if exit_ is ExitReason.LOW else None
 
-    def end(self, tokens: int, confidence: float, signals: Sequence[float] = ()) -> None:
+    def end(
+        self,
+        tokens: int,
+        confidence: float,
+        signals: Sequence[float] = (),
+        inputs: Inputs | None = None,
+    ) -> None:
         """Reports c_end: the model closed its thinking after `tokens` tokens."""
         self.thinking = False
-        self.readings.finish(tokens, confidence, signals)
+        self.readings.finish(tokens, confidence, signals, inputs)

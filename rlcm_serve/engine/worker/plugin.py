@@ -13,7 +13,8 @@ PROBED = "Probed"
 CONFIG_KEY = "rlcm"
 """Key in vLLM's `additional_config`.
 
-Its value is {"probe": folder or None, "reserved": [first stop id, one past the last]}.
+Its value is {"probe": folder or None, "reserved": [first stop id, one past the last], "tokens":
+whether the figures of tokens are tracked}.
 """
 
 _VLLM_PROCESSES = ("EngineCore", "Worker")

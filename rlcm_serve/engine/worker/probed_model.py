@@ -11,6 +11,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from vllm.config import VllmConfig
@@ -21,7 +23,7 @@ from rlcm_serve.engine.worker.probe import Probe
 
 
 class LatestStates:
-    """The states behind the latest logits, and the probe that reads them.
+    """The latest logits, the states behind them, and the probe that reads those.
 
     vLLM passes a logits processor neither the model nor its states, so they are shared here. One
     worker is one process, and its model runner computes logits and then samples in one thread.
@@ -30,17 +32,50 @@ class LatestStates:
     def __init__(self) -> None:
         self.probe: Probe | None = None
         self.hidden_NH: torch.Tensor | None = None
+        self.logits_NV: torch.Tensor | None = None  # kept only if tokens are tracked
 
-    def confidence(self, rows: list[int], hidden_NH: torch.Tensor | None = None) -> list[float]:
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether there is a probe that reads statistics of the tokens."""
+        return self.probe is not None and self.probe.reads_tokens
+
+    def confidence(
+        self,
+        rows: list[int],
+        hidden_NH: torch.Tensor | None = None,
+        statistics_NS: npt.NDArray[np.float32] | None = None,
+    ) -> list[float]:
         """Confidence at some rows of the latest states, or of earlier states that were kept.
 
         For a model without a probe it is NaN, which never fires an exit.
+
+        Args:
+            rows: of the states.
+            hidden_NH: earlier states.
+            statistics_NS: of the tokens before each row, for a probe that reads them.
         """
         states_NH = self.hidden_NH if hidden_NH is None else hidden_NH
         if self.probe is None or states_NH is None:
             return [math.nan] * len(rows)
-        confidence: list[float] = self.probe.confidence(states_NH[rows]).tolist()
+        read_NS = None
+        if self.probe.reads_tokens and statistics_NS is not None:
+            read_NS = torch.from_numpy(statistics_NS).to(states_NH.device)
+        confidence: list[float] = self.probe.confidence(states_NH[rows], read_NS).tolist()
         return confidence
+
+    def states(
+        self, rows: list[int], hidden_NH: torch.Tensor | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Some rows of the latest states, or of earlier ones, as float32 on the host.
+
+        Raises:
+            RuntimeError: the model has computed no logits yet.
+        """
+        states_NH = self.hidden_NH if hidden_NH is None else hidden_NH
+        if states_NH is None:
+            raise RuntimeError("the model has computed no logits, so there are no states to read")
+        found: npt.NDArray[np.float32] = states_NH[rows].float().cpu().numpy()
+        return found
 
 
 LATEST = LatestStates()
@@ -52,6 +87,7 @@ def _probed(base: type[nn.Module]) -> type[nn.Module]:
             super().__init__(vllm_config=vllm_config, prefix=prefix)
             config = vllm_config.additional_config[CONFIG_KEY]
             self._reserved = slice(*config["reserved"])
+            self._keeps_logits = config["tokens"]
             if config["probe"] is not None:
                 LATEST.probe = Probe.load(Path(config["probe"]), torch.get_default_device())
 
@@ -62,6 +98,8 @@ def _probed(base: type[nn.Module]) -> type[nn.Module]:
             LATEST.hidden_NH = hidden_states
             if logits is not None:
                 logits[:, self._reserved] = float("-inf")
+            if self._keeps_logits:
+                LATEST.logits_NV = logits
             return logits
 
     Probed.__name__ = Probed.__qualname__ = PROBED + base.__name__

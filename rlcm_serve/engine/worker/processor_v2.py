@@ -2,8 +2,9 @@
 
 Uses the same `ExitControl` as V1. Lengths come from the host's own counts. So a step without a
 checkpoint costs one small copy from the device, of the tokens just fed, to notice a closing token.
-A step with a checkpoint costs a second copy. With token signals, every step costs two more copies
-of one number per request. Until `make test-gpu` has passed on a GPU, CUDA uses the V1 runner.
+A step with a checkpoint costs a second copy. Where tokens are tracked, every step costs one more
+copy, of three numbers per request. Until `make test-gpu` has passed on a GPU, CUDA uses the V1
+runner.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Confidence without a probe: signals from the log-probabilities of the sampled tokens.
 
-They use raw logits, before temperature and top-p, without the two stop ids. The confidence C_i of
-token i is minus the mean log-probability of the 20 likeliest tokens in its place (DeepConf, arXiv
-2508.15260). The signals are:
+They are made from the figures of each token (`rlcm_serve.engine.worker.statistics`); C_i is the
+confidence of token i there (DeepConf, arXiv 2508.15260). The signals are:
 
 - sequence probability: exp of the mean log-probability of the reasoning tokens so far;
 - tail: the mean of C_i over the last window of `GROUP_INTERVALS` intervals;
@@ -18,17 +17,17 @@ Imports neither torch nor vLLM.
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rlcm_serve.core import Signal
+from rlcm_serve.engine.worker.statistics import TOP_TOKENS, Figures
 
 ENTROPY = "entropy"
 """Not a signal of a rollout: the entropy of the next token in nats, read by special requests."""
 
-TOP_TOKENS = 20
 GROUP_INTERVALS = 4
 HALFWAY = 10.0
 """The token confidence, in nats, that is mapped to 0.5."""
@@ -60,35 +59,40 @@ def definition(signal: Signal, interval: int) -> str:
 
 
 class TokenFigures:
-    """Computes the signals of one rollout, token by token."""
+    """Computes the signals of one rollout. A token takes constant time."""
 
     def __init__(self, window: int) -> None:
         self.count = 0
+        self._window = window
         self._log_prob = 0.0
-        self._window: deque[float] = deque(maxlen=window)
-        self._sum = 0.0  # over the window
+        self._confidence: npt.NDArray[np.float64] = np.empty(
+            0
+        )  # of the last tokens, at most a window
         self._lowest = math.inf
 
-    def add(self, log_prob: float, confidence: float) -> None:
-        """Adds the next token, with its log-probability and its C_i."""
-        window = self._window
-        self.count += 1
-        self._log_prob += log_prob
-        self._sum += confidence - (window[0] if len(window) == window.maxlen else 0.0)
-        window.append(confidence)
-        if len(window) == window.maxlen:
-            self._lowest = min(self._lowest, self._sum / len(window))
-
-    def lose(self, count: int) -> None:
-        """Sets the number of tokens after some were missed; from now on all signals are NaN."""
-        self.count = count
-        self._log_prob = self._sum = self._lowest = math.nan
+    def extend(self, figures_TF: Figures) -> None:
+        """Adds the next tokens. After a figure that is NaN, all signals are."""
+        if not len(figures_TF):
+            return
+        self.count += len(figures_TF)
+        self._log_prob += float(figures_TF[:, 0].sum(dtype=np.float64))
+        before, window = len(self._confidence), self._window
+        confidence = np.concatenate((self._confidence, figures_TF[:, 2]), dtype=np.float64)
+        sums = np.concatenate(((0.0,), confidence.cumsum()))
+        first = max(before + 1, window)  # a group ends at each new token, once it is long enough
+        ends = sums[first:]
+        if len(ends):
+            groups = ends - sums[first - window :][: len(ends)]
+            self._lowest = min(self._lowest, float(groups.min()) / window)
+        self._confidence = confidence[-window:]
 
     def read(self) -> TokenSignals:
         """The signals so far, rounded to float32 as in the table of readings."""
         if not self.count:
             return NO_SIGNALS
-        tail = self._sum / max(len(self._window), 1)
+        if math.isnan(self._log_prob):
+            return TokenSignals(math.nan, math.nan, math.nan)
+        tail = float(self._confidence.mean())
         return TokenSignals(
             _single(math.exp(self._log_prob / self.count)),
             _single(_mapped(min(self._lowest, tail))),

@@ -52,7 +52,7 @@ class TokenStatistics:
         self._recent_TF = np.empty((0, len(FIGURES)), np.float32)
 
     def extend(self, figures_TF: Figures) -> None:
-        """Adds the next tokens. A figure that is NaN makes the means NaN from now on."""
+        """Adds the next tokens. After a figure that is NaN, all statistics are."""
         if not len(figures_TF):
             return
         self.count += len(figures_TF)
@@ -68,6 +68,8 @@ class TokenStatistics:
         """The `STATISTICS` so far, shape (12,)."""
         if not self.count:
             return np.zeros(len(STATISTICS), np.float32)
+        if np.isnan(self._total_F).any():
+            return np.full(len(STATISTICS), np.nan, np.float32)
         mean, recent = (self._total_F / self.count).tolist(), self._recent_TF
         recent_mean = (recent.sum(axis=0, dtype=np.float64) / len(recent)).tolist()
         recent_least = recent.min(axis=0).tolist()

@@ -1,40 +1,37 @@
-"""The common part of both processors: track requests, take readings, force stops.
-
-Imports neither torch nor vLLM: the front end also loads the V2 processor, to validate requests.
-"""
+"""The common part of both processors: track requests, take readings, force stops."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
 
 from rlcm_serve.core import Signal
+from rlcm_serve.engine.worker.distributions import Distributions
 from rlcm_serve.engine.worker.exit_control import ControlSpec, ExitControl
-from rlcm_serve.engine.worker.readings import Readings
+from rlcm_serve.engine.worker.readings import Inputs, Readings
+from rlcm_serve.engine.worker.sampled_tokens import SampledRow, SampledTokens, count_sampled
 from rlcm_serve.engine.worker.signals import ENTROPY
-from rlcm_serve.engine.worker.token_signals import (
-    Distributions,
-    SampledRow,
-    SampledTokens,
-    count_sampled,
-)
+from rlcm_serve.engine.worker.statistics import STATISTICS
 
 if TYPE_CHECKING:
-    import torch
-
     from rlcm_serve.engine.worker.probed_model import LatestStates
 
 _SIGNALS = tuple(Signal)
+_UNKNOWN = np.full(len(STATISTICS), np.nan, np.float32)
 
 
 class Tracked:
-    """A request under exit control, with its latest state and, if recorded, its tokens."""
+    """A request under exit control, with its latest state and, if tracked, its tokens."""
 
     def __init__(self, control: ExitControl) -> None:
         self.control = control
         self.row = -1
         self.states_NH: torch.Tensor | None = None
-        records = control.spec.tracks_tokens
-        self.tokens = SampledTokens(control.readings, control.spec.interval) if records else None
+        tracks = control.spec.tracks_tokens
+        self.tokens = SampledTokens(control.readings, control.spec.interval) if tracks else None
 
     def leave_batch(self) -> None:
         """Keeps only its own row of the states, in case the request returns to the batch."""
@@ -43,17 +40,64 @@ class Tracked:
         if self.tokens is not None:
             self.tokens.leave_batch()
 
-    def reading(self, probe: float) -> tuple[float, tuple[float, ...]]:
-        """The confidence and, if tokens are recorded, all signals in the order of `Signal`."""
-        if self.tokens is None:
-            return probe, ()
-        signals = (probe, *self.tokens.figures.read())
-        return signals[_SIGNALS.index(Signal(self.control.spec.reads))], signals
+    def statistics(self, tokens: int) -> Inputs:
+        """The `STATISTICS` after `tokens` tokens; NaN if the tokens are not known."""
+        if self.tokens is not None:
+            return self.tokens.statistics(tokens)
+        given = self.control.spec.statistics
+        return np.array(given, np.float32) if given else _UNKNOWN
 
-    def end_thinking(self, tokens: int, probe: float) -> None:
-        """Reports c_end after `tokens` tokens; nothing is read from now on."""
-        self.control.end(tokens, *self.reading(probe))
+    def signals(self, tokens: int, probe: float) -> tuple[float, ...]:
+        """All signals in the order of `Signal`; empty if they are not recorded."""
+        if self.tokens is None or not self.control.spec.table.signals:
+            return ()
+        return (probe, *self.tokens.signals(tokens))
+
+    def end_thinking(self, measured: Measured) -> None:
+        """Reports c_end; nothing is read from now on."""
+        self.control.end(*measured)
         self.states_NH = self.tokens = None
+
+
+class Due(NamedTuple):
+    """A reading that is due: the request, its reasoning tokens so far, and the row of its state."""
+
+    tracked: Tracked
+    tokens: int
+    row: int
+
+
+class Measured(NamedTuple):
+    """A reading, as `ExitControl` takes it."""
+
+    tokens: int
+    confidence: float
+    signals: tuple[float, ...] = ()
+    inputs: Inputs | None = None
+
+
+def measure(
+    due: Sequence[Due], latest: LatestStates, hidden_NH: torch.Tensor | None = None
+) -> list[Measured]:
+    """Takes readings together, from the latest states or from earlier states that were kept."""
+    rows, statistics_NS, inputs_NI = [one.row for one in due], None, None
+    records = any(one.tracked.control.spec.table.inputs for one in due)
+    if latest.reads_tokens or records:
+        statistics_NS = np.stack([one.tracked.statistics(one.tokens) for one in due])
+    probes = latest.confidence(rows, hidden_NH, statistics_NS)
+    if records and statistics_NS is not None:
+        inputs_NI = np.hstack((latest.states(rows, hidden_NH), statistics_NS))
+    return [
+        _measured(one, probe, None if inputs_NI is None else inputs_NI[at])
+        for at, (one, probe) in enumerate(zip(due, probes, strict=True))
+    ]
+
+
+def _measured(due: Due, probe: float, inputs: Inputs | None) -> Measured:
+    signals = due.tracked.signals(due.tokens, probe)
+    reads = due.tracked.control.spec.reads
+    confidence = signals[_SIGNALS.index(Signal(reads))] if signals else probe
+    return Measured(due.tokens, confidence, signals, inputs)
 
 
 class Tracker:
@@ -84,7 +128,7 @@ class Step:
 
     def __init__(self, latest: LatestStates) -> None:
         self._latest = latest
-        self._due: list[tuple[int, Tracked, int]] = []
+        self._due: list[Due] = []
         self._sampled: list[SampledRow] = []
 
     def visit(self, tracked: Tracked, row: int, tokens: int, last_token: int | None) -> None:
@@ -95,11 +139,12 @@ class Step:
         if last_token is not None and control.is_end(last_token):
             # c_end is read at the state before the closing token. That state was kept in the step
             # that sampled the token; after a preemption, that may be several steps ago.
-            (probe,) = self._latest.confidence([tracked.row], tracked.states_NH)
-            tracked.end_thinking(tokens - 1, probe)
+            due = Due(tracked, tokens - 1, tracked.row)
+            (measured,) = measure([due], self._latest, tracked.states_NH)
+            tracked.end_thinking(measured)
             return
         if control.reads_at(tokens):
-            self._due.append((row, tracked, tokens))
+            self._due.append(Due(tracked, tokens, row))
         if tracked.tokens is not None:
             self._sampled.append(SampledRow(tracked.tokens, row, tokens, last_token))
         tracked.row, tracked.states_NH = row, self._latest.hidden_NH
@@ -107,16 +152,16 @@ class Step:
     def force_stops(self, logits: torch.Tensor) -> None:
         """Takes the due readings; a request that must stop is left with its stop id alone."""
         if self._sampled:
-            count_sampled(self._sampled, logits)
+            count_sampled(self._sampled, logits, self._latest.logits_NV)
         if not self._due:
             return
-        probes = self._latest.confidence([row for row, _, _ in self._due])
-        for (row, tracked, tokens), probe in zip(self._due, probes, strict=True):
-            control = tracked.control
+        for due, measured in zip(self._due, measure(self._due, self._latest), strict=True):
+            control, row = due.tracked.control, due.row
             if control.spec.reads == ENTROPY:
-                stop = control.read(tokens, Distributions.of(logits[row : row + 1]).entropy(0))
+                entropy = Distributions.of(logits, [row]).entropy(0)
+                stop = control.read(due.tokens, entropy)
             else:
-                stop = control.read(tokens, *tracked.reading(probe))
+                stop = control.read(*measured)
             if stop is not None:
                 logits[row] = float("-inf")
                 logits[row, stop] = 0.0

@@ -33,7 +33,11 @@ FLAT = torch.zeros(1, VOCABULARY)
 class Echo:
     """A probe for states of one number, which is the confidence."""
 
-    def confidence(self, hidden_NH: torch.Tensor) -> torch.Tensor:
+    reads_tokens = False
+
+    def confidence(
+        self, hidden_NH: torch.Tensor, statistics_NS: torch.Tensor | None = None
+    ) -> torch.Tensor:
         return hidden_NH[:, 0]
 
 

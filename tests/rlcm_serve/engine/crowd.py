@@ -113,6 +113,24 @@ def compare_with_transformers(
     return sum(len(rollout.readings) for _, rollout in finished)
 
 
+def compare_inputs_with_transformers(
+    finished: Sequence[tuple[TokenIds, Rollout]], probe: Probe, forward: Forward, tolerance: float
+) -> int:
+    """Compares every reading and its inputs with a forward pass; returns their number."""
+    for prompt, rollout in finished:
+        states_TH = forward.states_TH((*prompt, *rollout.tokens))[len(prompt) - 1 :]
+        statistics_TS = forward.statistics(prompt, rollout.tokens)
+        for reading in rollout.readings:
+            at = reading.tokens
+            state_H, statistics_S = states_TH[at], torch.tensor(statistics_TS[at])
+            assert reading.inputs is not None
+            inputs = torch.cat((state_H, statistics_S)).tolist()
+            assert reading.inputs.tolist() == pytest.approx(inputs, abs=tolerance)
+            confidence = probe.confidence(state_H[None], statistics_S[None])
+            assert reading.confidence == pytest.approx(float(confidence), abs=tolerance)
+    return sum(len(rollout.readings) for _, rollout in finished)
+
+
 class Forward:
     """Forward passes of transformers on whole sequences, in float32, without the stop ids."""
 
@@ -126,6 +144,29 @@ class Forward:
             logits_TV = self._model.eval()(torch.tensor([list(ids)])).logits[0]
             logits_TV[:, self._stop_ids] = float("-inf")
             return logits_TV.log_softmax(dim=-1)
+
+    def states_TH(self, ids: Sequence[int]) -> torch.Tensor:
+        """The final-layer state at each position, after the final norm."""
+        with torch.inference_mode():
+            states_TH: torch.Tensor = self._model.model(torch.tensor([list(ids)])).last_hidden_state
+            return states_TH[0]
+
+    def statistics(self, prompt: TokenIds, thinking: TokenIds) -> list[list[float]]:
+        """The statistics of tokens by their definitions, after 0, 1, 2, ... tokens."""
+        log_probs_TV = self.log_probs_TV((*prompt, *thinking))[len(prompt) - 1 : -1].double()
+        log_prob_T = log_probs_TV[range(len(thinking)), list(thinking)]
+        entropy_T = torch.special.entr(log_probs_TV.exp()).sum(-1)
+        confidence_T = -log_probs_TV.topk(20, dim=-1).values.mean(dim=-1)
+        after = [[0.0] * 12]
+        for tokens in range(1, len(thinking) + 1):
+            p, h, c = (each[:tokens] for each in (log_prob_T, entropy_T, confidence_T))
+            found = [
+                *(p.mean(), p.min(), p[-32:].mean(), p[-32:].min(), p.sort().values[:5].mean()),
+                *(h.mean(), h[-32:].mean(), h.max()),
+                *(c.mean(), c[-32:].mean(), c[-32:].min(), torch.tensor(float(tokens)).log()),
+            ]
+            after.append([float(value) for value in found])
+        return after
 
     def signals(
         self, prompt: TokenIds, thinking: TokenIds, interval: int = INTERVAL

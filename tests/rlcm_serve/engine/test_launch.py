@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlcm_serve.engine.launch import _IN_THE_CORE, EngineSettings, _arguments, _keep_last
+from rlcm_serve.engine.launch import (
+    _IN_THE_CORE,
+    EngineSettings,
+    _arguments,
+    _keep_last,
+    tracks_tokens,
+)
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
+from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS
 from rlcm_serve.errors import ModelRefused
 
 STOP_IDS = (94, 95)
@@ -35,7 +43,9 @@ def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -
     arguments = _arguments(EngineSettings(), files, STOP_IDS)
     assert arguments.model == str(files.folder)
     assert arguments.hf_overrides == {"architectures": ["ProbedQwen3ForCausalLM"]}
-    assert arguments.additional_config == {"rlcm": {"probe": None, "reserved": [94, 96]}}
+    assert arguments.additional_config == {
+        "rlcm": {"probe": None, "reserved": [94, 96], "tokens": False}
+    }
     (processor,) = arguments.logits_processors or ()
     assert str(processor).endswith("processor_v1:ExitProcessor")
     assert arguments.disable_log_stats
@@ -53,10 +63,22 @@ def test_a_probe_is_loaded_only_where_it_is_read() -> None:
     assert not loads_probe(confidence="tail")
 
 
-def test_tokens_are_followed_only_where_they_are_asked_for() -> None:
-    assert not EngineSettings().tracks_tokens
-    assert EngineSettings(record_signals=True).tracks_tokens
-    assert EngineSettings(confidence="lowest-group").tracks_tokens
+def test_tokens_are_tracked_only_where_something_reads_them() -> None:
+    embedded = ModelFiles.read(EMBEDDED_MODEL)
+    assert embedded.probe is not None
+    of_tokens = replace(embedded, probe=replace(embedded.probe, inputs=STATE_AND_TOKENS))
+
+    def tracks(files: ModelFiles, **settings: Any) -> bool:
+        chosen = EngineSettings(**settings)
+        kept = _arguments(chosen, files, STOP_IDS).additional_config["rlcm"]["tokens"]
+        assert kept == tracks_tokens(chosen, files)
+        return tracks_tokens(chosen, files)
+
+    assert not tracks(embedded)
+    assert tracks(embedded, record_signals=True)
+    assert tracks(embedded, confidence="lowest-group")
+    assert tracks(embedded, record_inputs=True)
+    assert tracks(of_tokens)
 
 
 def test_an_unknown_confidence_is_refused() -> None:

@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import AutoModel
 
 from calibration import ExitReason
 from rlcm_serve.answers.extraction import BOXED
@@ -15,9 +13,10 @@ from rlcm_serve.answers.extraction.boxed import last_boxed
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from tests.rlcm_serve.engine.asking import generation, think, user
-from tests.rlcm_serve.engine.crowd import Forward
+from tests.rlcm_serve.engine.crowd import Forward, compare_inputs_with_transformers
+from tests.rlcm_serve.engine.probes import probe_of_both
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine
@@ -25,16 +24,22 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def thoughtless(tmp_path: Path) -> Path:
-    """The embedded model with its two thinking tokens under names that mean nothing."""
+    """The embedded model with its two thinking tokens under names that mean nothing.
+
+    Its probe also reads statistics of the tokens.
+    """
     folder = Path(shutil.copytree(EMBEDDED_MODEL, tmp_path / "thoughtless"))
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         text = (folder / name).read_text()
         (folder / name).write_text(text.replace("</think>", "<|b|>").replace("<think>", "<|a|>"))
+    probe_of_both().save(folder / PROBE_FOLDER, checkpoint_interval=32)
     return folder
 
 
 async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
-    engine = VllmEngine(EngineSettings(model=str(thoughtless), record_signals=True))
+    engine = VllmEngine(
+        EngineSettings(model=str(thoughtless), record_signals=True, record_inputs=True)
+    )
     await engine.start()
     try:
         (problem,) = sample_problems(Split.VALIDATION, 1, seed=5, levels=(1,))
@@ -57,15 +62,11 @@ async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
     assert [r.tokens for r in readings] == [*range(interval, length + 1, interval), length]
     assert [r.is_final for r in readings] == [False] * (len(readings) - 1) + [True]
 
-    model = AutoModel.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
-    with torch.inference_mode():
-        states_TH = model(torch.tensor([[*prompt, *rollout.tokens]])).last_hidden_state[0]
-        expected = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER).confidence(states_TH)
-    for reading in readings:
-        at = len(prompt) + reading.tokens - 1
-        assert reading.confidence == pytest.approx(expected[at].item(), abs=1e-4)
+    forward = Forward(engine.stop_ids)
+    compared = [(prompt, rollout)]
+    assert compare_inputs_with_transformers(compared, probe_of_both(), forward, 1e-4) > 2
 
-    signals_after = Forward(engine.stop_ids).signals(prompt, rollout.tokens, interval)
+    signals_after = forward.signals(prompt, rollout.tokens, interval)
     for reading in readings:
         signals = signals_after[reading.tokens - 1] | {"probe": reading.confidence}
         assert reading.signals == pytest.approx(signals, abs=1e-4)

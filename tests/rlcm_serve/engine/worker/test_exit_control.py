@@ -29,11 +29,13 @@ class Reported:
     final: tuple[int, float] | None = None
     signals: list[Sequence[float]] = field(default_factory=list)
 
-    def add(self, number: int, confidence: float, signals: Sequence[float]) -> None:
+    def add(self, number: int, confidence: float, signals: Sequence[float], inputs: object) -> None:
         self.checkpoints[number] = confidence
         self.signals += [signals] if signals else []
 
-    def finish(self, tokens: int, confidence: float, signals: Sequence[float]) -> None:
+    def finish(
+        self, tokens: int, confidence: float, signals: Sequence[float], inputs: object
+    ) -> None:
         self.final = tokens, confidence
         self.signals += [signals] if signals else []
 
@@ -135,11 +137,11 @@ def test_all_signals_are_reported_with_the_one_that_acts() -> None:
     assert [signals[0] for signals in reported.signals] == [0.9, 0.1, 0.2]
 
 
-def test_only_tables_with_signals_have_tokens_followed() -> None:
-    with_signals = replace(SPEC, table=replace(SPEC.table, signals=True))
+def test_tokens_are_tracked_only_where_the_table_has_room_for_them() -> None:
+    with_tokens = replace(SPEC, table=replace(SPEC.table, tokens=64))
     assert not SPEC.tracks_tokens
-    assert with_signals.tracks_tokens
-    assert not replace(with_signals, budget=0).tracks_tokens, "it samples no tokens"
+    assert with_tokens.tracks_tokens
+    assert not replace(with_tokens, budget=0).tracks_tokens, "it samples no tokens"
 
 
 def test_a_model_without_a_closing_token_never_ends_by_one() -> None:
@@ -150,11 +152,11 @@ def test_a_model_without_a_closing_token_never_ends_by_one() -> None:
 
 def test_a_spec_travels_as_plain_values() -> None:
     policy = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, smoothing=0.3)
-    spec = replace(SPEC, policy=policy, think_end=None)
+    spec = replace(SPEC, policy=policy, think_end=None, statistics=(0.5, -1.0))
     extra_args = spec.to_extra_args()
     assert ControlSpec.from_extra_args(extra_args | {"another": 1}) == spec
     flat = [*extra_args[EXTRA_ARG].values(), *extra_args[EXTRA_ARG]["policy"].values()]
-    assert all(isinstance(value, int | float | str | dict | None) for value in flat)
+    assert all(isinstance(value, int | float | str | dict | tuple | None) for value in flat)
 
 
 @pytest.mark.parametrize("extra_args", [None, {}, {"another": 1}])

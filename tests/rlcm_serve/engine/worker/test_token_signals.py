@@ -1,4 +1,4 @@
-"""Signals of tokens under both model runners: every token counts once, with its distribution.
+"""Signals and statistics of tokens under both model runners: every token counts once.
 
 The double samples with what the processor leaves it, in place, as vLLM does.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ import torch
 
 from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Reading, Signal
+from rlcm_serve.engine.worker.distributions import Distributions
 from rlcm_serve.engine.worker.probed_model import LATEST
 from rlcm_serve.engine.worker.readings import ReadingsTable
 from rlcm_serve.engine.worker.signals import ENTROPY
-from rlcm_serve.engine.worker.token_signals import Distributions
+from rlcm_serve.engine.worker.statistics import STATISTICS
 from tests.rlcm_serve.engine.batch_double import (
     HIGH,
     LOW,
@@ -38,7 +40,7 @@ N = 4
 WINDOW = 4 * N
 TOKENS = ("sequence-probability", "lowest-group", "tail")
 LENGTH = 30  # the longest rollout here
-ONE_ROW = (VOCABULARY + 1) * torch.float32.itemsize
+ONE_ROW = (VOCABULARY + 3) * torch.float32.itemsize
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +57,7 @@ def runner(request: pytest.FixtureRequest) -> Runner:
 
 @pytest.fixture
 def table() -> Iterator[ReadingsTable]:
-    table = ReadingsTable(slots=6, capacity=32, signals=True)
+    table = ReadingsTable(slots=6, capacity=32, signals=True, tokens=64)
     yield table
     table.close()
 
@@ -92,6 +94,23 @@ def after(request: Request, tokens: int) -> dict[str, float]:
     ]
     figures = (float(sampled_T.mean().exp()), *(c / (c + 10) for c in (min(groups), groups[-1])))
     return dict(zip(TOKENS, figures, strict=True)) | {"probe": request.confidence[tokens]}
+
+
+def statistics_after(request: Request, tokens: int) -> list[float]:
+    """The statistics after that many tokens, by their definitions."""
+    if not tokens:
+        return [0.0] * len(STATISTICS)
+    log_probs_TV = request.logits[:tokens].double().log_softmax(dim=-1)
+    log_prob = log_probs_TV[range(tokens), list(request.says[:tokens])]
+    entropy = torch.distributions.Categorical(logits=request.logits[:tokens].double()).entropy()
+    confidence = -log_probs_TV.topk(20, dim=-1).values.mean(dim=-1)
+    found = (
+        *(log_prob.mean(), log_prob.min(), log_prob[-32:].mean(), log_prob[-32:].min()),
+        log_prob.sort().values[:5].mean(),
+        *(entropy.mean(), entropy[-32:].mean(), entropy.max()),
+        *(confidence.mean(), confidence[-32:].mean(), confidence[-32:].min()),
+    )
+    return [*map(float, found), math.log(tokens)]
 
 
 def assert_read(request: Request, early: range, final: int | None) -> None:
@@ -286,4 +305,126 @@ def test_an_entropy_is_that_of_the_prompts_next_token(
 def test_a_certain_next_token_has_no_entropy() -> None:
     certain = torch.full((1, VOCABULARY), -math.inf)
     certain[0, WORD] = 0.0
-    assert Distributions.of(certain).entropy(0) == 0.0
+    assert Distributions.of(certain, [0]).entropy(0) == 0.0
+
+
+class OfTokens(Echo):
+    """A probe whose confidence is one of the statistics: the mean entropy over a hundred."""
+
+    reads_tokens = True
+
+    def confidence(
+        self, hidden_NH: torch.Tensor, statistics_NS: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        assert statistics_NS is not None
+        return statistics_NS[:, 5] / 100
+
+
+@pytest.fixture
+def recording() -> Iterator[ReadingsTable]:
+    """A table without signals, into which a probe's inputs are recorded."""
+    table = ReadingsTable(slots=6, capacity=32, tokens=64, inputs=1 + len(STATISTICS))
+    yield table
+    table.close()
+
+
+def recorded(request: Request) -> dict[int, Reading]:
+    """All readings so far, by their tokens."""
+    assert request.slot is not None
+    final = request.slot.final()
+    found = [*request.slot.new(len(request.output)), *([final] if final else [])]
+    return {reading.tokens: reading for reading in found}
+
+
+@pytest.mark.parametrize("preempted", [2, 8, 35, 41])
+@pytest.mark.parametrize("chunk", [3, 1000])
+def test_a_probe_reads_statistics_whatever_the_scheduler_does(
+    runner: Runner,
+    recording: ReadingsTable,
+    chunk: int,
+    preempted: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LATEST, "probe", OfTokens())
+    request, other = ask(recording, 41), ask(recording, 50)
+    runner.join(request)
+    runner.step(chunk)
+    runner.join(other)
+    while len(request.output) < preempted:
+        runner.step(chunk)
+    runner.preempt(request)
+    for _ in range(2):
+        runner.step(chunk)
+    runner.join(request)
+    runner.run(chunk)
+    for each, length in ((request, 41), (other, 50)):
+        found = recorded(each)
+        assert list(found) == sorted({*range(N, length + 1, N), length})
+        for tokens, reading in found.items():
+            expected = statistics_after(each, tokens)
+            assert reading.inputs is not None
+            assert reading.inputs[0] == pytest.approx(each.confidence[tokens])
+            assert reading.inputs[1:].tolist() == pytest.approx(expected, abs=1e-5)
+            assert reading.confidence == pytest.approx(expected[5] / 100, abs=1e-6)
+            assert reading.signals is None
+
+
+def test_statistics_of_what_an_end_of_text_closes_are_read_by_a_request_of_their_own(
+    runner: Runner, recording: ReadingsTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LATEST, "probe", OfTokens())
+    request = ask(recording, 7, closing=WORD)
+    runner.join(request)
+    while len(request.output) <= 7:
+        runner.step()
+    runner.step()  # with asynchronous scheduling there may be one more
+    runner.leave(request)
+    assert request.slot is not None
+    statistics = request.slot.statistics(7)
+    assert statistics is not None
+    assert statistics.tolist() == pytest.approx(statistics_after(request, 7), abs=1e-5)
+    assert request.slot.statistics(20) is None, "there were not that many"
+    end = ask(recording, 5, budget=0)
+    assert end.spec is not None
+    end.spec = replace(end.spec, statistics=tuple(statistics.tolist()))
+    runner.join(end)
+    while not end.ended:
+        runner.step()
+    final = recorded(end)[0]
+    assert final.confidence == pytest.approx(statistics[5] / 100)
+    assert final.inputs is not None
+    assert final.inputs[1:].tolist() == statistics.tolist()
+
+
+def test_without_statistics_such_a_probe_says_nothing(
+    runner: Runner, recording: ReadingsTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LATEST, "probe", OfTokens())
+    request = ask(recording, 5, budget=0)
+    runner.join(request)
+    while not request.ended:
+        runner.step()
+    assert math.isnan(recorded(request)[0].confidence)
+
+
+def test_an_aborted_request_writes_nothing_for_the_one_that_has_its_slot_now(
+    runner: Runner, recording: ReadingsTable
+) -> None:
+    aborted = ask(recording, 30)
+    runner.join(aborted)
+    for _ in range(5):
+        runner.step()
+    assert aborted.slot is not None
+    recording.release(aborted.slot)
+    while True:  # until the slot has gone round
+        request = ask(recording, 9, seed=1)
+        assert request.slot is not None
+        if request.slot.number == aborted.slot.number:
+            break
+    runner.join(request)
+    runner.run()
+    for tokens, reading in recorded(request).items():
+        assert reading.inputs is not None
+        assert reading.inputs[1:].tolist() == pytest.approx(
+            statistics_after(request, tokens), abs=1e-5
+        )

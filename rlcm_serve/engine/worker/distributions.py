@@ -1,0 +1,114 @@
+"""The next token's distribution in each row of a batch: one pass over the logits.
+
+The tensors stay on their device, and a step copies three numbers per row to the host. On a CPU, the
+pass goes over few rows at a time, so that what it works on stays in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from rlcm_serve.engine.worker.statistics import TOP_TOKENS, Figures
+
+_CACHED = 2**18
+"""Logits that a CPU handles at a time."""
+
+_BLOCK = 64
+"""Neighbouring tokens, of which only the likeliest is compared at first; see `_likeliest`."""
+
+_IMPOSSIBLE = -1e4
+"""Log-probabilities from here on are those of a token that is never sampled, as exp is then 0."""
+
+
+class Distributions:
+    """The next token's distribution in some rows of a batch (N), over the vocabulary (V).
+
+    Args:
+        logits_NV: raw logits, which nobody overwrites.
+        figures_NF: the logarithm of the normaliser, the entropy, and DeepConf's confidence.
+    """
+
+    def __init__(self, logits_NV: torch.Tensor, figures_NF: torch.Tensor) -> None:
+        self._logits_NV, self._figures_NF = logits_NV, figures_NF
+
+    @classmethod
+    def of(
+        cls, logits_NV: torch.Tensor, rows: Sequence[int], raw_NV: torch.Tensor | None = None
+    ) -> Distributions:
+        """The distributions in `rows` of float32 logits at temperature 1.
+
+        Args:
+            logits_NV: overwritten by the sampler later.
+            rows: which of them.
+            raw_NV: the model's own logits. If they have another type, the sampler works on a copy
+                of them, so they need not be copied once more.
+        """
+        every = len(rows) == len(logits_NV) and list(rows) == list(range(len(rows)))
+        if raw_NV is None or raw_NV.data_ptr() == logits_NV.data_ptr():
+            kept_NV = logits_NV.clone() if every else logits_NV[list(rows)]
+        else:
+            kept_NV = raw_NV if every else raw_NV[list(rows)]
+        return cls(kept_NV, _figures(kept_NV))
+
+    def figures(self, rows: Sequence[int], sampled: Sequence[int]) -> Figures:
+        """The figures of the tokens sampled in these rows, shape (len(rows), 3); on the host."""
+        figures_NF = self._figures_NF[list(rows)]
+        logits = self._logits_NV[list(rows), list(sampled)].float()
+        figures_NF[:, 0] = logits - figures_NF[:, 0]
+        found: Figures = figures_NF.cpu().numpy()
+        return found
+
+    def entropy(self, row: int) -> float:
+        """The entropy of one row, in nats."""
+        return float(self._figures_NF[row, 1])
+
+    def only(self, row: int) -> Distributions:
+        """A copy of one row, so that the memory of the others can be freed."""
+        own = slice(row, row + 1)
+        return Distributions(self._logits_NV[own].clone(), self._figures_NF[own].clone())
+
+
+def _figures(logits_NV: torch.Tensor) -> torch.Tensor:
+    """The `figures_NF` of `Distributions`."""
+    on_host = logits_NV.device.type == "cpu"
+    at_once = max(1, _CACHED // logits_NV.shape[1]) if on_host else len(logits_NV)
+    found_NF = logits_NV.new_empty((len(logits_NV), 3), dtype=torch.float32)
+    for start in range(0, len(logits_NV), at_once):
+        part = slice(start, start + at_once)
+        _figures_at_once(logits_NV[part].float(), found_NF[part])
+    return found_NF
+
+
+def _figures_at_once(logits_NV: torch.Tensor, found_NF: torch.Tensor) -> None:
+    top = min(TOP_TOKENS, logits_NV.shape[1] - 2)  # the two stop ids are impossible
+    top_NK = _likeliest(logits_NV, top)
+    highest_N = top_NK.amax(dim=1)
+    # An impossible token adds nothing to the entropy: the limit of p log p is 0.
+    relative_NV = (logits_NV - highest_N[:, None]).clamp_(min=_IMPOSSIBLE)
+    odds_NV = relative_NV.exp()
+    odds_N = odds_NV.sum(dim=1)
+    log_N = odds_N.log()
+    torch.add(log_N, highest_N, out=found_NF[:, 0])
+    torch.sub(log_N, torch.linalg.vecdot(odds_NV, relative_NV) / odds_N, out=found_NF[:, 1])
+    torch.sub(found_NF[:, 0], top_NK.mean(dim=1), out=found_NF[:, 2])
+
+
+def _likeliest(logits_NV: torch.Tensor, top: int) -> torch.Tensor:
+    """The `top` highest logits of each row, in any order.
+
+    The highest logits lie in the blocks with the highest maxima, so one cheap pass over the
+    vocabulary leaves few candidates.
+    """
+    size = logits_NV.shape[1]
+    blocks = size // _BLOCK
+    if blocks > 4 * top:
+        blocks_NBV = torch.unflatten(logits_NV[:, : blocks * _BLOCK], 1, (blocks, _BLOCK))
+        chosen = blocks_NBV.amax(dim=2).topk(top, dim=1, sorted=False).indices
+        candidates = blocks_NBV.gather(1, chosen[:, :, None].expand(-1, -1, _BLOCK)).flatten(1)
+        logits_NV = torch.cat((candidates, logits_NV[:, blocks * _BLOCK :]), dim=1)
+    if logits_NV.device.type == "cpu":  # there, a sort of short rows is faster than a selection
+        return torch.from_numpy(np.sort(logits_NV.numpy(), axis=1)[:, -top:])
+    return logits_NV.topk(top, dim=1, sorted=False).values
