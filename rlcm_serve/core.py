@@ -171,7 +171,8 @@ class Rollout:
 class Completion:
     """A short continuation of a forced prefix, and its number of generated tokens.
 
-    `complete` says that the model ended it, and not the token limit. `pieces`, if requested, has
+    `complete` says that the model ended it, and not the token limit; `suffix_tokens` were inserted
+    before it to close the thinking and to open it. `pieces`, if requested, has
     the text and the log-probability of each token, before sampling parameters apply. The texts
     together are `text`; a token that ends the continuation adds none.
     """
@@ -180,6 +181,7 @@ class Completion:
     tokens: int
     pieces: tuple[tuple[str, float], ...] | None = None
     complete: bool = True
+    suffix_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

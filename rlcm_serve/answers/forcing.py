@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
 from rlcm_serve.answers.extraction import BOXED, Extractor
@@ -37,12 +39,26 @@ async def answer_rollout(
         EngineDead: the engine has died.
     """
     written = (rollout.answer_text or "").strip()
-    own = extractor.find(written)
+    own = await _in_time(extractor, extractor.find, written)
     if own is not None:
         return ExtractedAnswers((own,), written, rollout.answer_tokens, 0)
-    forced = await engine.force_answers(prompt, rollout.tokens, generation, count)
-    answers = tuple(extractor.close(one.text, one.complete) for one in forced)
-    first = answers[0]
-    text = None if first is None else "\n\n".join(filter(None, (written, extractor.written(first))))
+    forced = await engine.continue_after(
+        prompt, rollout.tokens, extractor.opening, generation, count
+    )
+    answers = tuple(
+        [await _in_time(extractor, extractor.close, one.text, one.complete) for one in forced]
+    )
+    first, text = answers[0], None
+    if first is not None:
+        text = "\n\n".join(filter(None, (written, extractor.shown(forced[0].text, first))))
     tokens = rollout.answer_tokens + forced[0].tokens
-    return ExtractedAnswers(answers, text, tokens, engine.suffix_tokens)
+    return ExtractedAnswers(answers, text, tokens, forced[0].suffix_tokens)
+
+
+async def _in_time(
+    extractor: Extractor, read: Callable[..., str | None], *arguments: object
+) -> str | None:
+    """What an extractor reads; a slow one reads in a thread."""
+    if extractor.is_slow:
+        return await asyncio.to_thread(read, *arguments)
+    return read(*arguments)

@@ -243,7 +243,8 @@ class VllmEngine(ReasoningEngine):
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]
         complete = [False] * count
-        prefix = (*prompt, *thinking, *self._text.close(text, after=thinking))
+        suffix = self._text.close(text, after=thinking)
+        prefix = (*prompt, *thinking, *suffix)
         async with running.outputs(
             prefix, params, generation.priority, generation.cache_salt
         ) as outputs:
@@ -258,6 +259,7 @@ class VllmEngine(ReasoningEngine):
                 len(own),
                 tuple(zip(self._text.pieces(own), found, strict=True)) if logprobs else None,
                 ended,
+                len(suffix),
             )
             for own, found, ended in zip(ids, log_probs, complete, strict=True)
         )

@@ -69,7 +69,7 @@ class Script:
     means that the sample reaches its budget. `own` follows the thinking, `forced` the open box; a
     list gives the sampled answers in turn. `continued` follows other texts. Every token of a
     continuation has this `log_prob`; `entropy` is the entropy after the closed thinking.
-    A sample that `stays` never gets past 16 tokens.
+    Continuations are `complete` or cut off. A sample that `stays` never gets past 16 tokens.
     """
 
     confidences: Sequence[float] = (0.5,)
@@ -82,6 +82,7 @@ class Script:
     entropy: float | None = 0.5
     signals: Mapping[str, float] | None = None
     stays: bool = False
+    complete: bool = True
 
     def reading(self, tokens: int, confidence: float, *, is_final: bool = False) -> Reading:
         signals = None if self.signals is None else {"probe": confidence, **self.signals}
@@ -92,7 +93,9 @@ class Script:
         forced = [self.forced] if isinstance(self.forced, str) else self.forced
         said = self.continued.get(text, forced[number % len(forced)])
         pieces = tuple((piece, self.log_prob) for piece in (said[:1], said[1:], ""))
-        return Completion(said, FORCED_TOKENS, pieces if logprobs else None)
+        return Completion(
+            said, FORCED_TOKENS, pieces if logprobs else None, self.complete, SUFFIX_TOKENS
+        )
 
 
 class ScriptedEngine(ReasoningEngine):

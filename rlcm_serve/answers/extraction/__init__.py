@@ -2,8 +2,6 @@
 
 from rlcm_serve.answers.extraction.base import Extractor
 from rlcm_serve.answers.extraction.boxed import BoxedExtractor
+from rlcm_serve.answers.extraction.named import BOXED, extractor_named
 
-BOXED = BoxedExtractor()
-"""The extractor of a profile that names none."""
-
-__all__ = ["BOXED", "BoxedExtractor", "Extractor"]
+__all__ = ["BOXED", "BoxedExtractor", "Extractor", "extractor_named"]

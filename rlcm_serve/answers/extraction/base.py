@@ -9,21 +9,23 @@ class Extractor(ABC):
     """Finds the answer in what a model wrote after its thinking, and opens a forced answer.
 
     Serving, recording and evaluation use the same extractor, so they read the same answers. An
-    extractor has no state, and may be used from any thread.
+    extractor has no state, and may be used from any thread. An answer is never empty.
 
     Attributes:
         spec: names the extractor, as in a profile.
         opening: text after the closed thinking that a forced answer continues; may be empty.
         answer_tokens: budget of a forced answer, if a few hundred tokens are not enough.
+        is_slow: whether `find` and `close` may take so long that they need a thread.
     """
 
     spec: str
     opening: str = ""
     answer_tokens: int | None = None
+    is_slow: bool = False
 
     @abstractmethod
     def find(self, text: str) -> str | None:
-        """The answer in a text; None if there is none. An answer is never empty."""
+        """The answer in a text; None if there is none."""
 
     @abstractmethod
     def close(self, continuation: str, complete: bool = True) -> str | None:
@@ -35,8 +37,10 @@ class Extractor(ABC):
         """
 
     @abstractmethod
-    def written(self, answer: str) -> str:
-        """An answer as `find` reads it: `find(written(answer)) == answer` for answers of `close`.
+    def shown(self, continuation: str, answer: str) -> str:
+        """The text of a forced answer in responses; `find` reads the same answer in it.
 
-        This is the text of a forced answer in responses.
+        Args:
+            continuation: as the model wrote it.
+            answer: that `close` found in it.
         """

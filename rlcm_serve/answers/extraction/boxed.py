@@ -33,7 +33,7 @@ class BoxedExtractor(Extractor):
                 return content.strip() or None
         return None
 
-    def written(self, answer: str) -> str:
+    def shown(self, continuation: str, answer: str) -> str:
         """The answer in a box."""
         return f"{_BOX}{answer}}}"
 

@@ -28,6 +28,6 @@ class CodeExtractor(Extractor):
         end = _END.search(continuation)
         return continuation[: end.start()].strip("\n") or None if end else None
 
-    def written(self, answer: str) -> str:
+    def shown(self, continuation: str, answer: str) -> str:
         """The program in a fenced block."""
         return f"{FENCE}python\n{answer}\n{FENCE}"

@@ -52,8 +52,15 @@ class Counting(ScriptedEngine):
         super().__init__(*scripts)
         self.prefixes: list[int] = []
 
-    async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings, count: int = 1
+    async def continue_after(
+        self,
+        prompt: TokenIds,
+        thinking: TokenIds,
+        text: str,
+        generation: GenerationSettings,
+        count: int = 1,
+        *,
+        logprobs: bool = False,
     ) -> tuple[Completion, ...]:
         self.prefixes.append(len(thinking))
         return tuple(Completion(f"{number}}}", 10 + number) for number in range(1, count + 1))

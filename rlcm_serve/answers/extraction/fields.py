@@ -1,0 +1,86 @@
+"""Answers in a field of a JSON object."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from rlcm_serve.answers.extraction.base import Extractor
+from rlcm_serve.errors import ProfileRefused
+
+PREFIX = "json:"
+MOST_TRIED = 100
+"""Braces at which an object is looked for, from the end of a text."""
+_BRACE = re.compile(r"\{")
+_SPACE = " \t\r\n"
+
+
+class JsonExtractor(Extractor):
+    """A field of the last JSON object that has it, wherever it is in a text.
+
+    A text is taken as it is. Any other value is its JSON, without blanks; null is no answer.
+
+    Raises:
+        ProfileRefused: the field has no name.
+    """
+
+    def __init__(self, field: str) -> None:
+        if not field:
+            raise ProfileRefused(f"extractor is {PREFIX!r}: name the field, as in {PREFIX}answer")
+        self.spec = f"{PREFIX}{field}"
+        self.opening = f"{{{json.dumps(field, ensure_ascii=False)}: "
+        self._field = field
+
+    def find(self, text: str) -> str | None:
+        """The field of the last object that has it."""
+        answer = None
+        for found in _objects(text):
+            answer = _written(found.get(self._field)) or answer
+        return answer
+
+    def close(self, continuation: str, complete: bool = True) -> str | None:
+        """The value that the continuation begins with, if it has ended."""
+        decoded = _decode(continuation.lstrip(_SPACE), 0)
+        if decoded is None:
+            return None
+        value, end = decoded
+        # A number may go on where the text was cut.
+        is_open = end == len(continuation.lstrip(_SPACE)) and isinstance(value, (int, float))
+        return None if is_open and not complete else _written(value)
+
+    def shown(self, continuation: str, answer: str) -> str:
+        """The object with this field alone."""
+        value, _ = _decode(continuation.lstrip(_SPACE), 0) or (answer, 0)
+        return json.dumps({self._field: value}, ensure_ascii=False)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects of a text."""
+    end = 0
+    for brace in [found.start() for found in _BRACE.finditer(text)][-MOST_TRIED:]:
+        if brace >= end and (decoded := _decode(text, brace)) is not None:
+            found, end = decoded
+            yield found
+
+
+def _decode(text: str, at: int) -> tuple[Any, int] | None:
+    """The JSON value at a place and where it ends; None if there is none."""
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _written(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value.strip() or None
+    return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)

@@ -1,0 +1,58 @@
+"""Extractors by their names in profiles."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pkgutil import resolve_name
+
+from rlcm_serve.answers.extraction import fields, patterns
+from rlcm_serve.answers.extraction.base import Extractor
+from rlcm_serve.answers.extraction.boxed import BoxedExtractor
+from rlcm_serve.answers.extraction.code import CodeExtractor
+from rlcm_serve.answers.extraction.texts import AnswerLineExtractor, TextExtractor
+from rlcm_serve.errors import ProfileRefused
+
+BOXED = BoxedExtractor()
+"""The extractor of a profile that names none."""
+_BY_NAME: dict[str, Extractor] = {
+    one.spec: one for one in (BOXED, AnswerLineExtractor(), TextExtractor(), CodeExtractor())
+}
+_ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_CHOICES = f"{', '.join(_BY_NAME)}, regex:PATTERN, json:FIELD or module:object"
+
+
+@lru_cache(maxsize=256)
+def extractor_named(spec: str) -> Extractor:
+    """The extractor that a profile names.
+
+    `module:object` is an `Extractor` or a subclass of it, in a package that is installed.
+
+    Raises:
+        ProfileRefused: there is none; the message says why.
+    """
+    if spec in _BY_NAME:
+        return _BY_NAME[spec]
+    if spec.startswith(patterns.PREFIX):
+        return patterns.RegexExtractor(spec.removeprefix(patterns.PREFIX))
+    if spec.startswith(fields.PREFIX):
+        return fields.JsonExtractor(spec.removeprefix(fields.PREFIX))
+    if _ENTRY_POINT.fullmatch(spec):
+        return _loaded(spec)
+    raise ProfileRefused(f"extractor is {spec!r}: give {_CHOICES}")
+
+
+def _loaded(spec: str) -> Extractor:
+    try:
+        found = resolve_name(spec)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ProfileRefused(f"extractor is {spec!r}, which cannot be loaded: {error}") from error
+    if isinstance(found, type) and issubclass(found, Extractor):
+        found = found()
+    if not isinstance(found, Extractor):
+        raise ProfileRefused(
+            f"extractor is {spec!r}, which is no Extractor: derive its class from "
+            "rlcm_serve.answers.extraction.Extractor"
+        )
+    found.spec = spec
+    return found

@@ -1,0 +1,191 @@
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcm_serve.answers.extraction import BOXED, BoxedExtractor, Extractor, extractor_named
+from rlcm_serve.errors import ProfileRefused
+
+LINE = extractor_named("answer-line")
+TEXT = extractor_named("text")
+JSON = extractor_named("json:answer")
+NUMBER = extractor_named(r"regex:(?m)^Result = (\d+)")
+
+WRITTEN = st.text(
+    st.sampled_from('ab1{}[]"\\:, \n*_.}') | st.characters(codec="utf-8"), max_size=30
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+class Shouted(BoxedExtractor):
+    def find(self, text: str) -> str | None:
+        found = super().find(text)
+        return None if found is None else found.upper()
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("3 + 5 = 8\nAnswer: 8", "8"),
+        ("Answer: 7\nNo.\nFinal answer: 8\n", "8"),
+        ("**Answer:** 8", "8"),
+        ("**Answer: 8**", "8"),
+        ("- answer : x_1", "x_1"),
+        ("> ## Answer: 8\nIt is.", "8"),
+        ("Answer: 8\nAnswer:", "8"),
+        ("The answer: 8", None),
+        ("It is 8.", None),
+        ("", None),
+    ],
+)
+def test_the_last_answer_line_counts(text: str, answer: str | None) -> None:
+    assert LINE.find(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("continuation", "complete", "answer"),
+    [
+        (" 8\nSo it is.", False, "8"),
+        (" 8", True, "8"),
+        (" 8", False, None),
+        ("\n8\n", False, "8"),
+        ("\n", True, None),
+        (" **8**", True, "8"),
+    ],
+)
+def test_a_forced_line_ends_with_the_line_or_with_the_text(
+    continuation: str, complete: bool, answer: str | None
+) -> None:
+    assert LINE.close(continuation, complete) == answer
+
+
+def test_the_whole_text_is_an_answer_unless_it_was_cut_off() -> None:
+    assert TEXT.find(" yes, it is \n") == "yes, it is"
+    assert TEXT.find(" \n") is None
+    assert TEXT.close("yes", complete=True) == "yes"
+    assert TEXT.close("yes", complete=False) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"answer": 8}', "8"),
+        ('```json\n{"why": "3 + 5", "answer": " 8 "}\n```', "8"),
+        ('{"answer": 7}, no: {"answer": 8}', "8"),
+        ('{"answer": {"answer": 3}}', '{"answer":3}'),
+        ('{"answer": 8, "of": {"answer": 3}}', "8"),
+        (r'\frac{1}{2} {"answer": [1, 2]} \boxed{3}', "[1,2]"),
+        ('{"answer": 7} {"other": 8}', "7"),
+        ('{"answer": true}', "true"),
+        ('{"answer": 0}', "0"),
+        ('{"answer": null}', None),
+        ('{"answer": ""}', None),
+        ('{"answer": NaN}', None),
+        ('{"answer": 8', None),
+        ("8", None),
+        ("{" * 100_000, None),
+        ('{"a":' * 100_000, None),
+        ('{"answer": ' + "9" * 100_000 + "}", None),
+    ],
+)
+def test_the_field_of_the_last_object_that_has_it_counts(text: str, answer: str | None) -> None:
+    began = time.monotonic()
+    assert JSON.find(text) == answer
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("continuation", "complete", "answer"),
+    [
+        ('8, "why": "3 + ', False, "8"),
+        ("8}", False, "8"),
+        ("8", True, "8"),
+        ("8", False, None),
+        ('"8"', False, "8"),
+        ('"eig', True, None),
+        ("[1, 2]", False, "[1,2]"),
+        ("null}", True, None),
+        ("eight", True, None),
+    ],
+)
+def test_a_forced_field_ends_with_its_value(
+    continuation: str, complete: bool, answer: str | None
+) -> None:
+    assert JSON.opening == '{"answer": '
+    assert JSON.close(continuation, complete) == answer
+
+
+@given(VALUES)
+def test_a_json_value_is_found_as_it_was_written(value: object) -> None:
+    written = json.dumps({"answer": value, "more": {"answer": 1}})
+    found = JSON.find(f"So: {written}.")
+    if isinstance(value, str):
+        assert found == (value.strip() or None)
+    else:
+        assert value is None if found is None else json.loads(found) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Result = 7\nResult = 8", "8"),
+        ("The Result = 8", None),
+        ("x" * 200_000 + "\nResult = 8", "8"),
+    ],
+)
+def test_the_last_match_counts(text: str, answer: str | None) -> None:
+    assert NUMBER.find(text) == answer
+
+
+def test_a_match_at_the_end_of_a_cut_off_text_may_go_on() -> None:
+    assert NUMBER.close("Result = 12", complete=False) is None
+    assert NUMBER.close("Result = 12\n", complete=False) == "12"
+    assert NUMBER.close("Result = 12", complete=True) == "12"
+    assert extractor_named("regex:[a-z]+").find("it is yes") == "yes"
+
+
+def test_a_search_that_takes_too_long_finds_nothing() -> None:
+    began = time.monotonic()
+    assert extractor_named(r"regex:(a|aa)+b$").find("a" * 5000) is None
+    assert time.monotonic() - began < 5
+
+
+@given(continuation=WRITTEN, complete=st.booleans())
+@pytest.mark.parametrize("extractor", [BOXED, LINE, TEXT, JSON, NUMBER])
+def test_the_text_of_a_forced_answer_holds_that_answer(
+    extractor: Extractor, continuation: str, complete: bool
+) -> None:
+    answer = extractor.close(continuation, complete)
+    if answer is not None:
+        assert extractor.find(extractor.shown(continuation, answer)) == answer
+
+
+def test_an_entry_point_names_an_extractor() -> None:
+    spec = f"{__name__}:Shouted"
+    found = extractor_named(spec)
+    assert found.find(r"\boxed{a}") == "A"
+    assert found.spec == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("", "give boxed, answer-line, text"),
+        ("boxes", "give boxed, answer-line, text"),
+        ("regex:(", "no regular expression: missing"),
+        ("regex:x*", "matches a text without any character"),
+        ("json:", "name the field"),
+        ("nowhere.at:all", "cannot be loaded: No module named"),
+        ("os:nothing", "cannot be loaded"),
+        ("os:system", "which is no Extractor"),
+    ],
+)
+def test_an_unknown_extractor_is_refused_with_the_choices(spec: str, told: str) -> None:
+    with pytest.raises(ProfileRefused, match=f"extractor is.*{told}"):
+        extractor_named(spec)
