@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -28,6 +28,9 @@ from rlcm_serve.commands.options import (
     VllmArguments,
     engine_settings,
 )
+
+if TYPE_CHECKING:
+    from rlcm_serve.engine.worker.probe import ProbeInputs
 
 app = typer.Typer(
     help="Train a model for the service: a warm start, a confidence probe, or RL.",
@@ -63,6 +66,9 @@ def probe(
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 8,
     samples: Annotated[int, typer.Option(min=1, help="Forced answers per reading (K).")] = 4,
     width: Annotated[int, typer.Option(min=1, help="Hidden units of the probe.")] = 256,
+    inputs: Annotated[
+        str, typer.Option(help="What the probe reads: state, or state,tokens.")
+    ] = "state",
     max_tokens: MaxTokensOption = None,
     answer_max_tokens: AnswerMaxTokensOption = None,
     temperature: TemperatureOption = None,
@@ -98,13 +104,27 @@ def probe(
         vllm_arguments=vllm_arguments,
     )
     journal = work or out.with_suffix(".recordings.jsonl")
-    run = ProbeRun(data, out, journal, rollouts, samples, ProbeTraining(width=width))
+    run = ProbeRun(
+        data, out, journal, rollouts, samples, ProbeTraining(inputs=_inputs(inputs), width=width)
+    )
     console = Console()
     metrics = train_probe(replace(settings, needs_probe=False), run, console)
     console.print(asdict(metrics))
     for name, reason in metrics.undefined.items():
         console.print(f"{name} cannot be computed: {reason}", highlight=False)
     console.print(f"the probe is in {out}")
+
+
+def _inputs(names: str) -> ProbeInputs:
+    from rlcm_serve.engine.worker.probe import STATE_ALONE, STATE_AND_TOKENS
+
+    known = {",".join(inputs): inputs for inputs in (STATE_ALONE, STATE_AND_TOKENS)}
+    if names not in known:
+        raise typer.BadParameter(
+            f"{names!r} is not what a probe can read: choose {' or '.join(known)}",
+            param_hint="--inputs",
+        )
+    return known[names]
 
 
 @app.command()

@@ -11,7 +11,7 @@ from training.errors import TrainingRefused
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-LEFT_OUT = ("checkpoints/*", "*.pt", "*.log", "*.log.1", "*.jsonl", "settings.json")
+LEFT_OUT = ("checkpoints/*", "*.pt", "*.log", "*.log.1", "*.jsonl", "*.inputs", "settings.json")
 """Files of a training run that are not part of the model."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -13,8 +14,11 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.worker.statistics import DEFINITION
+from rlcm_serve.recording.concurrency import CONCURRENCY
+from rlcm_serve.recording.inputs import InputsFile, InputsRecorder, ProbeRollout, inputs_beside
 from rlcm_serve.recording.journal import RecordingJournal, record_all
-from rlcm_serve.recording.problems import digest_problems, read_problems
+from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.terminal import StageClock, shown_progress
@@ -55,16 +59,51 @@ async def record_problems(
         Conflict: another run is writing the journal.
         ModelRefused, EngineDead: as `running_engine`.
     """
+    async with _running_recorder(settings, data, answers, console) as (recorder, problems, how):
+        with (
+            RecordingJournal(RecordedRollout, journal, how) as kept,
+            shown_progress(console, "recording") as progress,
+        ):
+            recordings = await record_all(recorder, problems, rollouts, kept, progress)
+        return recorder.engine.identity, recordings
+
+
+async def record_inputs(
+    settings: EngineSettings,
+    data: Path,
+    journal: Path,
+    rollouts: int,
+    answers: int,
+    console: Console,
+) -> tuple[EngineIdentity, list[ProbeRollout]]:
+    """Records as `record_problems`, with what a probe can read, in `inputs_beside(journal)`.
+
+    Raises:
+        RequestRefused: also if the file of inputs lacks rows that the journal names.
+        Conflict, ModelRefused, EngineDead: as `record_problems`.
+    """
+    # The engine has room for the inputs of this many rollouts.
+    settings = replace(settings, record_inputs=True, slots=CONCURRENCY)
+    async with _running_recorder(settings, data, answers, console) as (recorder, problems, how):
+        with (
+            RecordingJournal(ProbeRollout, journal, how | {"inputs": DEFINITION}) as kept,
+            InputsFile(inputs_beside(journal), kept.recordings()) as inputs,
+            shown_progress(console, "recording") as progress,
+        ):
+            recording = InputsRecorder(recorder, inputs)
+            recordings = await record_all(recording, problems, rollouts, kept, progress)
+        return recorder.engine.identity, recordings
+
+
+@asynccontextmanager
+async def _running_recorder(
+    settings: EngineSettings, data: Path, answers: int, console: Console
+) -> AsyncIterator[tuple[Recorder, list[LabelledProblem], dict[str, Any]]]:
+    """A recorder on a running engine, the problems, and the settings for the journal's header."""
     problems = read_problems(data)
     async with running_engine(settings, console) as engine:
         identity = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
         digest = digest_problems(problems)
         how = {"identity": asdict(identity), "answers": answers, "data": digest}
-        with (
-            RecordingJournal(RecordedRollout, journal, how) as kept,
-            AnswerGrader() as grader,
-            shown_progress(console, "recording") as progress,
-        ):
-            recorder = Recorder(engine, grader, answers)
-            recordings = await record_all(recorder, problems, rollouts, kept, progress)
-        return engine.identity, recordings
+        with AnswerGrader() as grader:
+            yield Recorder(engine, grader, answers), problems, how

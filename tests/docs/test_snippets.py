@@ -16,7 +16,7 @@ from tests.served import Served
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LONG = {"docs/guides/calibrating.md", "docs/guides/evaluating.md"}
+LONG = {f"docs/guides/{name}.md" for name in ("calibrating", "evaluating", "own-probe")}
 """What they show takes minutes."""
 GENERATED = {ROOT / "docs" / "reference" / name for name in ("http.md", "cli.md")}
 """Pages that `make docs` writes."""

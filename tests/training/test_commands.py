@@ -1,7 +1,9 @@
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import Result
@@ -10,9 +12,11 @@ from typer.testing import CliRunner
 
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.engine.worker.probe import Probe, ProbeConfig
+from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS, Probe, ProbeConfig
+from rlcm_serve.engine.worker.statistics import STATISTICS
+from rlcm_serve.recording.inputs import InputsFile, ProbeRollout, inputs_beside
 from rlcm_serve.recording.problems import read_problems
-from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
+from rlcm_serve.recording.rollouts import RecordedReading
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from training.commands import app
 from training.errors import TrainingRefused
@@ -20,8 +24,11 @@ from training.errors import TrainingRefused
 pytestmark = pytest.mark.slow
 
 
+HIDDEN = 32
+
+
 class Recorded:
-    """Stands for recording: right whenever the cut's token is an even one, or `never`."""
+    """Stands for recording: right wherever the state's first number is positive, or `never`."""
 
     def __init__(self) -> None:
         self.settings: list[EngineSettings] = []
@@ -36,35 +43,37 @@ class Recorded:
         rollouts: int,
         answers: int,
         console: Console,
-    ) -> tuple[EngineIdentity, list[RecordedRollout]]:
+    ) -> tuple[EngineIdentity, list[ProbeRollout]]:
         self.settings.append(settings)
         self.journals.append(journal)
-        draw = torch.Generator().manual_seed(0)
+        draw = np.random.default_rng(0)
         recordings = []
-        names = [problem.id for problem in read_problems(data)]
-        for number in range(len(names) * rollouts):
-            tokens = tuple(torch.randint(96, (64,), generator=draw).tolist())
-            readings = tuple(
-                RecordedReading(
-                    cut,
-                    float("nan"),
-                    ("1",) * answers,
-                    (tokens[cut - 1] % 2 == 0 and not self.never,) * answers,
-                    3,
+        with InputsFile(inputs_beside(journal), []) as inputs:
+            for problem, number in product(read_problems(data), range(rollouts)):
+                rows_RD = draw.normal(size=(8, HIDDEN + len(STATISTICS))).astype(np.float32)
+                readings = tuple(
+                    RecordedReading(
+                        8 * (at + 1),
+                        float("nan"),
+                        ("1",) * answers,
+                        (bool(row_D[0] > 0) and not self.never,) * answers,
+                        3,
+                    )
+                    for at, row_D in enumerate(rows_RD)
                 )
-                for cut in range(8, 65, 8)
-            )
-            name, number = names[number % len(names)], number // len(names)
-            recordings.append(
-                RecordedRollout(name, number, None, (1, 2, 3), tokens, True, readings)
-            )
+                first = inputs.append(rows_RD)
+                recordings.append(
+                    ProbeRollout(
+                        problem.id, number, None, (1,), (2,), True, readings, first, len(rows_RD.T)
+                    )
+                )
         return replace(IDENTITY, checkpoint_interval=settings.interval or 500), recordings
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     recorded = Recorded()
-    monkeypatch.setattr("training.probe.train.record_problems", recorded)
+    monkeypatch.setattr("training.probe.train.record_inputs", recorded)
     return recorded
 
 
@@ -123,6 +132,19 @@ def test_a_probe_outlives_metrics_that_cannot_be_computed(
     assert Probe.load(out).confidence(torch.zeros(1, 32)).item() < 0.5
     assert json.loads((out / "metrics.json").read_text())["validation"]["auroc"] is None
     assert "cannot be computed" in (out / "README.md").read_text()
+
+
+def test_a_probe_may_read_the_tokens_too(
+    recorded: Recorded, model_folder: Path, tmp_path: Path
+) -> None:
+    data, out = problems(tmp_path, 5), tmp_path / "probe"
+    done = train(model_folder, data, out, "--inputs", "state,tokens")
+    assert done.exit_code == 0, done.output
+    assert ProbeConfig.load(out).inputs == STATE_AND_TOKENS
+    assert Probe.load(out).hidden_weight.shape == (16, 32 + len(STATISTICS))
+    done = train(model_folder, data, out, "--inputs", "layers")
+    assert done.exit_code == 2
+    assert "'layers' is not what a probe can read" in done.output
 
 
 def test_too_few_problems_are_refused_before_anything_is_recorded(

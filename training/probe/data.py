@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rlcm_serve.engine.worker.probe import Probe, ProbeInput, ProbeInputs
-from rlcm_serve.recording.rollouts import RecordedRollout
+from rlcm_serve.engine.worker.statistics import STATISTICS
+from rlcm_serve.recording.inputs import ProbeRollout, inputs_beside, map_inputs
 from training.errors import TrainingRefused
+
+Rows = npt.NDArray[np.float32]
 
 FIT_SHARE = 0.8
 """Share of the problems that fit a probe; the others choose its epoch and measure it."""
+
+_CHUNK = 8192
+"""Cuts that are read from the file at one time: 128 MiB of states of size 4096."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,7 @@ class ProbeData:
 
     Attributes:
         hidden_NH: final-layer state (after the final norm) at the last token of the prefix,
-            float32.
+            float32. It may be a file that is mapped into memory.
         target_N: Y_b in [0, 1], float32.
         problem_N: index of the problem. A split keeps all cuts of one problem together.
         tokens_N: reasoning tokens before the cut.
@@ -37,19 +47,23 @@ class ProbeData:
     tokens_N: Tensor
     statistics_NS: Tensor | None = None
 
-    def inputs(self, names: ProbeInputs) -> Tensor:
-        """What a probe with these inputs reads at each cut, one after the other (N, I).
+    def inputs(self, names: ProbeInputs, rows_B: Tensor) -> Tensor:
+        """What a probe with these inputs reads at some of the cuts, one after the other (B, I).
+
+        Args:
+            rows_B: indices of cuts.
 
         Raises:
             TrainingRefused: an input was not recorded.
         """
+        hidden_BH = self.hidden_NH[rows_B]
         if ProbeInput.TOKENS not in names:
-            return self.hidden_NH
+            return hidden_BH
         if self.statistics_NS is None:
             raise TrainingRefused(
                 "the recordings hold no statistics of the tokens: record the rollouts again"
             )
-        return torch.cat((self.hidden_NH, self.statistics_NS), dim=1)
+        return torch.cat((hidden_BH, self.statistics_NS[rows_B]), dim=1)
 
     def logit(self, probe: Probe, on_N: Tensor) -> Tensor:
         """A probe's log-odds at some of the cuts.
@@ -57,51 +71,77 @@ class ProbeData:
         Args:
             on_N: mask over cuts.
         """
-        statistics_NS = self.statistics_NS
-        return probe.logit(
-            self.hidden_NH[on_N], None if statistics_NS is None else statistics_NS[on_N]
-        )
+        found = []
+        for rows_B in chunks(on_N):
+            statistics_BS = None if self.statistics_NS is None else self.statistics_NS[rows_B]
+            found.append(probe.logit(self.hidden_NH[rows_B], statistics_BS))
+        return torch.cat(found)
 
 
-def hidden_states(
-    model_folder: Path,
-    recordings: Sequence[RecordedRollout],
-    device: str | None = None,
-    advance: Callable[[], None] = lambda: None,
-) -> ProbeData:
-    """Runs each rollout through transformers once and returns the states at its cuts.
+def chunks(on_N: Tensor) -> tuple[Tensor, ...]:
+    """The indices in a mask over cuts, in parts that fit into memory whatever their number."""
+    return torch.split(on_N.nonzero()[:, 0], _CHUNK)
+
+
+def read_probe_data(recordings: Sequence[ProbeRollout], inputs: Path) -> ProbeData:
+    """The recorded cuts; their inputs stay in the file and are mapped into memory.
+
+    A cut whose inputs are not finite is left out: the engine missed a token.
 
     Args:
-        model_folder: folder with weights and configuration. The data type is kept.
-        recordings: the rollouts.
-        device: torch device; by default a GPU if there is one, else the CPU.
-        advance: called after each rollout.
+        recordings: at least one.
+        inputs: the file of their inputs.
 
     Raises:
-        OSError, ValueError: transformers cannot load a model from `model_folder`.
+        TrainingRefused: no cut has finite inputs.
     """
-    from transformers import AutoModel
-
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = AutoModel.from_pretrained(model_folder, dtype="auto").to(device).eval()
+    ordered = sorted(recordings, key=lambda recording: recording.first_input)
+    source_RD = map_inputs(inputs, ordered[0].n_inputs)
+    row_N = np.concatenate([np.arange(r.first_input, r.end) for r in ordered])
+    is_finite_N = _finite_rows(source_RD, row_N)
+    if not is_finite_N.any():
+        raise TrainingRefused(f"{inputs} holds no finite inputs: delete it, and record again")
+    rows_ND = torch.from_numpy(_view(source_RD, row_N[is_finite_N]))
     problems = {name: i for i, name in enumerate(dict.fromkeys(r.problem_id for r in recordings))}
-    states, targets, owners, lengths = [], [], [], []
-    with torch.inference_mode():
-        for recording in recordings:
-            ids = torch.tensor([[*recording.prompt, *recording.tokens]], device=device)
-            hidden_TH = model(input_ids=ids, use_cache=False).last_hidden_state[0]
-            for reading in recording.readings:
-                states.append(hidden_TH[len(recording.prompt) + reading.tokens - 1].float().cpu())
-                targets.append(reading.share_correct)
-                owners.append(problems[recording.problem_id])
-                lengths.append(reading.tokens)
-            advance()
+    cuts = [(problems[r.problem_id], reading) for r in ordered for reading in r.readings]
+    kept = [cut for cut, is_finite in zip(cuts, is_finite_N, strict=True) if is_finite]
     return ProbeData(
-        hidden_NH=torch.stack(states),
-        target_N=torch.tensor(targets),
-        problem_N=torch.tensor(owners),
-        tokens_N=torch.tensor(lengths),
+        hidden_NH=rows_ND[:, : -len(STATISTICS)],
+        statistics_NS=rows_ND[:, -len(STATISTICS) :],
+        target_N=torch.tensor([reading.share_correct for _, reading in kept]),
+        problem_N=torch.tensor([problem for problem, _ in kept]),
+        tokens_N=torch.tensor([reading.tokens for _, reading in kept]),
     )
+
+
+def load_probe_data(journal: Path) -> ProbeData:
+    """The cuts that `rlcm train probe` recorded.
+
+    Args:
+        journal: the recording log; the file of inputs is beside it.
+
+    Raises:
+        TrainingRefused: the log holds no recordings, or no cut has finite inputs.
+    """
+    with journal.open() as file:
+        next(file)  # the settings
+        recordings = [ProbeRollout.from_json(json.loads(line)) for line in file]
+    if not recordings:
+        raise TrainingRefused(f"{journal} holds no recordings")
+    return read_probe_data(recordings, inputs_beside(journal))
+
+
+def _finite_rows(source_RD: Rows, row_N: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    parts = np.array_split(row_N, math.ceil(len(row_N) / _CHUNK))
+    return np.concatenate([np.isfinite(source_RD[part]).all(1) for part in parts])
+
+
+def _view(source_RD: Rows, row_N: npt.NDArray[np.intp]) -> Rows:
+    """These rows: mapped if they follow one another, as all do but for interrupted runs."""
+    first, last = int(row_N[0]), int(row_N[-1])
+    if last - first + 1 == len(row_N):
+        return source_RD[first : last + 1]
+    return source_RD[row_N]
 
 
 def problems_to_fit(problems: int, share: float = FIT_SHARE) -> int:

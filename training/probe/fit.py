@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rlcm_serve.engine.worker.probe import STATE_ALONE, Probe, ProbeInputs
-from training.probe.data import FIT_SHARE, ProbeData, split_by_problem
+from training.probe.data import FIT_SHARE, ProbeData, chunks, split_by_problem
 from training.probe.metrics import ProbeMetrics, measure_probe
 from training.probe.plain import plain_probe
 
@@ -47,12 +47,13 @@ def fit_probe(
         TrainingRefused: there are too few problems, or the data lack an input.
     """
     fit_N, validation_N = split_by_problem(data, FIT_SHARE, training.seed)
-    plain_NI = data.inputs(training.inputs)
-    mean_I = plain_NI[fit_N].mean(0)
-    scale_I = plain_NI[fit_N].std(0) + 1e-3
-    inputs_NI = (plain_NI - mean_I) / scale_I
+    mean_I, scale_I = _moments(data, training.inputs, fit_N)
+
+    def standardised(rows_B: Tensor) -> Tensor:
+        return (data.inputs(training.inputs, rows_B) - mean_I) / scale_I
+
     torch.manual_seed(training.seed)
-    inner, outer = nn.Linear(inputs_NI.shape[1], training.width), nn.Linear(training.width, 1)
+    inner, outer = nn.Linear(len(mean_I), training.width), nn.Linear(training.width, 1)
     layers = nn.Sequential(inner, nn.GELU(), nn.Dropout(training.dropout), outer)
     optimizer = torch.optim.AdamW(
         layers.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
@@ -63,12 +64,15 @@ def fit_probe(
         layers.train()
         shuffled = rows[torch.randperm(len(rows))]
         for batch in torch.split(shuffled, training.batch):
-            logits_B = layers(inputs_NI[batch])[:, 0]
+            logits_B = layers(standardised(batch))[:, 0]
             loss = binary_cross_entropy_with_logits(logits_B, data.target_N[batch])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        bce = _validation_loss(layers, inputs_NI[validation_N], data.target_N[validation_N])
+        layers.eval()
+        with torch.inference_mode():
+            logit_V = torch.cat([layers(standardised(part))[:, 0] for part in chunks(validation_N)])
+            bce = binary_cross_entropy_with_logits(logit_V, data.target_N[validation_N]).item()
         report(f"epoch {epoch + 1}: validation BCE {bce:.4f}")
         if bce < best - 1e-5:
             best, stale = bce, 0
@@ -81,7 +85,13 @@ def fit_probe(
     return probe, measure_probe(probe, data, validation_N, float(data.target_N[fit_N].mean()))
 
 
-def _validation_loss(layers: nn.Module, inputs_NI: Tensor, target_N: Tensor) -> float:
-    layers.eval()
-    with torch.inference_mode():
-        return binary_cross_entropy_with_logits(layers(inputs_NI)[:, 0], target_N).item()
+def _moments(data: ProbeData, inputs: ProbeInputs, on_N: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and scale (I) of the inputs over some of the cuts, in two passes over the file."""
+    count = int(on_N.sum())
+    total_I = sum(data.inputs(inputs, part).double().sum(0) for part in chunks(on_N))
+    mean_I = torch.as_tensor(total_I) / count
+    squares_I = sum(
+        (data.inputs(inputs, part).double() - mean_I).square().sum(0) for part in chunks(on_N)
+    )
+    deviation_I = (torch.as_tensor(squares_I) / max(count - 1, 1)).sqrt()
+    return mean_I.float(), deviation_I.float() + 1e-3

@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.recording.offline import record_problems
+from rlcm_serve.recording.inputs import inputs_beside
+from rlcm_serve.recording.offline import record_inputs
 from rlcm_serve.recording.problems import read_problems
-from rlcm_serve.terminal import progress_bar
 from training.errors import TrainingRefused
 from training.probe.card import write_probe_card
-from training.probe.data import hidden_states, problems_to_fit
+from training.probe.data import problems_to_fit, read_probe_data
 from training.probe.fit import ProbeTraining, fit_probe
 from training.probe.metrics import ProbeMetrics
 
@@ -49,18 +49,14 @@ def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> Pr
     Raises:
         TrainingRefused: there are too few problems, or `run.out` cannot be written. Both are
             checked before anything is recorded.
-        RequestRefused, Conflict, ModelRefused, EngineDead: as `record_problems`.
+        RequestRefused, Conflict, ModelRefused, EngineDead: as `record_inputs`.
     """
     problems_to_fit(len(read_problems(run.data)))
     _require_writable(run.out)
     identity, recordings = asyncio.run(
-        record_problems(settings, run.data, run.journal, run.rollouts, run.samples, console)
+        record_inputs(settings, run.data, run.journal, run.rollouts, run.samples, console)
     )
-    with progress_bar(console) as progress:
-        bar = progress.add_task("reading hidden states", total=len(recordings))
-        found = hidden_states(
-            Path(settings.model), recordings, advance=lambda: progress.advance(bar)
-        )
+    found = read_probe_data(recordings, inputs_beside(run.journal))
     probe, metrics = fit_probe(found, run.training, report=console.print)
     probe.save(run.out, identity.checkpoint_interval)
     write_probe_card(run.out, metrics, run.training, identity, run.rollouts, run.samples)

@@ -1,18 +1,15 @@
 import itertools
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel
 
 from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS, Probe
 from rlcm_serve.engine.worker.statistics import STATISTICS
-from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from training.errors import TrainingRefused
-from training.probe.data import ProbeData, hidden_states, split_by_problem
+from training.probe.data import ProbeData, split_by_problem
 from training.probe.fit import ProbeTraining, fit_probe
 from training.probe.metrics import measure_probe
 from training.probe.plain import plain_probe
@@ -170,42 +167,6 @@ def test_an_auroc_of_one_side_has_no_figure(target: float, side: str) -> None:
     assert metrics.auroc is None
     assert f"all 2 targets are {side}" in metrics.undefined["auroc"]
     assert math.isfinite(metrics.ece)
-
-
-def a_recording(problem: str, rollout: int, length: int, *cuts: int) -> RecordedRollout:
-    draw = torch.Generator().manual_seed(length)
-    prompt, tokens = (tuple(torch.randint(96, (n,), generator=draw).tolist()) for n in (7, length))
-    readings = [
-        RecordedReading(cut, math.nan, ("1",) * 4, (True,) * i + (False,) * (4 - i), 3)
-        for i, cut in enumerate(cuts)
-    ]
-    return RecordedRollout(problem, rollout, None, prompt, tokens, True, tuple(readings))
-
-
-def test_states_are_those_of_a_fresh_forward_of_each_prefix(model_folder: Path) -> None:
-    recordings = [
-        a_recording("a", 0, 40, 16, 32, 40),
-        a_recording("b", 0, 20, 16, 20),
-        a_recording("a", 1, 33, 16, 32, 33),
-    ]
-    data = hidden_states(model_folder, recordings, device="cpu")
-    model = AutoModel.from_pretrained(model_folder, dtype=torch.float32).eval()
-    cuts = [(recording, reading) for recording in recordings for reading in recording.readings]
-    assert data.hidden_NH.shape == (len(cuts), 32)
-    for state_H, (recording, reading) in zip(data.hidden_NH, cuts, strict=True):
-        prefix = [*recording.prompt, *recording.tokens[: reading.tokens]]
-        with torch.inference_mode():
-            expected_H = model(torch.tensor([prefix])).last_hidden_state[0, -1]
-        torch.testing.assert_close(state_H, expected_H, atol=1e-5, rtol=0)
-    assert data.problem_N.tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
-    assert data.tokens_N.tolist() == [16, 32, 40, 16, 20, 16, 32, 33]
-    assert data.target_N.tolist() == [0, 0.25, 0.5, 0, 0.25, 0, 0.25, 0.5]
-    assert data.hidden_NH.dtype is data.target_N.dtype is torch.float32
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises((OSError, ValueError), match="config"):
-        hidden_states(tmp_path, [])
 
 
 def test_a_fit_of_both_inputs_finds_what_only_the_tokens_say(planted: ProbeData) -> None:

@@ -1,0 +1,84 @@
+"""Of `rlcm train probe` on the real engine: the states it learns from, and the probe it leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from rich.console import Console
+
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.worker.probe import Probe
+from rlcm_serve.recording.inputs import ProbeRollout, inputs_beside
+from training.probe.data import load_probe_data
+from training.probe.fit import ProbeTraining
+from training.probe.reference import reference_inputs
+from training.probe.train import ProbeRun, train_probe
+from training.tasks.problems import Split, sample_problems
+
+pytestmark = pytest.mark.engine
+
+PROBLEMS, ROLLOUTS = 5, 2
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> ProbeRun:
+    """A finished training."""
+    folder = tmp_path_factory.mktemp("training")
+    data = folder / "data.jsonl"
+    problems = sample_problems(Split.TRAIN, PROBLEMS, seed=0)
+    rows = [{"id": one.id, "problem": one.question, "answer": one.answer} for one in problems]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    training = ProbeTraining(width=8, epochs=2)
+    run = ProbeRun(data, folder / "probe", folder / "log.jsonl", ROLLOUTS, 2, training)
+    settings = EngineSettings(interval=40, temperature=0.9, needs_probe=False)
+    train_probe(settings, run, Console(quiet=True))
+    return run
+
+
+def recordings(run: ProbeRun) -> list[ProbeRollout]:
+    rows = run.journal.read_text().splitlines()[1:]
+    return [ProbeRollout.from_json(json.loads(row)) for row in rows]
+
+
+def stop_ids() -> tuple[int, int]:
+    engine = VllmEngine(EngineSettings())
+    engine._read_files()
+    return engine.stop_ids
+
+
+def test_its_inputs_are_those_of_a_plain_forward(run: ProbeRun) -> None:
+    recorded = recordings(run)
+    assert len(recorded) == PROBLEMS * ROLLOUTS
+    data = load_probe_data(run.journal)
+    assert data.statistics_NS is not None
+    for recording in recorded:
+        hidden_TH, statistics_TS = reference_inputs(
+            EMBEDDED_MODEL, recording.prompt, recording.tokens, stop_ids()
+        )
+        cuts = torch.tensor([reading.tokens for reading in recording.readings]) - 1
+        rows = torch.arange(recording.first_input, recording.end)
+        torch.testing.assert_close(data.hidden_NH[rows], hidden_TH[cuts], atol=1e-4, rtol=0)
+        torch.testing.assert_close(data.statistics_NS[rows], statistics_TS[cuts], atol=1e-4, rtol=0)
+
+
+def test_it_leaves_a_probe_that_is_served(run: ProbeRun) -> None:
+    files = ModelFiles.read(EMBEDDED_MODEL, run.out)
+    assert files.probe is not None
+    assert (files.probe.checkpoint_interval, files.probe.width) == (40, 8)
+    facts = json.loads((run.out / "metrics.json").read_text())
+    assert facts["recorded"]["sampling"]["temperature"] == 0.9
+    assert torch.isfinite(Probe.load(run.out).hidden_weight).all()
+
+
+def test_it_can_be_repeated_on_finished_recordings(run: ProbeRun) -> None:
+    before = run.journal.read_bytes(), inputs_beside(run.journal).read_bytes()
+    wider = replace(run, training=ProbeTraining(width=16, epochs=2))
+    settings = EngineSettings(interval=40, temperature=0.9, needs_probe=False)
+    train_probe(settings, wider, Console(quiet=True))
+    assert (run.journal.read_bytes(), inputs_beside(run.journal).read_bytes()) == before
+    assert Probe.load(run.out).hidden_weight.shape == (16, 160)
