@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[2] / "results"
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "studies" / "results"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Results:
         """Stores figures in place of earlier ones."""
         path = self._path(name)
         part = path.with_suffix(".part")
-        part.write_text(json.dumps(figures, indent=1) + "\n")
+        # A logged traceback has paths; those of this checkout are the same for everybody.
+        text = json.dumps(figures, indent=1).replace(f"{ROOT}/", "")
+        part.write_text(f"{text}\n")
         part.replace(path)
 
     def show(self, lines: Iterable[str]) -> None:
