@@ -78,10 +78,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are sampled. `temperature` 0 is greedy."""
+    """How tokens are sampled. `temperature` 0 is greedy; `top_k` 0 considers all tokens.
+
+    `min_p` is the lowest probability that is considered, relative to the likeliest token's.
+    """
 
     temperature: float
     top_p: float
+    top_k: int = 0
+    min_p: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +282,8 @@ class Expectation:
 class Question:
     """One request: a question, the accepted risk, and overrides of certified settings.
 
-    None means the certified setting. Any other value removes the guarantee, and so does a system
-    prompt or an earlier turn.
+    None means the certified setting. Any other value removes the guarantee, and so does an earlier
+    turn, or a system prompt that is no profile's.
 
     Attributes:
         text: the question itself, the last turn of the user; `problem` on the wire.
@@ -287,6 +292,8 @@ class Question:
         vote: how samples are merged.
         risk: what alpha limits.
         context: a system prompt and earlier turns, if any.
+        profile: name of the profile; None takes the one whose system prompt the context has, or
+            else the default profile.
         max_tokens: thinking budget of one sample, tokens.
         temperature: sampling temperature; 0 is greedy.
         top_p: nucleus sampling.
@@ -306,6 +313,7 @@ class Question:
     vote: VoteRule = VoteRule.CONFIDENCE
     risk: RiskName = RiskName.SELECTIVE
     context: tuple[Message, ...] = ()
+    profile: str | None = None
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
@@ -370,6 +378,7 @@ class Solution:
     samples that were not cancelled; None without an answer. `tally` is the weight of each answer,
     as its first sample wrote it. `expectation` is None without a guarantee. `text` is the whole
     text of the first sample that gave the answer, and `forced` says whether it was forced.
+    `profile` is the name of the profile under which the question was answered.
     """
 
     answer: str | None
@@ -384,6 +393,7 @@ class Solution:
     expectation: Expectation | None = None
     text: str | None = None
     forced: bool = False
+    profile: str = "default"
 
     @property
     def abstained(self) -> bool:

@@ -37,6 +37,7 @@ RlcmError
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 class RlcmError(Exception):
@@ -244,10 +245,11 @@ class NotFound(RlcmError):
 
 
 class ModelNotFound(NotFound):
-    """A request names another model than the one that is served."""
+    """A request names another model than the one that is served, or another profile of it."""
 
-    def __init__(self, asked: str, served: str) -> None:
-        super().__init__(f"the model {asked[:80]!r} is not served here: use {served!r}")
+    def __init__(self, asked: str, served: Sequence[str]) -> None:
+        names = ", ".join(map(repr, served))
+        super().__init__(f"the model {asked[:80]!r} is not served here: use {names}")
 
 
 class NoReport(NotFound):

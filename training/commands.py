@@ -21,6 +21,7 @@ from rlcm_serve.commands.options import (
     IntervalOption,
     LogOption,
     MaxTokensOption,
+    ProfileOption,
     TemperatureOption,
     ThinkingOption,
     TopPOption,
@@ -69,6 +70,7 @@ def probe(
     inputs: Annotated[
         str, typer.Option(help="What the probe reads: state, or state,tokens.")
     ] = "state",
+    profile: ProfileOption = None,
     max_tokens: MaxTokensOption = None,
     answer_max_tokens: AnswerMaxTokensOption = None,
     temperature: TemperatureOption = None,
@@ -93,6 +95,7 @@ def probe(
     out = out or folder / PROBE_FOLDER
     settings = engine_settings(
         str(folder),
+        profile=profile,
         interval=interval,
         max_tokens=max_tokens,
         answer_max_tokens=answer_max_tokens,

@@ -1,7 +1,7 @@
 """What a calibration depends on: a change of any part makes its certificate invalid."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Self, get_type_hints
 
 from calibration.errors import CalibrationError
@@ -28,6 +28,18 @@ class Fingerprint:
         grader: name and version, e.g. "math-verify 0.9.0".
         samples: samples per question.
         vote: how samples are merged, "confidence" or "majority".
+        system_prompt: digest of the system prompt.
+        user_template: digest of the text around the question.
+        template_variables: the chat template's variables, as canonical JSON.
+        thinking: the thinking format, where it was chosen and not detected.
+        top_k: tokens that sampling considers; 0 for all.
+        min_p: lowest probability that sampling considers, relative to the likeliest token's.
+        extractor: how the answer is found in the text.
+        answer_schema: digest of the JSON schema of the answer.
+        adapter: digest of the LoRA adapter.
+
+    A part with a default is left out of files where it has that value. So files that were written
+    before there was such a part stay readable, and keep their digests.
 
     Raises:
         CalibrationError: a value has the wrong type or is out of range.
@@ -46,6 +58,15 @@ class Fingerprint:
     grader: str
     samples: int
     vote: str
+    system_prompt: str = ""
+    user_template: str = ""
+    template_variables: str = ""
+    thinking: str = ""
+    top_k: int = 0
+    min_p: float = 0.0
+    extractor: str = "boxed"
+    answer_schema: str = ""
+    adapter: str = ""
 
     def __post_init__(self) -> None:
         for name, expected in get_type_hints(type(self)).items():
@@ -64,26 +85,45 @@ class Fingerprint:
             raise CalibrationError(f"fingerprint: vote is {self.vote!r}: give one of {VOTES}")
 
     def differences(self, other: Self) -> list[str]:
-        """One line per field that differs, with this fingerprint's value first; [] if equal."""
+        """One line per part that differs, with this fingerprint's value first; [] if equal.
+
+        Of a digest it says only whether there is one: the digits tell people nothing.
+        """
         mine, theirs = asdict(self), asdict(other)
         return [
-            f"{name}: {mine[name]!r} here, {theirs[name]!r} there"
+            f"{name}: {_both(mine[name], theirs[name], is_digest=name in _DIGESTS)}"
             for name in mine
             if mine[name] != theirs[name]
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain strings and numbers."""
-        return asdict(self)
+        """The parts as plain strings and numbers, without those that have their default value."""
+        parts = asdict(self)
+        return {name: part for name, part in parts.items() if part != _DEFAULTS.get(name, MISSING)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The fingerprint from the values of `to_json`.
 
         Raises:
-            CalibrationError: a field is missing, unknown or out of range.
+            CalibrationError: a part is missing, unknown or out of range.
         """
         names = {field.name for field in fields(cls)}
-        if odd := sorted(names ^ set(values)):
+        if odd := sorted((names ^ set(values)) - (names & set(_DEFAULTS))):
             raise CalibrationError(f"fingerprint: missing or unknown fields {odd}")
         return cls(**values)
+
+
+_DEFAULTS = {
+    field.name: field.default for field in fields(Fingerprint) if field.default is not MISSING
+}
+_DIGESTS = ("system_prompt", "user_template", "answer_schema", "adapter")
+"""Parts that most models do without, as digests."""
+
+
+def _both(mine: Any, theirs: Any, *, is_digest: bool) -> str:
+    if not is_digest:
+        return f"{mine!r} here, {theirs!r} there"
+    if mine and theirs:
+        return "one here, another there"
+    return "one here, none there" if mine else "none here, one there"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rlcm_serve.answers.extraction import BOXED, Extractor
 from rlcm_serve.core import GenerationSettings, Rollout, TokenIds
-from rlcm_serve.engine.contract import ReasoningEngine
+from rlcm_serve.engine.contract import Reasoner
 
 
 class ExtractedAnswers(NamedTuple):
@@ -26,7 +26,7 @@ class ExtractedAnswers(NamedTuple):
 
 
 async def answer_rollout(
-    engine: ReasoningEngine,
+    engine: Reasoner,
     prompt: TokenIds,
     rollout: Rollout,
     generation: GenerationSettings,

@@ -67,9 +67,10 @@ async def ask(
     """
     if context.evidence is not None:
         context.evidence.require_writable()
-    engine = context.service.solver.engine
-    question = cap_question(caller, context.settings, question, engine.identity.budget.thinking)
-    engine.require_room(question.messages)
+    solver = context.service.solver
+    budget = solver.guarantees.identity_for(question).budget
+    question = cap_question(caller, context.settings, question, budget.thinking)
+    solver.engine.require_room(question.messages)
     if not context.settings.cancel_decided:
         question = replace(question, stop_when_decided=False)
     with observe(
@@ -108,7 +109,7 @@ def _answered(
         question=question,
         solution=solution,
         certificate=None if named is None else digests[named],
-        engine=fingerprint_of(solver.engine.identity),
+        engine=fingerprint_of(solver.guarantees.identity_for(question)),
     )
 
 

@@ -189,6 +189,7 @@ def _certificate(
         promise=certificate.promise.value,
         delta=certificate.delta,
         **dict(ProcedureBody.of(certificate)),
+        profiles=list(context.service.guarantees.profiles_of(certificate.id)),
         verified=context.service.guarantees.verified(certificate.id).value,
         has_exhibit=has_report,
         levels=[

@@ -78,6 +78,10 @@ ALPHAS = [0.05, 0.1, 0.2]
 def fit(
     traces: TracesArgument,
     out: Annotated[Path, typer.Option(help="File for the certificate.")],
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Prompt profile that the traces must have been recorded under."),
+    ] = None,
     risk: RiskOption = "selective",
     loss: LossOption = None,
     alpha: AlphaOption = ALPHAS,
@@ -116,6 +120,8 @@ def fit(
     from calibration import certify, read_traces
 
     recorded = read_traces(traces)
+    if profile is not None:
+        _require_profile(recorded, profile)
     certificate = certify(
         recorded,
         risk=_risk(risk, loss),
@@ -136,6 +142,20 @@ def fit(
     _describe(certificate, out)
     if not any(level.certified for level in certificate.levels):
         raise typer.Exit(NOTHING_CERTIFIED)
+
+
+def _require_profile(traces: Traces, file: Path) -> None:
+    from rlcm_serve.errors import CertificateMismatch
+    from rlcm_serve.profiles.profile_file import load_profile
+    from rlcm_serve.solving.fingerprints import require_profile
+
+    profile = load_profile(file)
+    if traces.fingerprint is None:
+        raise CertificateMismatch(
+            f"the traces have no fingerprint, so they may be of any profile: leave "
+            f"--profile {file} out, or record with `rlcm collect --profile`"
+        )
+    require_profile(traces.fingerprint, profile)
 
 
 def _say(line: object) -> None:

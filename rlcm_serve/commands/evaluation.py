@@ -17,6 +17,7 @@ from rlcm_serve.commands.options import (
     MaxTokensOption,
     ModelOption,
     ProbeOption,
+    ProfileOption,
     TemperatureOption,
     ThinkingOption,
     TopPOption,
@@ -52,6 +53,7 @@ def evaluate(
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("runs/eval"),
     model: ModelOption = "embedded",
     probe: ProbeOption = None,
+    profile: ProfileOption = None,
     rollouts: Annotated[
         int | None,
         typer.Option(min=1, help="Rollouts per problem; by default each benchmark's own number."),
@@ -116,6 +118,7 @@ def evaluate(
     settings = engine_settings(
         model,
         probe=probe,
+        profile=profile,
         interval=budgets,
         max_tokens=max_tokens,
         thinking=thinking,

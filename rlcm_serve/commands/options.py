@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlcm_serve.core import MAX_TEMPERATURE
+from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
@@ -18,6 +19,10 @@ ModelOption = Annotated[
 ProbeOption = Annotated[
     Path | None,
     typer.Option("--probe", help="Folder of the probe. Default: probe/ in the model's folder."),
+]
+ProfileOption = Annotated[
+    Path | None,
+    typer.Option("--profile", help="Prompt profile (TOML file). Default: the question alone."),
 ]
 CertificateOption = Annotated[
     list[Path] | None,
@@ -78,6 +83,7 @@ def engine_settings(
     model: str,
     *,
     probe: Path | None = None,
+    profile: Path | None = None,
     interval: int | None = None,
     max_tokens: int | None = None,
     answer_max_tokens: int | None = None,
@@ -91,15 +97,35 @@ def engine_settings(
 ) -> EngineSettings:
     """The engine that the options ask for.
 
+    A value of the profile's file stands for the option; giving both is refused.
+
     Raises:
+        ProfileRefused: the file is no profile.
+        RequestRefused: an option and the profile say the same thing.
         ModelRefused: there is no such confidence, or sampling like this is impossible.
     """
     from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.profiles.profile_file import load_profile
     from rlcm_serve.terminal import default_engine_log
 
+    profiles = () if profile is None else (load_profile(profile),)
+    options = {
+        "max_tokens": max_tokens,
+        "answer_max_tokens": answer_max_tokens,
+        "temperature": temperature,
+        "top_p": top_p,
+    }
+    for name, value in options.items():
+        if value is not None and any(getattr(one, name) is not None for one in profiles):
+            raise RequestRefused(
+                name,
+                f"{name} is in the profile {profile}, and --{name.replace('_', '-')} is given as "
+                "well: remove one of them",
+            )
     return EngineSettings(
         model=model,
         probe=probe,
+        profiles=profiles,
         confidence=confidence,
         interval=interval,
         max_tokens=max_tokens,

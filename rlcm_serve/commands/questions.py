@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -60,6 +60,10 @@ def solve(
     ] = "error",
     model: ModelOption = "embedded",
     probe: ProbeOption = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Prompt profile: its name in the model's folder, or a TOML file."),
+    ] = None,
     certificate: CertificateOption = None,
     no_certificate: NoCertificateOption = False,
     confidence: ConfidenceOption = "probe",
@@ -74,16 +78,22 @@ def solve(
     An interrupted file continues where it stopped when the command is run again.
     """
     from rlcm_serve.api.server.server import build_service
+    from rlcm_serve.profiles.profile_file import load_profile
     from rlcm_serve.terminal import StageClock
 
     if (problem is None) == (file is None):
         raise RequestRefused("problem", "give either a question or --file")
     question = _question(problem or _PLACEHOLDER, alpha, n, risk, vote, on_infeasible)
+    files = [Path(profile)] if profile is not None and profile.endswith(".toml") else []
+    if profile is not None:
+        named = load_profile(files[0]).name if files else profile
+        question = replace(question, profile=named)
     console = Console(stderr=True)
     settings = engine_settings(
         model, probe=probe, confidence=confidence, engine_log=engine_log, verbose=verbose
     )
-    service = build_service(settings, [] if no_certificate else certificate, StageClock(console))
+    certificates = [] if no_certificate else certificate
+    service = build_service(settings, certificates, StageClock(console), profiles=files)
     if file is not None:
         _solve_file(service, file, out or file.with_suffix(".answers.jsonl"), question, console)
     else:
@@ -158,7 +168,7 @@ def _solve_file(
     kept = out.with_suffix(".journal.jsonl")
 
     async def work(service: Service) -> list[dict[str, Any]]:
-        made_by = asdict(service.engine.identity)
+        made_by = service.guarantees.identity_for(question).to_json()
         certificates = [one.id for one in service.guarantees.certificates]
         settings = asdict(question)
         settings["problem"] = settings.pop("text")  # its name in the journals of earlier releases

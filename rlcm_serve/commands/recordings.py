@@ -17,6 +17,7 @@ from rlcm_serve.commands.options import (
     MaxTokensOption,
     ModelOption,
     ProbeOption,
+    ProfileOption,
     TemperatureOption,
     ThinkingOption,
     TopPOption,
@@ -31,6 +32,7 @@ def collect(
     out: Annotated[Path, typer.Option(help="Parquet file for the traces.")],
     model: ModelOption = "embedded",
     probe: ProbeOption = None,
+    profile: ProfileOption = None,
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 1,
     confidence: ConfidenceOption = "probe",
     interval: IntervalOption = None,
@@ -57,6 +59,7 @@ def collect(
     settings = engine_settings(
         model,
         probe=probe,
+        profile=profile,
         interval=interval,
         max_tokens=max_tokens,
         answer_max_tokens=answer_max_tokens,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from calibration import ExitPolicy
 from rlcm_serve.core import (
@@ -20,14 +21,18 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profile
 
 
 @dataclass(frozen=True, slots=True)
 class EngineIdentity:
-    """The engine's part of a certificate's fingerprint: digests and fixed settings.
+    """The engine's part of a certificate's fingerprint, under one profile.
 
-    `probe` says where confidence comes from. It is the digest of the probe, "" without a probe, or
-    the definition of another signal as `rlcm_serve.engine.worker.signals.definition` writes it.
+    `thinking` is the thinking format, where it was chosen and not detected. `sampling` and `budget`
+    are the profile's where it says them, otherwise the model's. `adapter` is the digest of the
+    profile's adapter, "" without one. `probe` says where confidence comes from. It is the digest of
+    the probe, "" without a probe, or the definition of another signal as
+    `rlcm_serve.engine.worker.signals.definition` writes it.
     """
 
     model: str
@@ -38,66 +43,49 @@ class EngineIdentity:
     sampling: Sampling
     budget: Budget
     forced_suffix: str
+    thinking: str = ""
+    profile: Profile = DEFAULT_PROFILE
+    adapter: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The identity as plain values, for the settings of a run.
+
+        Parts that only profiles change are left out where they have their default value, and so is
+        the name of the profile.
+        """
+        plain = asdict(replace(self, profile=DEFAULT_PROFILE))
+        sampling, profile = plain["sampling"], self.profile.to_json()
+        plain["sampling"] = {
+            name: value
+            for name, value in sampling.items()
+            if value or name not in ("top_k", "min_p")
+        }
+        added = {"thinking": self.thinking, "profile": profile, "adapter": self.adapter}
+        for name, value in added.items():
+            del plain[name]
+            plain |= {name: value} if value else {}
+        return plain
 
 
-class ReasoningEngine(ABC):
+class Reasoner(ABC):
     """Generates reasoning under an exit policy, and short continuations of forced prefixes.
 
-    An engine makes no decision about answers. It stops a rollout at the checkpoint where the policy
-    says so, and reports every reading it took. It never alters a policy and never changes its
-    identity after `start`. Many tasks of one event loop may call the methods at the same time.
-    Once the engine has died, every method raises `EngineDead`; none waits forever.
+    It has one profile, and makes no decision about answers. It stops a rollout at the checkpoint
+    where the policy says so, and reports every reading it took. It never alters a policy and never
+    changes its identity. Many tasks of one event loop may call the methods at the same time. Once
+    the engine has died, every method raises `EngineDead`; none waits forever.
     """
 
-    name: str
-    """The model's name in the API."""
-
     identity: EngineIdentity
-    """Known once `start` has returned."""
 
     suffix_tokens: int
-    """Length of the forced suffix in tokens; known once `start` has returned."""
+    """Length of the forced suffix in tokens."""
 
     context: int
-    """Tokens that a sequence can have; known once `start` has returned."""
+    """Tokens that a sequence can have."""
 
     longest_token: int
-    """Characters of the longest token; known once `start` has returned."""
-
-    @abstractmethod
-    async def start(self) -> None:
-        """Loads the model. May be called again after `stop` or after the engine has died.
-
-        Raises:
-            ModelRefused: the model cannot be controlled; the message says why.
-            EngineDead: the engine could not start.
-        """
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Stops the engine and frees its resources; may be called twice."""
-
-    @abstractmethod
-    async def check_health(self) -> None:
-        """Returns if the engine can serve; raises `EngineDead` if it cannot."""
-
-    @property
-    @abstractmethod
-    def in_flight(self) -> int:
-        """Requests in progress: samples that think and answers that are being forced."""
-
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """Outputs received since the start, for all requests together; each has new tokens."""
-
-    @abstractmethod
-    async def canary(self) -> None:
-        """Asks for one token; returns once it has arrived. Counts as output, not as in flight."""
-
-    @abstractmethod
-    def kill(self, reason: str) -> None:
-        """Kills an engine that hangs; returns at once. Later calls raise `EngineDead(reason)`."""
+    """Characters of the longest token."""
 
     def require_room(self, messages: Sequence[Message]) -> None:
         """Returns if the conversation may fit into the context, as far as its length tells.
@@ -195,3 +183,64 @@ class ReasoningEngine(ABC):
             The entropy in nats of the token after the closing one, over the whole vocabulary and at
             temperature 1; None for a model without a closing token.
         """
+
+
+class ReasoningEngine(Reasoner):
+    """An engine: it starts, stops, and generates under its profiles.
+
+    Its own methods generate under the default profile. Its attributes are known once `start` has
+    returned, and do not change until it is started again.
+    """
+
+    name: str
+    """The model's name in the API."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Loads the model. May be called again after `stop` or after the engine has died.
+
+        Raises:
+            ModelRefused: the model cannot be controlled; the message says why.
+            EngineDead: the engine could not start.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stops the engine and frees its resources; may be called twice."""
+
+    @abstractmethod
+    async def check_health(self) -> None:
+        """Returns if the engine can serve; raises `EngineDead` if it cannot."""
+
+    @property
+    @abstractmethod
+    def in_flight(self) -> int:
+        """Requests in progress: samples that think and answers that are being forced."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """Outputs received since the start, for all requests together; each has new tokens."""
+
+    @abstractmethod
+    async def canary(self) -> None:
+        """Asks for one token; returns once it has arrived. Counts as output, not as in flight."""
+
+    @abstractmethod
+    def kill(self, reason: str) -> None:
+        """Kills an engine that hangs; returns at once. Later calls raise `EngineDead(reason)`."""
+
+    @property
+    def identities(self) -> tuple[EngineIdentity, ...]:
+        """The identity under each profile, the default profile's first."""
+        return (self.identity,)
+
+    def under(self, profile: str) -> Reasoner:
+        """What generates under the profile of this name, until the engine stops or dies.
+
+        Raises:
+            RequestRefused: the engine has no such profile; the message lists its profiles.
+        """
+        if profile != self.identity.profile.name:
+            raise unknown_profile(profile, [self.identity.profile])
+        return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,6 +84,37 @@ class Conversations:
             parts[0] += self._encode_as_text(messages[number].content)
             parts[0] += part
         return tuple(parts[0])
+
+    def require_variables(self, variables: Mapping[str, Any], system: str | None) -> None:
+        """Returns if the chat template reads each of these variables.
+
+        A variable with the value that it has anyway changes nothing. So other values are tried too,
+        and a conversation with an answer in it, which some variables are about.
+
+        Raises:
+            RequestRefused: the template never reads one; the message names it.
+        """
+        before = [] if system is None else [{"role": "system", "content": system}]
+        question = [*before, {"role": "user", "content": "1"}]
+        answered = [*question, {"role": "assistant", "content": "2"}, question[-1]]
+        own = inspect.signature(self._tokenizer.apply_chat_template).parameters
+        for name, value in variables.items():
+            if name in own:
+                raise RequestRefused(
+                    "variables",
+                    f"the variable {name!r} is set by the service, not by a profile: remove it",
+                )
+            others = {other: variables[other] for other in variables if other != name}
+            tried = [others, *(others | {name: one} for one in (value, not value, "other"))]
+            if all(
+                len({self.rendered(turns, one, True) for one in tried}) == 1
+                for turns in (question, answered)
+            ):
+                raise RequestRefused(
+                    "variables",
+                    f"the model's chat template never reads the variable {name!r}: correct the "
+                    "name, or remove it",
+                )
 
     def rendered(
         self, turns: Sequence[dict[str, Any]], variables: Mapping[str, Any], prompt: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rlcm_serve.core import Budget, Sampling, Signal
@@ -10,6 +11,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, chat_template_digest
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.worker.signals import definition
+from rlcm_serve.profiles.profile import Profile
 
 _THINKING_TOKENS = 8192  # RLCM App. B
 _ANSWER_TOKENS = 256
@@ -38,6 +40,28 @@ def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> En
             answer=_first(settings.answer_max_tokens, own.get("answer_max_tokens"), _ANSWER_TOKENS),
         ),
         forced_suffix=text.suffix_text,
+        thinking=settings.thinking or "",
+    )
+
+
+def identify_under(profile: Profile, default: EngineIdentity, text: ModelText) -> EngineIdentity:
+    """The identity under a profile: what the profile does not say is as `default` has it."""
+    sampling, budget = default.sampling, default.budget
+    return replace(
+        default,
+        profile=profile,
+        thinking=profile.thinking or default.thinking,
+        forced_suffix=text.suffix_text,
+        sampling=Sampling(
+            temperature=_first(profile.temperature, sampling.temperature),
+            top_p=_first(profile.top_p, sampling.top_p),
+            top_k=_first(profile.top_k, sampling.top_k),
+            min_p=_first(profile.min_p, sampling.min_p),
+        ),
+        budget=Budget(
+            thinking=_first(profile.max_tokens, budget.thinking),
+            answer=_first(profile.answer_max_tokens, budget.answer),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import EngineDead, ModelRefused
+from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
 from rlcm_serve.terminal import output_to
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class EngineSettings:
         temperature: sampling temperature.
         top_p: nucleus sampling threshold.
         thinking: the thinking format; None detects it (`rlcm_serve.engine.thinking`).
+        profiles: of prompts, beside the default one.
         slots: samples that may think at the same time; further ones wait.
         runner: vLLM's model runner, "v1" or "v2".
         confidence: the `Signal` in `Reading.confidence`, on which exits act. Any signal but the
@@ -75,6 +77,7 @@ class EngineSettings:
     temperature: float | None = None
     top_p: float | None = None
     thinking: str | None = None
+    profiles: tuple[Profile, ...] = ()
     slots: int = 1024
     runner: str = "v1"
     confidence: str = Signal.PROBE.value
@@ -96,6 +99,11 @@ class EngineSettings:
             )
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ModelRefused(f"top_p is {self.top_p}: give more than 0, at most 1")
+
+    @property
+    def profile(self) -> str:
+        """Name of the profile under which a command records: the last one."""
+        return (DEFAULT_PROFILE, *self.profiles)[-1].name
 
     @property
     def reads_probe(self) -> bool:

@@ -16,7 +16,8 @@ from rlcm_serve.engine.rollout_stream import RolloutStream, texts_of
 from rlcm_serve.engine.text_stream import TextStream
 from rlcm_serve.engine.thinking import Part, Reader, Rendering, available_formats, find_format
 from rlcm_serve.engine.thinking.base import ids_of
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.errors import ModelRefused, ProfileRefused, RequestRefused
+from rlcm_serve.profiles.profile import Profile
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -77,6 +78,23 @@ class ModelText:
         """
         other = copy(self)
         other._adopt(thinking, variables or {}, system)
+        return other
+
+    def under_profile(self, profile: Profile) -> Self:
+        """The same model as a profile asks it.
+
+        Raises:
+            ProfileRefused: the chat template does not accept the profile's system prompt, or never
+                reads one of its variables, or the thinking format does not fit.
+        """
+        try:
+            self._conversations.require_variables(profile.variables, profile.system)
+            other = self.under(
+                thinking=profile.thinking, variables=profile.variables, system=profile.system
+            )
+            other.prompt(profile.messages("1"))
+        except (ModelRefused, RequestRefused) as error:
+            raise ProfileRefused(f"profile {profile.name!r}: {error}") from error
         return other
 
     def _adopt(

@@ -30,6 +30,8 @@ def sampling_params(
     return SamplingParams(
         temperature=generation.sampling.temperature,
         top_p=generation.sampling.top_p,
+        top_k=generation.sampling.top_k,
+        min_p=generation.sampling.min_p,
         seed=seed_of(generation),
         max_tokens=max_tokens,
         stop_token_ids=list(stop_ids),

@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +22,8 @@ from rlcm_serve.core import (
     Signal,
     TokenIds,
 )
-from rlcm_serve.engine.contract import ReasoningEngine
-from rlcm_serve.engine.identity import identify
+from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
+from rlcm_serve.engine.identity import identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.model_text import ModelText
@@ -33,7 +34,8 @@ from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.engine.worker.readings import Inputs, Slot, named
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
-from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
+from rlcm_serve.errors import EngineDead, ModelRefused, ProfileRefused, RequestRefused
+from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profile
 
 _FIRST_TOKEN = 300.0
 """Seconds in which vLLM must produce its first token; it may still have to compile."""
@@ -49,6 +51,7 @@ class VllmEngine(ReasoningEngine):
         self.name = settings.model
         self.on_stage: Callable[[str], None] = lambda stage: None
         self.running: RunningVllm | None = None
+        self._under: dict[str, VllmEngine] = {}
 
     async def start(self) -> None:
         """Reads the model's files, starts vLLM, and takes one reading as a test."""
@@ -71,6 +74,8 @@ class VllmEngine(ReasoningEngine):
             self.running.kill(hung)
             raise EngineDead(hung) from error
         self.running.settle()
+        for other in self._under.values():
+            other.running, other.context = self.running, self.context
 
     def _read_files(self) -> ModelFiles:
         folder = resolve_model(self.settings.model)
@@ -91,13 +96,42 @@ class VllmEngine(ReasoningEngine):
         self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
         self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)
+        self._under = {one.name: self._with_profile(one) for one in self.settings.profiles}
         return files
+
+    def _with_profile(self, profile: Profile) -> VllmEngine:
+        """The same engine with another text and identity; it gets vLLM once that runs."""
+        for part in ("adapter", "extractor", "grader", "schema"):
+            if getattr(profile, part) != getattr(DEFAULT_PROFILE, part):
+                raise ProfileRefused(
+                    f"profile {profile.name!r}: {part} cannot be chosen in this release"
+                )
+        other = copy(self)
+        other._text = self._text.under_profile(profile)
+        other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
+        other.identity = identify_under(profile, self.identity, other._text)
+        return other
+
+    @property
+    def identities(self) -> tuple[EngineIdentity, ...]:
+        """The identity under each profile, the default profile's first."""
+        return (self.identity, *(other.identity for other in self._under.values()))
+
+    def under(self, profile: str) -> Reasoner:
+        """The engine under this profile, with the vLLM that runs now."""
+        if profile == self.identity.profile.name:
+            return self
+        if profile not in self._under:
+            raise unknown_profile(profile, [one.profile for one in self.identities])
+        return self._under[profile]
 
     def stop(self) -> None:
         """Stops vLLM's processes and removes the table of readings."""
         if self.running is not None:
             self.running.close()
             self.running = None
+        for other in self._under.values():
+            other.running = None
 
     async def check_health(self) -> None:
         """Raises `EngineDead` unless vLLM reports that it runs."""

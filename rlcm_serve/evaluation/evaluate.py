@@ -25,7 +25,7 @@ from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.traces import Traces
 from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.core import RiskName
-from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
+from rlcm_serve.engine.contract import EngineIdentity, Reasoner
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
@@ -95,14 +95,14 @@ async def evaluate(plan: EvaluationPlan, console: Console) -> Path:
         for benchmark in plan.benchmarks:
             graders.enter_context(benchmark.grader)
         async with running_engine(plan.settings, console) as engine:
-            await record(engine, plan, console)
-            identity = engine.identity
+            reasoner = engine.under(plan.settings.profile)
+            await record(reasoner, plan, console)
         for benchmark in plan.benchmarks:
-            grade(benchmark, plan, identity, console)
+            grade(benchmark, plan, reasoner.identity, console)
     return measure(plan, console)
 
 
-async def record(engine: ReasoningEngine, plan: EvaluationPlan, console: Console) -> None:
+async def record(engine: Reasoner, plan: EvaluationPlan, console: Console) -> None:
     """Records the rollouts that the folder does not hold yet."""
     recorders = [
         EvaluationRecorder(engine, benchmark.grader, plan.answers, plan.sources)
@@ -122,7 +122,7 @@ def _manifest(plan: EvaluationPlan, identity: EngineIdentity) -> dict[str, Any]:
         format="rlcm-evaluation",
         version=1,
         model=plan.settings.model,
-        engine=identity,
+        engine=identity.to_json(),
         source=plan.source,
         sources=sorted(plan.sources),
         answers=plan.answers,

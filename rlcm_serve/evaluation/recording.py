@@ -17,7 +17,7 @@ from rlcm_serve.core import (
     Rollout,
     TokenIds,
 )
-from rlcm_serve.engine.contract import ReasoningEngine
+from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 from rlcm_serve.evaluation.sources import Source
@@ -43,7 +43,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
 
     def __init__(
         self,
-        engine: ReasoningEngine,
+        engine: Reasoner,
         grader: Grader,
         answers: int = ANSWERS,
         sources: Collection[Source] = tuple(Source),

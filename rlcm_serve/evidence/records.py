@@ -12,7 +12,7 @@ import math
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -133,7 +133,7 @@ def engine_record(engine: Fingerprint) -> dict[str, Any]:
         "kind": "engine",
         "time": now(),
         "engine": digest_of_engine(engine),
-        "fingerprint": asdict(engine),
+        "fingerprint": engine.to_json(),
     }
 
 

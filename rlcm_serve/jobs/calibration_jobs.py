@@ -88,13 +88,15 @@ class CalibrationJobs:
         While the engine starts, problems are only checked when the job starts.
 
         Raises:
-            RequestRefused: too few problems, or one that does not fit into the model's context.
+            RequestRefused: too few problems, or one that does not fit into the model's context, or
+                a profile that is not served.
             KeyReused, NotFound: as `CalibrationStore.create`.
         """
         await asyncio.to_thread(request.require_enough, problems)
         with suppress(NotReady, EngineDead):
             await self._service.check_ready()
-            recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
+            engine = self._service.engine.under(request.profile)
+            recorder = Recorder(engine, self._service.grader, priority=PRIORITY)
             await check_problems(recorder, problems)
         id_ = f"cal_{secrets.token_hex(6)}"
         job = await self._threads.write(self.store.create, id_, request, problems, owner, post)

@@ -128,7 +128,8 @@ class JobRunner:
         self, job: Calibration, problems: list[LabelledProblem], rows: RecordingRows
     ) -> None:
         await self._require_same_engine(job)
-        recorder = Recorder(self._service.engine, self._service.grader, priority=PRIORITY)
+        engine = self._service.engine.under(job.request.profile)
+        recorder = Recorder(engine, self._service.grader, priority=PRIORITY)
         await check_problems(recorder, problems)
         step = math.ceil(job.total * _LOG_EVERY)
         logging: set[asyncio.Task[None]] = set()
@@ -162,7 +163,7 @@ class JobRunner:
 
     async def _require_same_engine(self, job: Calibration) -> None:
         """Raises CertificateMismatch if the job's recordings come from another engine or grader."""
-        here = fingerprint_of(self._service.engine.identity)
+        here = fingerprint_of(self._service.engine.under(job.request.profile).identity)
         begun_with = await self._threads.write(self.jobs.made_with, job, here)
         if differences := begun_with.differences(here):
             raise CertificateMismatch(

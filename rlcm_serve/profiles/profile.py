@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from calibration.canonical import canonical_json
 from rlcm_serve.core import Message, Role
-from rlcm_serve.errors import ProfileRefused
+from rlcm_serve.errors import ProfileRefused, RequestRefused
 from rlcm_serve.profiles.parts import ACCEPTED, PROBLEM
 
 DEFAULT_NAME = "default"
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How a model is asked. None, and every default, means what the model's files say.
+    """How a model is asked. None means what the settings and the model's files say.
 
     A certificate is for one profile: another prompt, template or sampling is another procedure.
 
@@ -32,8 +32,9 @@ class Profile:
         thinking: the thinking format; None detects it.
         temperature: sampling temperature; 0 is greedy.
         top_p: nucleus sampling mass.
-        top_k: tokens that sampling considers; 0 considers all.
-        min_p: lowest probability that sampling considers, relative to the likeliest token's.
+        top_k: tokens that sampling considers; 0 and None consider all.
+        min_p: lowest probability that sampling considers, relative to the likeliest token's;
+            None means 0.
         max_tokens: thinking budget of one sample, tokens.
         answer_max_tokens: most tokens of one answer.
         extractor: how the answer is found in the text: `boxed`, `answer-line`, `text`,
@@ -112,12 +113,20 @@ class Profile:
         turn = Message(Role.USER, self.fill(question))
         return (turn,) if self.system is None else (Message(Role.SYSTEM, self.system), turn)
 
-    def has_system_prompt(self, prompt: str | None) -> bool:
+    def has_system_prompt(self, prompt: str) -> bool:
         """Whether a conversation's own system prompt is this profile's.
 
         Space around it does not count: the model gets the profile's text.
         """
-        return (prompt or "").strip() == (self.system or "").strip()
+        return self.system is not None and prompt.strip() == self.system.strip()
+
+
+def unknown_profile(name: str, known: Iterable[Profile]) -> RequestRefused:
+    """The refusal of a request that names none of the `known` profiles."""
+    names = ", ".join(profile.name for profile in known)
+    return RequestRefused(
+        "profile", f"profile is {name[:80]!r}, which is not served here: give one of {names}"
+    )
 
 
 PARTS = tuple(ACCEPTED)

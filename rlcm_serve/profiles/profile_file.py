@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcm_serve.errors import ProfileRefused
-from rlcm_serve.profiles.profile import DEFAULT_NAME, DEFAULT_PROFILE, Profile
+from rlcm_serve.profiles.profile import DEFAULT_NAME, Profile
 
 PROFILE_FOLDER = "profiles"
 """Folder of profile files inside a model's folder."""
@@ -46,7 +46,7 @@ def load_profile(file: Path) -> Profile:
 
 
 def load_profiles(files: Sequence[Path]) -> tuple[Profile, ...]:
-    """The default profile and those of the files.
+    """The profiles of the files.
 
     Raises:
         ProfileRefused: a file is refused, or two profiles have one name.
@@ -60,7 +60,7 @@ def load_profiles(files: Sequence[Path]) -> tuple[Profile, ...]:
                     f"{source} and {file} are both named {profile.name!r}: rename one of them"
                 )
         loaded[profile.name] = profile, file
-    return DEFAULT_PROFILE, *(profile for profile, _ in loaded.values())
+    return tuple(profile for profile, _ in loaded.values())
 
 
 def find_profiles(model: Path) -> tuple[Path, ...]:

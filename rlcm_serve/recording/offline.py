@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ async def record_problems(
 ) -> tuple[EngineIdentity, list[RecordedRollout]]:
     """Records labelled problems with a progress bar; continues from `journal` if it exists.
 
+    They are asked under the settings' profile, whose identity is returned with the recordings.
     If no probe is needed, the journal does not depend on the probe. So a probe can be trained
     again from finished recordings.
 
@@ -102,8 +103,11 @@ async def _running_recorder(
     """A recorder on a running engine, the problems, and the settings for the journal's header."""
     problems = read_problems(data)
     async with running_engine(settings, console) as engine:
-        identity = engine.identity if settings.needs_probe else replace(engine.identity, probe="")
+        reasoner = engine.under(settings.profile)
+        identity = reasoner.identity
+        if not settings.needs_probe:
+            identity = replace(identity, probe="")
         digest = digest_problems(problems)
-        how = {"identity": asdict(identity), "answers": answers, "data": digest}
+        how = {"identity": identity.to_json(), "answers": answers, "data": digest}
         with AnswerGrader() as grader:
-            yield Recorder(engine, grader, answers), problems, how
+            yield Recorder(reasoner, grader, answers), problems, how

@@ -16,8 +16,8 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 from calibration import FULL_BUDGET, ExitReason
 from rlcm_serve.answers.forcing import answer_rollout
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.core import GenerationSettings, Message, Reading, Role, Rollout, TokenIds
-from rlcm_serve.engine.contract import ReasoningEngine
+from rlcm_serve.core import GenerationSettings, Reading, Rollout, TokenIds
+from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.concurrency import CONCURRENCY, OnProgress, ignore_progress, run_all
 from rlcm_serve.recording.problems import LabelledProblem
@@ -30,6 +30,8 @@ from rlcm_serve.recording.rollouts import (
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+_TRIED = 16
+"""Rollouts, after which a recording without any answer ends."""
 Recording = TypeVar("Recording", bound=FullBudgetRollout)
 Recording_contra = TypeVar("Recording_contra", bound=FullBudgetRollout, contravariant=True)
 
@@ -38,11 +40,11 @@ class FullBudgetRecorder(ABC, Generic[Recording]):
     """Records rollouts that no exit policy stops.
 
     Args:
-        engine: has started.
+        engine: has started; its profile asks every problem.
         generation: settings of every request to the engine.
     """
 
-    def __init__(self, engine: ReasoningEngine, generation: GenerationSettings) -> None:
+    def __init__(self, engine: Reasoner, generation: GenerationSettings) -> None:
         self.engine, self.generation = engine, generation
 
     def check(self, problem: LabelledProblem) -> None:
@@ -60,7 +62,7 @@ class FullBudgetRecorder(ABC, Generic[Recording]):
         """One rollout at full budget, with forced answers at every reading.
 
         Args:
-            problem: becomes the only turn of a conversation.
+            problem: becomes the user's only turn, as the engine's profile asks it.
             number: of the rollout, from 0.
 
         Raises:
@@ -81,7 +83,7 @@ class FullBudgetRecorder(ABC, Generic[Recording]):
         """What is kept of a generated rollout."""
 
     def _prompt(self, problem: LabelledProblem) -> TokenIds:
-        return self.engine.prompt((Message(Role.USER, problem.problem),))
+        return self.engine.prompt(self.engine.identity.profile.messages(problem.problem))
 
     async def _generate(self, prompt: TokenIds) -> Rollout:
         async with aclosing(self.engine.think(prompt, FULL_BUDGET, self.generation)) as events:
@@ -103,7 +105,7 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
 
     def __init__(
         self,
-        engine: ReasoningEngine,
+        engine: Reasoner,
         grader: AnswerGrader,
         answers: int = 1,
         priority: int = 0,
@@ -112,6 +114,7 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
         generation = GenerationSettings(identity.budget, identity.sampling, priority=priority)
         super().__init__(engine, generation)
         self.grader, self.answers = grader, answers
+        self._unanswered: int | None = 0  # rollouts; None once there was an answer
 
     async def _recording(
         self, problem: LabelledProblem, number: int, prompt: TokenIds, rollout: Rollout
@@ -119,6 +122,7 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
         readings = await asyncio.gather(
             *(self._reading(problem, prompt, rollout, at) for at in rollout.readings)
         )
+        self._require_answers(readings)
         return RecordedRollout(
             problem_id=problem.id,
             rollout=number,
@@ -128,6 +132,27 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
             natural=rollout.exit is ExitReason.NATURAL,
             readings=tuple(readings),
         )
+
+    def _require_answers(self, readings: Sequence[RecordedReading]) -> None:
+        """Ends a recording whose extractor finds no answer, before hours are spent on it.
+
+        Raises:
+            RequestRefused: none of the first rollouts has an answer, at any reading.
+        """
+        if self._unanswered is None:
+            return
+        if any(answer is not None for reading in readings for answer in reading.answers):
+            self._unanswered = None
+            return
+        self._unanswered += 1
+        if self._unanswered == _TRIED:
+            extractor = self.engine.identity.profile.extractor
+            raise RequestRefused(
+                "extractor",
+                f"none of the first {_TRIED} rollouts has an answer: the extractor {extractor!r} "
+                "finds none in what the model writes. Correct the extractor, or tell the model in "
+                "the system prompt or the template how to write its answer",
+            )
 
     async def _reading(
         self, problem: LabelledProblem, prompt: TokenIds, rollout: Rollout, at: Reading

@@ -101,6 +101,13 @@ class Settings(BaseSettings):
         flag="--certificate",
         example=["certificate.json"],
     )
+    profiles: Annotated[list[Location] | None, NoDecode, Listed] = _setting(
+        None,
+        "Model",
+        "Prompt profiles (TOML files), beside those in the model's folder. Default: none.",
+        flag="--profile",
+        example=["support.toml"],
+    )
     trusted_keys: Annotated[list[Location] | None, NoDecode, Listed] = _setting(
         None,
         "Model",

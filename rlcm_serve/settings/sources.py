@@ -99,7 +99,7 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
     """Paths in a settings file are relative to its folder."""
     if name in ("state", "engine_log") and isinstance(value, str):
         return folder / at_home(value)
-    if name == "certificates":
+    if name in ("certificates", "profiles"):
         listed = split_list(value)
         if isinstance(listed, list) and all(isinstance(part, str) for part in listed):
             return [folder / at_home(part) for part in listed]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from calibration import Certificate
+from calibration.canonical import canonical_json
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.core import Question, RiskName, VoteRule
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch
+from rlcm_serve.profiles.parts import PROBLEM
+from rlcm_serve.profiles.profile import Profile
+from rlcm_serve.recording.problems import digest_text
 
 
 class ServedProcedure(NamedTuple):
@@ -52,10 +57,11 @@ def fingerprint_of(
     vote: str = "confidence",
     max_tokens: int | None = None,
 ) -> Fingerprint:
-    """The fingerprint of this engine with `samples` samples merged by `vote`.
+    """The fingerprint of this engine and profile with `samples` samples merged by `vote`.
 
-    `max_tokens` None takes the engine's own budget.
+    `max_tokens` None takes the budget of engine and profile.
     """
+    asked = identity.profile
     return Fingerprint(
         model=identity.model,
         probe=identity.probe,
@@ -70,14 +76,67 @@ def fingerprint_of(
         grader=GRADER,
         samples=samples,
         vote=vote,
+        thinking=identity.thinking,
+        top_k=identity.sampling.top_k,
+        min_p=identity.sampling.min_p,
+        adapter=identity.adapter,
+        **_texts_of(asked),
     )
 
 
-def require_fit(certificate: Certificate, identity: EngineIdentity) -> None:
-    """Checks that a certificate was fitted on this engine.
+def _texts_of(profile: Profile) -> dict[str, Any]:
+    """The parts of a fingerprint that a profile alone decides."""
+    return {
+        "system_prompt": "" if profile.system is None else digest_text(profile.system),
+        "user_template": "" if profile.template == PROBLEM else digest_text(profile.template),
+        "template_variables": _json(profile.variables),
+        "extractor": profile.extractor,
+        "answer_schema": "" if profile.schema is None else digest_text(_json(profile.schema)),
+    }
+
+
+def require_profile(recorded: Fingerprint, profile: Profile) -> None:
+    """Returns if traces with this fingerprint may have been recorded under this profile.
 
     Raises:
-        CertificateMismatch: it was fitted on another engine; the message lists the differences.
+        CertificateMismatch: they were not; the message lists the differences.
+    """
+    said: dict[str, Any] = {
+        "thinking": profile.thinking,
+        "temperature": profile.temperature,
+        "top_p": profile.top_p,
+        "top_k": profile.top_k or 0,
+        "min_p": profile.min_p or 0.0,
+        "max_tokens": profile.max_tokens,
+        "answer_max_tokens": profile.answer_max_tokens,
+    }
+    known = {name: value for name, value in said.items() if value is not None}
+    asked = replace(recorded, **_texts_of(profile), **known)
+    if differences := recorded.differences(asked):
+        raise CertificateMismatch(
+            f"the traces were not recorded under the profile {profile.name!r} (traces here, "
+            f"profile there): {'; '.join(differences)}. Record again with --profile, or "
+            "give the profile that was used"
+        )
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    return canonical_json(values).decode() if values else ""
+
+
+_OF_PROFILES = {
+    *("system_prompt", "user_template", "template_variables", "thinking", "extractor"),
+    *("answer_schema", "adapter", "temperature", "top_p", "top_k", "min_p", "answer_max_tokens"),
+}
+"""Parts of a fingerprint that a profile can change."""
+
+
+def profiles_of(certificate: Certificate, identities: Sequence[EngineIdentity]) -> tuple[str, ...]:
+    """The names of the profiles that a certificate is for: at least one.
+
+    Raises:
+        CertificateMismatch: it was fitted on another engine or with another profile. The message
+            lists the differences from the nearest profile.
     """
     if certificate.risk not in {risk.value for risk in RiskName}:
         raise CertificateMismatch(
@@ -85,19 +144,42 @@ def require_fit(certificate: Certificate, identity: EngineIdentity) -> None:
             f"supports {', '.join(RiskName)}; fit a certificate for one of these"
         )
     fitted = _fingerprint(certificate)
-    # Callers choose these per question.
-    served = fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
-    if differences := fitted.differences(served):
-        raise CertificateMismatch(
-            f"certificate {certificate.id} was not fitted on this engine (certificate here, engine "
-            f"there): {'; '.join(differences)}. {_remedy(fitted, served)}, or start without this "
-            "certificate"
-        )
+    differences = {
+        identity.profile.name: fitted.differences(served_like(fitted, identity))
+        for identity in identities
+    }
+    if fitting := tuple(name for name, found in differences.items() if not found):
+        return fitting
+    raise CertificateMismatch(_misfit(certificate, differences))
 
 
-def _remedy(fitted: Fingerprint, served: Fingerprint) -> str:
-    if replace(fitted, grader=served.grader) == served:
+def served_like(fitted: Fingerprint, identity: EngineIdentity) -> Fingerprint:
+    """What the engine serves to questions that choose what was fitted: samples, vote, budget."""
+    return fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
+
+
+def nearest_identity(fitted: Fingerprint, identities: Sequence[EngineIdentity]) -> EngineIdentity:
+    """The identity with the fewest differences."""
+    return min(identities, key=lambda one: len(fitted.differences(served_like(fitted, one))))
+
+
+def _misfit(certificate: Certificate, differences: Mapping[str, list[str]]) -> str:
+    name = min(differences, key=lambda one: len(differences[one]))
+    under = f" under the profile {name!r}, the nearest" if len(differences) > 1 else ""
+    parts = {line.partition(":")[0] for line in differences[name]}
+    return (
+        f"certificate {certificate.id} was not fitted on this engine{under} (certificate here, "
+        f"engine there): {'; '.join(differences[name])}. {_remedy(parts)}, or start without this "
+        "certificate"
+    )
+
+
+def _remedy(different: set[str]) -> str:
+    """What to do about parts of a fingerprint that differ."""
+    if different == {"grader"}:
         return "Grade its traces again with `rlcm regrade`, which needs no model, and fit again"
+    if different <= _OF_PROFILES:
+        return "Serve the profile it was fitted with (--profile FILE), or record and fit again"
     return "Serve the model and settings it was fitted on, or record and fit again"
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from calibration import FULL_BUDGET, ExitPolicy
 from calibration.certificate.certificate import Certificate
@@ -25,13 +24,13 @@ from rlcm_serve.core import (
     OnInfeasible,
     Question,
     RiskName,
-    Role,
     Verified,
 )
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.signing import SUFFIX as SIGNATURE_SUFFIX
-from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
+from rlcm_serve.solving.asking import Asked, ask_under
+from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
 
 CERTIFICATE_FOLDER = "certificates"
 """Folder of certificate files inside a model's folder."""
@@ -47,9 +46,10 @@ class Terms:
     """The policy of one question, with its guarantee or the reason why there is none.
 
     `policy` None means an abstention before any token is generated. `expectation` is that of the
-    certificate; None without a guarantee.
+    certificate; None without a guarantee. `asked` has the question's profile and its messages.
     """
 
+    asked: Asked
     policy: ExitPolicy | None
     budget: Budget
     guarantee: Guarantee | None
@@ -63,11 +63,19 @@ def find_certificates(model: Path) -> tuple[Path, ...]:
     return tuple(file for file in files if not file.name.endswith(SIGNATURE_SUFFIX))
 
 
+class _Certified(NamedTuple):
+    """A certificate with a profile and the procedure that it is for."""
+
+    profile: str
+    procedure: ServedProcedure
+    certificate: Certificate
+
+
 class Guarantees:
     """The active certificates of one engine. Immutable: a question keeps those it started with.
 
     Args:
-        identity: of the engine.
+        identities: of the engine, one for each profile.
         certificates: those to serve.
         verified: by id, how their figures were verified.
         unsigned: ids of those that are not served, because they lack the signature that the
@@ -82,43 +90,65 @@ class Guarantees:
 
     def __init__(
         self,
-        identity: EngineIdentity,
+        identities: Sequence[EngineIdentity],
         certificates: Sequence[Certificate] = (),
         verified: Mapping[str, Verified] | None = None,
         unsigned: Sequence[str] = (),
     ) -> None:
-        self.identity = identity
+        self.identities = tuple(identities)
         self.unsigned = tuple(unsigned)
         self._verified = dict(verified or {})
+        self._profiles = [identity.profile for identity in identities]
+        self._certificates = tuple(certificates)
+        self._certified: list[_Certified] = []
         for certificate in certificates:
             certificate.check()
-            require_fit(certificate, identity)
-        self._certified = [(ServedProcedure.of_certificate(one), one) for one in certificates]
-        for (procedure, one), (other_procedure, other) in combinations(self._certified, 2):
-            if procedure == other_procedure:
+            for profile in profiles_of(certificate, identities):
+                self._add(profile, certificate)
+
+    def _add(self, profile: str, certificate: Certificate) -> None:
+        procedure = ServedProcedure.of_certificate(certificate)
+        for other in self._certified:
+            if (profile, procedure) == (other.profile, other.procedure):
                 raise CertificateMismatch(
-                    f"certificates {one.id} and {other.id} are for the same procedure: keep one "
-                    "of them, or name its file with --certificate"
+                    f"certificates {other.certificate.id} and {certificate.id} are for the same "
+                    "procedure: keep one of them, or name its file with --certificate"
                 )
+        self._certified.append(_Certified(profile, procedure, certificate))
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
         """The active certificates."""
-        return tuple(certificate for _, certificate in self._certified)
+        return self._certificates
+
+    def profiles_of(self, id_: str) -> tuple[str, ...]:
+        """The profiles that an active certificate is for."""
+        return tuple(one.profile for one in self._certified if one.certificate.id == id_)
 
     def verified(self, id_: str) -> Verified:
         """How the figures of an active certificate were verified."""
         return self._verified.get(id_, Verified.NONE)
 
     @classmethod
-    def load(cls, identity: EngineIdentity, files: Sequence[Path]) -> Self:
+    def load(cls, identities: Sequence[EngineIdentity], files: Sequence[Path]) -> Self:
         """The guarantees of these certificate files.
 
         Raises:
             CertificateMismatch: as for the class.
             CertificateError: a file is no certificate, of another version, or was edited.
         """
-        return cls(identity, [Certificate.load(file) for file in files])
+        return cls(identities, [Certificate.load(file) for file in files])
+
+    def identity_for(self, question: Question) -> EngineIdentity:
+        """The engine under the question's profile.
+
+        Raises:
+            RequestRefused: the question names a profile that is not served.
+        """
+        return self._identity_of(ask_under(question, self._profiles))
+
+    def _identity_of(self, asked: Asked) -> EngineIdentity:
+        return next(one for one in self.identities if one.profile is asked.profile)
 
     def terms_for(self, question: Question) -> Terms:
         """The policy for a question's alpha, and the promise it may be given.
@@ -126,24 +156,30 @@ class Guarantees:
         Raises:
             Infeasible: no certified policy keeps this alpha, and the question asks for an error
                 then.
+            RequestRefused: the question names a profile that is not served.
         """
-        asked = ServedProcedure.of_question(question, self.identity.budget.thinking)
-        budget = replace(self.identity.budget, thinking=asked.max_tokens)
-        nearest = _nearest(asked, self._certified)
+        asked = ask_under(question, self._profiles)
+        identity = self._identity_of(asked)
+        wanted = ServedProcedure.of_question(question, identity.budget.thinking)
+        budget = replace(identity.budget, thinking=wanted.max_tokens)
+        nearest = _nearest(wanted, [o for o in self._certified if o.profile == asked.profile.name])
         if nearest is None:
-            return Terms(FULL_BUDGET, budget, None, self._why_uncertified(question.risk))
-        procedure, certificate = nearest
+            why = self._why_uncertified(question.risk, asked)
+            return Terms(asked, FULL_BUDGET, budget, None, why)
+        certificate = nearest.certificate
         try:
             level = _level(certificate, question.alpha)
         except Infeasible as infeasible:
-            return _terms_without_level(question, budget, infeasible)
-        departures = [*_departures(procedure, asked), *_overrides(self.identity, question)]
+            return _terms_without_level(question, asked, budget, infeasible)
+        overrides = _overrides(identity, question)
+        departures = [*_departures(nearest.procedure, wanted), *overrides, *asked.departures]
         if departures:
             reason = (
                 f"certificate {certificate.id} does not cover this request: {'; '.join(departures)}"
             )
-            return Terms(level.policy, budget, None, reason)
+            return Terms(asked, level.policy, budget, None, reason)
         return Terms(
+            asked=asked,
             policy=level.policy,
             budget=budget,
             guarantee=replace(
@@ -154,7 +190,7 @@ class Guarantees:
             expectation=Expectation(level.expected_tokens, level.full_budget_tokens),
         )
 
-    def _why_uncertified(self, risk: RiskName) -> str:
+    def _why_uncertified(self, risk: RiskName, asked: Asked) -> str:
         if not self._certified and self.unsigned:
             return (
                 "this service demands signed certificates, and none of its certificates is signed "
@@ -162,28 +198,41 @@ class Guarantees:
             )
         if not self._certified:
             return NO_CERTIFICATE
-        bounded = sorted({procedure.risk for procedure, _ in self._certified})
+        profile = asked.profile.name
+        bounded = sorted({o.procedure.risk for o in self._certified if o.profile == profile})
+        if not bounded:
+            return self._why_no_profile(asked)
         return (
             f"no certificate covers the risk '{risk}', so it was answered at the full budget; "
             f"risks with a certificate: {', '.join(bounded)}"
         )
 
+    def _why_no_profile(self, asked: Asked) -> str:
+        certified = dict.fromkeys(one.profile for one in self._certified)
+        return "; ".join(
+            (
+                f"no certificate is for the profile {asked.profile.name!r}, so it was answered at "
+                "the full budget",
+                *asked.departures,
+                f"profiles with a certificate: {', '.join(certified)}",
+            )
+        )
 
-def _nearest(
-    asked: ServedProcedure, certified: Iterable[tuple[ServedProcedure, Certificate]]
-) -> tuple[ServedProcedure, Certificate] | None:
+
+def _nearest(wanted: ServedProcedure, certified: Iterable[_Certified]) -> _Certified | None:
     """The nearest certificate of the same risk; among equals, the one with the smaller n."""
-    of_risk = [pair for pair in certified if pair[0].risk == asked.risk]
-    return min(
-        of_risk,
-        key=lambda pair: (
-            pair[0].samples != asked.samples,
-            pair[0].vote != asked.vote,
-            abs(pair[0].max_tokens - asked.max_tokens),
-            pair[0].samples,
-        ),
-        default=None,
-    )
+
+    def distance(one: _Certified) -> tuple[bool, bool, int, int]:
+        fitted = one.procedure
+        return (
+            fitted.samples != wanted.samples,
+            fitted.vote != wanted.vote,
+            abs(fitted.max_tokens - wanted.max_tokens),
+            fitted.samples,
+        )
+
+    of_risk = [one for one in certified if one.procedure.risk == wanted.risk]
+    return min(of_risk, key=distance, default=None)
 
 
 def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:
@@ -198,7 +247,9 @@ def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:
         ) from error
 
 
-def _terms_without_level(question: Question, budget: Budget, infeasible: Infeasible) -> Terms:
+def _terms_without_level(
+    question: Question, asked: Asked, budget: Budget, infeasible: Infeasible
+) -> Terms:
     """The terms that `on_infeasible` requests if no policy is certified at the question's alpha.
 
     Raises:
@@ -209,7 +260,7 @@ def _terms_without_level(question: Question, budget: Budget, infeasible: Infeasi
     full = question.on_infeasible is OnInfeasible.FULL_BUDGET
     done = "answered at the full budget" if full else "not answered"
     reason = f"{infeasible}; {done}, as on_infeasible requests"
-    return Terms(FULL_BUDGET if full else None, budget, None, reason)
+    return Terms(asked, FULL_BUDGET if full else None, budget, None, reason)
 
 
 def _departures(certified: ServedProcedure, asked: ServedProcedure) -> list[str]:
@@ -226,7 +277,7 @@ def _departures(certified: ServedProcedure, asked: ServedProcedure) -> list[str]
 
 
 def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
-    """What the question changes in the sampling and the prompt that certificates assume."""
+    """What the question changes in the sampling that certificates assume."""
     overrides = [
         f"{name} is {value:g}, the certified value is {fitted:g}"
         for name, value, fitted in (
@@ -237,11 +288,6 @@ def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
     ]
     if question.seed is not None:
         overrides.append(f"seed is {question.seed}; certificates assume unseeded sampling")
-    roles = {message.role for message in question.context}
-    if Role.SYSTEM in roles:
-        overrides.append("there is a system prompt; certificates assume there is none")
-    if roles - {Role.SYSTEM}:
-        overrides.append("the conversation has several turns; certificates assume one question")
     return overrides
 
 

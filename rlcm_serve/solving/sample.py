@@ -18,7 +18,7 @@ from rlcm_serve.core import (
     Sample,
     TokenIds,
 )
-from rlcm_serve.engine.contract import ReasoningEngine
+from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.errors import EngineDead
 from rlcm_serve.events import CheckpointEvent, ExitEvent, OnEvent, TokenEvent
 
@@ -28,7 +28,7 @@ class SampleRun:
 
     def __init__(
         self,
-        engine: ReasoningEngine,
+        engine: Reasoner,
         number: int,
         prompt: TokenIds,
         policy: ExitPolicy,

@@ -13,8 +13,8 @@ from rlcm_serve.errors import CertificateMismatch, EngineDead, NotReady
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
 
-LoadGuarantees = Callable[[EngineIdentity, Sequence[Path]], Guarantees]
-"""Loads the guarantees of an engine from certificate files and from the certificate store."""
+LoadGuarantees = Callable[[Sequence[EngineIdentity], Sequence[Path]], Guarantees]
+"""Loads the guarantees of an engine and its profiles from certificate files and from the store."""
 
 
 def _ignore_stage(stage: str) -> None:
@@ -85,7 +85,7 @@ class Service:
         await self.engine.start()
         self.enter("checking the certificates")
         self._guarantees = await asyncio.to_thread(
-            self._load, self.engine.identity, self._certificates
+            self._load, self.engine.identities, self._certificates
         )
         self._solver = Solver(self.engine, self._guarantees, self.grader)
         self._prefix = ""
@@ -167,7 +167,7 @@ class Service:
         """
         if self._solver is None:
             return
-        if guarantees.identity != self.engine.identity:
+        if guarantees.identities != self.engine.identities:
             raise CertificateMismatch(
                 "the engine was restarted in the meantime, and its identity has changed: try again"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibration import ExitPolicy
 from rlcm_serve.answers.grader import AnswerGrader
@@ -14,11 +14,10 @@ from rlcm_serve.core import (
     GenerationSettings,
     Question,
     Sample,
-    Sampling,
     Solution,
     TokenIds,
 )
-from rlcm_serve.engine.contract import ReasoningEngine
+from rlcm_serve.engine.contract import Reasoner, ReasoningEngine
 from rlcm_serve.errors import OutOfTime
 from rlcm_serve.events import OnEvent, SampleEvent, VoteEvent, ignore_event
 from rlcm_serve.solving.guarantees import Guarantees, Terms
@@ -28,10 +27,14 @@ from rlcm_serve.solving.vote import VoteTally
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question that the engine accepts, with the terms under which it is answered."""
+    """A question that the engine accepts, with the terms under which it is answered.
+
+    `reasoner` is the engine under the question's profile.
+    """
 
     question: Question
     terms: Terms
+    reasoner: Reasoner
     prompt: TokenIds
     generation: GenerationSettings
 
@@ -75,15 +78,17 @@ class Solver:
 
         Raises:
             Infeasible: no policy is certified at the question's alpha.
-            RequestRefused: the question does not fit into the model's context, or the engine
-                cannot honour its seed.
+            RequestRefused: the question names a profile that is not served, or does not fit into
+                the model's context, or the engine cannot honour its seed.
         """
         terms = self.guarantees.terms_for(question)
-        prompt = self.engine.prompt(question.messages)
-        default = self.engine.identity.sampling
+        reasoner = self.engine.under(terms.asked.profile.name)
+        prompt = reasoner.prompt(terms.asked.messages)
+        default = reasoner.identity.sampling
         generation = GenerationSettings(
             budget=terms.budget,
-            sampling=Sampling(
+            sampling=replace(
+                default,
                 temperature=_first(question.temperature, default.temperature),
                 top_p=_first(question.top_p, default.top_p),
             ),
@@ -91,8 +96,8 @@ class Solver:
             priority=priority,
             cache_salt=cache_salt,
         )
-        self.engine.check(prompt, generation)
-        return Prepared(question, terms, prompt, generation)
+        reasoner.check(prompt, generation)
+        return Prepared(question, terms, reasoner, prompt, generation)
 
     async def run(
         self, prepared: Prepared, on_event: OnEvent = ignore_event, *, text: bool = False
@@ -117,7 +122,13 @@ class Solver:
         vote = VoteTally(question.samples, question.vote, policy.lambda_vote, self.grader)
         samples = [
             SampleRun(
-                self.engine, number, prepared.prompt, policy, prepared.generation, on_event, text
+                prepared.reasoner,
+                number,
+                prepared.prompt,
+                policy,
+                prepared.generation,
+                on_event,
+                text,
             )
             for number in range(question.samples)
         ]
@@ -207,6 +218,7 @@ def _solution(
         expectation=prepared.terms.expectation,
         text=None if winner is None else winner.text,
         forced=winner is not None and winner.forced,
+        profile=prepared.terms.asked.profile.name,
     )
 
 
@@ -220,6 +232,7 @@ def _abstention(prepared: Prepared) -> Solution:
         policy=None,
         guarantee=None,
         no_guarantee_reason=prepared.terms.no_guarantee_reason,
+        profile=prepared.terms.asked.profile.name,
     )
 
 

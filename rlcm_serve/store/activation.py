@@ -16,8 +16,8 @@ async def activate(store: CertificateStore, service: Service, id_: str) -> None:
         SignatureRefused: a signature is demanded, and it has none of a trusted key.
     """
     async with store.changing:
-        identity = service.guarantees.identity
-        service.use(await store.threads.write(store.activate, id_, identity))
+        identities = service.guarantees.identities
+        service.use(await store.threads.write(store.activate, id_, identities))
 
 
 async def deactivate(store: CertificateStore, service: Service, id_: str) -> None:
@@ -30,5 +30,5 @@ async def deactivate(store: CertificateStore, service: Service, id_: str) -> Non
         CertificateMismatch: two files would take its place.
     """
     async with store.changing:
-        identity = service.guarantees.identity
-        service.use(await store.threads.write(store.deactivate, id_, identity))
+        identities = service.guarantees.identities
+        service.use(await store.threads.write(store.deactivate, id_, identities))

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -26,7 +27,7 @@ from rlcm_serve.core import Verified
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
-from rlcm_serve.solving.fingerprints import ServedProcedure, require_fit
+from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
 from rlcm_serve.store.database import Database
@@ -41,8 +42,9 @@ class KeptCertificate:
     """A certificate, its origin, and whether it is active.
 
     `added` is in seconds since 1970, UTC; None for a file. `misfit` says why the certificate cannot
-    be used with this engine; None if it can, or if the engine is not known yet. `verified` says how
-    its figures were verified, and `refusal` why it must not be served for lack of a signature.
+    be used with this engine; None if it can, or if the engine is not known yet. `profiles` are the
+    names of the served profiles that it is for. `verified` says how its figures were verified, and
+    `refusal` why it must not be served for lack of a signature.
     """
 
     certificate: Certificate
@@ -50,6 +52,7 @@ class KeptCertificate:
     added: float | None
     active: bool
     misfit: str | None
+    profiles: tuple[str, ...] = ()
     verified: Verified = Verified.NONE
     refusal: str | None = None
 
@@ -75,7 +78,7 @@ class CertificateStore:
         self.threads = database.threads
         self._writing = threading.Lock()  # readers never wait for it
 
-    def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
+    def load(self, identities: Sequence[EngineIdentity], files: Sequence[Path]) -> Guarantees:
         """The guarantees that are active when an engine starts.
 
         Stored certificates of other engines are ignored, and so are unsigned ones if a signature is
@@ -89,7 +92,7 @@ class CertificateStore:
         loaded, report_files, envelopes = {}, {}, {}
         for file in files:
             certificate = Certificate.load(file)
-            require_fit(certificate, identity)
+            profiles_of(certificate, identities)  # refuses one that fits none
             loaded[certificate.id] = (certificate, f"file {file.name}")
             report_files[certificate.id] = (report_data_path(file), old_report_data_path(file))
             envelopes[certificate.digest] = envelope_path(file)
@@ -97,30 +100,32 @@ class CertificateStore:
         self._reports.files = report_files
         self._evidence.files = envelopes
         with self._database.reading() as session:
-            guarantees = self._guarantees(session, identity)
+            guarantees = self._guarantees(session, identities)
         for id_ in guarantees.unsigned:
             _log.warning("certificate %s is not served: it has no signature of a trusted key", id_)
         return guarantees
 
-    def all(self, identity: EngineIdentity | None) -> list[KeptCertificate]:
+    def all(self, identities: Sequence[EngineIdentity] | None) -> list[KeptCertificate]:
         """All certificates, the active ones first.
 
         Args:
-            identity: identity of the engine; None while it starts, when no certificate is active.
+            identities: of the engine; None while it starts, when no certificate is active.
         """
         with self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
-            certificates = self._active(session, identity)[0] if identity else []
+            certificates = self._active(session, identities)[0] if identities else []
             known = {id_: certificate for id_, (certificate, _) in self._files.items()}
             known |= _readable(rows.values())
             active = {certificate.id for certificate in certificates}
+            fits = {id_: _fit(certificate, identities) for id_, certificate in known.items()}
             kept = [
                 KeptCertificate(
                     certificate,
                     origin=rows[id_].origin if id_ in rows else self._files[id_][1],
                     added=rows[id_].added if id_ in rows else None,
                     active=id_ in active,
-                    misfit=None if identity is None else _misfit(certificate, identity),
+                    misfit=fits[id_].misfit,
+                    profiles=fits[id_].profiles,
                     verified=self._evidence.verified(session, certificate),
                     refusal=self._evidence.refusal(session, certificate),
                 )
@@ -137,13 +142,13 @@ class CertificateStore:
         with self._database.reading() as session:
             return self._find(session, id_)[0]
 
-    def kept(self, id_: str, identity: EngineIdentity | None) -> KeptCertificate:
+    def kept(self, id_: str, identities: Sequence[EngineIdentity] | None) -> KeptCertificate:
         """The certificate with this id, as in `all`.
 
         Raises:
             NotFound: there is no such certificate.
         """
-        for kept in self.all(identity):
+        for kept in self.all(identities):
             if kept.certificate.id == id_:
                 return kept
         raise _unknown(id_)
@@ -200,7 +205,7 @@ class CertificateStore:
             if why := self._evidence.refusal(session, certificate):
                 raise SignatureRefused(why)
 
-    def activate(self, id_: str, identity: EngineIdentity) -> Guarantees:
+    def activate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
 
         Returns:
@@ -213,7 +218,7 @@ class CertificateStore:
         """
         with self._writing, self._database.session() as session:
             certificate, _ = self._find(session, id_)
-            require_fit(certificate, identity)
+            profiles_of(certificate, identities)  # refuses one that fits none
             if why := self._evidence.refusal(session, certificate):
                 raise SignatureRefused(why)
             replaced = select(StoredCertificate).where(
@@ -223,9 +228,9 @@ class CertificateStore:
                 row.state = STORED
             session.flush()  # before another becomes active
             self._set_state(session, id_, ACTIVE)
-            return self._guarantees(session, identity)
+            return self._guarantees(session, identities)
 
-    def deactivate(self, id_: str, identity: EngineIdentity) -> Guarantees:
+    def deactivate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
         """Deactivates a certificate, also one from a file; another file may take its place.
 
         Returns:
@@ -238,15 +243,15 @@ class CertificateStore:
         """
         with self._writing, self._database.session() as session:
             self._find(session, id_)
-            if id_ not in {one.id for one in self._active(session, identity)[0]}:
+            if id_ not in {one.id for one in self._active(session, identities)[0]}:
                 raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")
             self._set_state(session, id_, WITHDRAWN)
-            return self._guarantees(session, identity)
+            return self._guarantees(session, identities)
 
-    def _guarantees(self, session: Session, identity: EngineIdentity) -> Guarantees:
-        served, unsigned = self._active(session, identity)
+    def _guarantees(self, session: Session, identities: Sequence[EngineIdentity]) -> Guarantees:
+        served, unsigned = self._active(session, identities)
         verified = {one.id: self._evidence.verified(session, one) for one in served}
-        return Guarantees(identity, served, verified, [one.id for one in unsigned])
+        return Guarantees(identities, served, verified, [one.id for one in unsigned])
 
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
         """The certificate and its origin."""
@@ -270,25 +275,25 @@ class CertificateStore:
         session.flush()
 
     def _active(
-        self, session: Session, identity: EngineIdentity
+        self, session: Session, identities: Sequence[EngineIdentity]
     ) -> tuple[list[Certificate], list[Certificate]]:
         """Those that are served, and those that would be if they had the signature demanded."""
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
         activated = _readable(row for row in decided.values() if row.state == ACTIVE)
-        fitting = [one for one in activated.values() if _misfit(one, identity) is None]
+        fitting = [one for one in activated.values() if _fit(one, identities).profiles]
         files = [
             certificate
             for id_, (certificate, _) in self._files.items()
             if not (id_ in decided and decided[id_].state in (ACTIVE, WITHDRAWN))
         ]
         served, unsigned = [], []
-        taken: set[ServedProcedure] = set()
+        taken: set[str] = set()
         for candidates in (fitting, files):
             signed = [one for one in candidates if not self._evidence.refusal(session, one)]
             unsigned += [one for one in candidates if one not in signed]
-            chosen = [one for one in signed if ServedProcedure.of_certificate(one) not in taken]
+            chosen = [one for one in signed if _slot(one) not in taken]
             served += chosen
-            taken |= {ServedProcedure.of_certificate(one) for one in chosen}
+            taken |= {_slot(one) for one in chosen}
         return served, unsigned
 
 
@@ -322,16 +327,24 @@ def _row(certificate: Certificate, origin: str, slot: str, state: str) -> Stored
     )
 
 
-def _misfit(certificate: Certificate, identity: EngineIdentity) -> str | None:
+class _Fit(NamedTuple):
+    """The profiles of an engine that a certificate is for, or why it is for none."""
+
+    profiles: tuple[str, ...]
+    misfit: str | None
+
+
+def _fit(certificate: Certificate, identities: Sequence[EngineIdentity] | None) -> _Fit:
+    if identities is None:
+        return _Fit((), None)
     try:
-        require_fit(certificate, identity)
+        return _Fit(profiles_of(certificate, identities), None)
     except CertificateMismatch as error:
-        return str(error)
-    return None
+        return _Fit((), str(error))
 
 
 def _slot(certificate: Certificate) -> str:
-    """A digest of engine and procedure: certificates of different engines never share a slot."""
+    """A digest of engine, profile and procedure: certificates that differ in one share no slot."""
     procedure = ServedProcedure.of_certificate(certificate)  # raises without a fingerprint
     fitted = certificate.fingerprint
     engine = {} if fitted is None else fitted.to_json()

@@ -16,6 +16,7 @@ from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 from rlcm_serve.recording.problems import LabelledProblem
 
 
@@ -42,6 +43,7 @@ class CalibrationRequest:
     """What a job records and fits. Other fields are those of `calibration.certificate.certify`.
 
     Attributes:
+        profile: name of the profile under which the problems are asked.
         rollouts: recorded rollouts per problem.
         samples: samples per question (n).
         activate: activate the certificate as soon as it is fitted.
@@ -59,6 +61,7 @@ class CalibrationRequest:
     rollouts: int = 1
     method: Method = Method.AUTO
     activate: bool = False
+    profile: str = DEFAULT_NAME
 
     def __post_init__(self) -> None:
         for field, check in (

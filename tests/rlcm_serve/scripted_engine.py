@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -38,8 +38,9 @@ from rlcm_serve.core import (
     Sampling,
     TokenIds,
 )
-from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
+from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
 from rlcm_serve.errors import EngineDead, RequestRefused
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
 
 INTERVAL = 16
@@ -99,13 +100,18 @@ class Script:
 
 
 class ScriptedEngine(ReasoningEngine):
-    """An engine that gives its scripts to the samples in turn."""
+    """An engine that gives its scripts to the samples in turn.
+
+    It has the default profile and `profiles`; `asked` are the conversations, with their profiles.
+    """
 
     outputs = 0
 
-    def __init__(self, *scripts: Script) -> None:
+    def __init__(self, *scripts: Script, profiles: Sequence[Profile] = ()) -> None:
         self.name = "scripted"
         self.identity = IDENTITY
+        self.others = {profile.name: Under(self, profile) for profile in profiles}
+        self.asked: list[tuple[str, tuple[Message, ...]]] = []
         self.scripts = scripts or (Script(),)
         self.dead = False
         self.held = 0
@@ -164,7 +170,15 @@ class ScriptedEngine(ReasoningEngine):
         self.dead = True
         self.killed.set()
 
+    @property
+    def identities(self) -> tuple[EngineIdentity, ...]:
+        return (self.identity, *(other.identity for other in self.others.values()))
+
+    def under(self, profile: str) -> Reasoner:
+        return self.others.get(profile) or super().under(profile)
+
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
+        self.asked.append(("default", tuple(messages)))
         return tuple(range(sum(len(message.content.split()) for message in messages)))
 
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
@@ -254,6 +268,65 @@ class ScriptedEngine(ReasoningEngine):
     ) -> float | None:
         await self.check_health()
         return self.scripts[thinking[0]].entropy
+
+
+class Under(Reasoner):
+    """The scripted engine under another profile."""
+
+    def __init__(self, engine: ScriptedEngine, profile: Profile) -> None:
+        self.engine = engine
+        self.identity = under(profile)
+        self.suffix_tokens = SUFFIX_TOKENS
+        self.context, self.longest_token = CONTEXT, LONGEST_TOKEN
+
+    def prompt(self, messages: Sequence[Message]) -> TokenIds:
+        ids = self.engine.prompt(messages)
+        self.engine.asked[-1] = (self.identity.profile.name, tuple(messages))
+        return ids
+
+    def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
+        self.engine.check(prompt, generation)
+
+    def think(
+        self,
+        prompt: TokenIds,
+        policy: ExitPolicy,
+        generation: GenerationSettings,
+        *,
+        text: bool = False,
+    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+        return self.engine.think(prompt, policy, generation, text=text)
+
+    async def continue_after(
+        self,
+        prompt: TokenIds,
+        thinking: TokenIds,
+        text: str,
+        generation: GenerationSettings,
+        count: int = 1,
+        *,
+        logprobs: bool = False,
+    ) -> tuple[Completion, ...]:
+        return await self.engine.continue_after(
+            prompt, thinking, text, generation, count, logprobs=logprobs
+        )
+
+    async def entropy_after(
+        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings
+    ) -> float | None:
+        return await self.engine.entropy_after(prompt, thinking, generation)
+
+
+def under(profile: Profile) -> EngineIdentity:
+    """The scripted engine's identity under a profile."""
+    sampling = IDENTITY.sampling
+    return replace(
+        IDENTITY,
+        profile=profile,
+        thinking=profile.thinking or "",
+        sampling=replace(sampling, top_k=profile.top_k or 0, min_p=profile.min_p or 0.0),
+        budget=replace(IDENTITY.budget, thinking=profile.max_tokens or BUDGET),
+    )
 
 
 def certificate(

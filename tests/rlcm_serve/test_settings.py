@@ -59,6 +59,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "model": WORDS.map(lambda word: f"m{word}"),
     "probe": WORDS.map(lambda word: f"/p{word}"),
     "certificates": st.lists(WORDS.map(lambda word: f"/c{word}"), min_size=1, max_size=3),
+    "profiles": st.lists(WORDS.map(lambda word: f"/c{word}"), min_size=1, max_size=3),
     "trusted_keys": st.lists(WORDS.map(lambda word: f"/k{word}"), min_size=1, max_size=3),
     "temperature": st.floats(0, 2),
     "thinking": WORDS.map(lambda word: f"m{word}"),

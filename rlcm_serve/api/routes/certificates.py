@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -17,7 +18,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import require_verified
-from rlcm_serve.solving.fingerprints import fingerprint_of, require_fit
+from rlcm_serve.solving.fingerprints import nearest_identity, profiles_of, served_like
 from rlcm_serve.store.activation import activate, deactivate
 from rlcm_serve.store.evidence import RECOMPUTED_UPLOAD
 
@@ -80,10 +81,10 @@ _UPLOAD: dict[str, Any] = {
 @router.get("/certificates", **keyed(require_solve))
 async def list_certificates(context: ContextOfApp) -> CertificateList:
     """Lists all certificates of the service, active or not."""
-    identity = _identity(context)
-    kept = await context.database.threads.read(context.certificates.all, identity)
+    identities = _identities(context)
+    kept = await context.database.threads.read(context.certificates.all, identities)
     return CertificateList(
-        certificates=[CertificateBody.from_kept(one, identity is not None) for one in kept]
+        certificates=[CertificateBody.from_kept(one, identities is not None) for one in kept]
     )
 
 
@@ -109,13 +110,13 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
 )
 async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
     """Returns measurements for judging a certificate: risk, tokens, p-values, reliability."""
-    identity = _identity(context)
+    identities = _identities(context)
     report = await context.database.threads.read(context.certificates.report, id_)
-    kept = await context.database.threads.read(context.certificates.kept, id_, identity)
+    kept = await context.database.threads.read(context.certificates.kept, id_, identities)
     fitted = kept.certificate.fingerprint
     served = None
-    if identity is not None and fitted is not None:
-        served = fingerprint_of(identity, fitted.samples, fitted.vote, fitted.max_tokens)
+    if identities is not None and fitted is not None:
+        served = served_like(fitted, nearest_identity(fitted, identities))
     body = ReportBody.of(kept, report, served)
     # Sent directly: FastAPI would validate these thousands of numbers a second time.
     return Response(body.model_dump_json(), media_type="application/json")
@@ -137,11 +138,11 @@ async def upload_certificate(
     differs, and computes its report data. If its signature is uploaded too, it must be of a key
     that the service trusts. A service that demands signatures refuses a certificate without one.
     """
-    identity, store = context.service.guarantees.identity, context.certificates
+    identities, store = context.service.guarantees.identities, context.certificates
     report = None
     async with uploaded_certificate(request) as upload:
         certificate, traces, signature = upload.certificate, upload.traces, upload.signature
-        require_fit(certificate, identity)
+        profiles_of(certificate, identities)  # refuses one that fits none
         if signature is not None:
             await asyncio.to_thread(store.trusted.signer_of, certificate, signature)
         else:
@@ -178,13 +179,13 @@ async def deactivate_certificate(id_: CertificateId, context: ContextOfApp) -> C
 
 
 async def _body(context: Context, id_: str) -> CertificateBody:
-    identity = _identity(context)
-    kept = await context.database.threads.read(context.certificates.kept, id_, identity)
-    return CertificateBody.from_kept(kept, identity is not None)
+    identities = _identities(context)
+    kept = await context.database.threads.read(context.certificates.kept, id_, identities)
+    return CertificateBody.from_kept(kept, identities is not None)
 
 
-def _identity(context: Context) -> EngineIdentity | None:
+def _identities(context: Context) -> Sequence[EngineIdentity] | None:
     try:
-        return context.service.guarantees.identity
+        return context.service.guarantees.identities
     except NotReady:
         return None

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -29,6 +30,7 @@ from rlcm_serve.api.wire.openai.response import ChatCompletion
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import ModelNotFound, RequestRefused
 from rlcm_serve.evidence.records import new_id
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=JsonRoute)
 ModelName = Annotated[
@@ -71,10 +73,10 @@ async def create_chat_completion(
     body: ChatRequest, request: Request, context: ContextOfApp, caller: MaySolve
 ) -> Response:
     """Answers the last message of a conversation at the risk that the caller accepts."""
-    model = _served(context, body.model)
+    profile = _profile_of(context, body.model)
     response_id, created = new_id(), int(time.time())
     with _in_terms_of(body):
-        question = body.to_question(context.settings.default_alpha)
+        question = _under(profile, body.to_question(context.settings.default_alpha))
         asking = functools.partial(
             ask, context, caller, question, since=request.state.arrived, id_=response_id
         )
@@ -93,7 +95,7 @@ async def create_chat_completion(
         live = LiveSolution(functools.partial(asking, text=is_live))
         prepared = await live.start(request)
     guarantee = prepared.terms.guarantee
-    writer = ChunkWriter(response_id, created, model, guarantee, body.include_usage)
+    writer = ChunkWriter(response_id, created, body.model, guarantee, body.include_usage)
     answer = AnswerStream(prepared.terms.policy, body.stops)
     chunks = _chunks(live, writer, answer, body, question)
     return event_response(chunks, context.settings.heartbeat_s, guarantee_header(guarantee))
@@ -135,27 +137,54 @@ _MODELS = _documented(401, 403, 404, 421, 500, 503)
 
 @router.get("/models", responses=_MODELS, dependencies=[Depends(require_solve)])
 async def list_models(context: ContextOfApp) -> ModelList:
-    """Lists the available models: the one that is served."""
-    return ModelList(data=[ModelCard(id=context.service.solver.engine.name)])
+    """Lists the model that is served: alone, and with each of its prompt profiles."""
+    return ModelList(data=[ModelCard(id=name) for name in _models(context)])
 
 
 @router.get("/models/{model:path}", responses=_MODELS, dependencies=[Depends(require_solve)])
 async def retrieve_model(model: ModelName, context: ContextOfApp) -> ModelCard:
     """Describes the model that is served."""
-    return ModelCard(id=_served(context, model))
+    _profile_of(context, model)
+    return ModelCard(id=model)
 
 
-def _served(context: Context, asked: str) -> str:
-    """The name of the model that is served.
+def _models(context: Context) -> dict[str, str | None]:
+    """The names that a request may give as its model, each with the profile that it stands for.
 
     Raises:
-        ModelNotFound: the request names another model.
         NotReady, EngineDead: no model is being served.
     """
-    name = context.service.solver.engine.name
-    if asked != name:
-        raise ModelNotFound(asked, name)
-    return name
+    solver = context.service.solver
+    name, identities = solver.engine.name, solver.guarantees.identities
+    profiles = [one.profile.name for one in identities if one.profile.name != DEFAULT_NAME]
+    return {name: None} | {f"{name}:{profile}": profile for profile in profiles}
+
+
+def _profile_of(context: Context, asked: str) -> str | None:
+    """The profile that a model's name ends in; None for the name alone.
+
+    Raises:
+        ModelNotFound: the request names another model or profile.
+        NotReady, EngineDead: no model is being served.
+    """
+    models = _models(context)
+    if asked not in models:
+        raise ModelNotFound(asked, list(models))
+    return models[asked]
+
+
+def _under(profile: str | None, question: Question) -> Question:
+    """The question under the profile that its model's name ends in.
+
+    Raises:
+        RequestRefused: the question names another one.
+    """
+    if profile is None or question.profile in (None, profile):
+        return replace(question, profile=profile or question.profile)
+    raise RequestRefused(
+        "profile",
+        f"profile is {question.profile!r}, but the model's name ends in {profile!r}: give one",
+    )
 
 
 @contextmanager

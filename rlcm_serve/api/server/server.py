@@ -8,6 +8,7 @@ import shlex
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -28,6 +29,7 @@ from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.jobs.fit_process import FitLimits
+from rlcm_serve.profiles.profile_file import find_profiles, load_profiles
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.reference import shown
 from rlcm_serve.signing import TrustedKeys
@@ -51,6 +53,8 @@ def build_service(
     on_stage: Callable[[str], None],
     load: LoadGuarantees = Guarantees.load,
     restart_policy: RestartPolicy | None = None,
+    *,
+    profiles: Sequence[Path] = (),
 ) -> Service:
     """Builds a service without starting it.
 
@@ -61,12 +65,16 @@ def build_service(
         on_stage: called with each stage of the start.
         load: turns these files into guarantees once the engine is known.
         restart_policy: when the engine is restarted; None takes the defaults.
+        profiles: files of prompt profiles, beside those in the model's folder.
 
     Raises:
         ModelRefused: the model does not exist.
+        ProfileRefused: a profile cannot be used, or two have one name.
     """
+    folder = resolve_model(settings.model)
     if certificates is None:
-        certificates = find_certificates(resolve_model(settings.model))
+        certificates = find_certificates(folder)
+    settings = replace(settings, profiles=load_profiles([*find_profiles(folder), *profiles]))
     engine = VllmEngine(settings)
     service = Service(
         engine, certificates, on_stage=on_stage, load=load, restart_policy=restart_policy
@@ -82,6 +90,7 @@ def build_context(
 
     Raises:
         ModelRefused: the model does not exist.
+        ProfileRefused: a prompt profile cannot be used.
         SettingsRefused: tracing is enabled, but OpenTelemetry is not installed.
         SignatureRefused: a trusted key cannot be read.
     """
@@ -90,7 +99,9 @@ def build_context(
     files = [] if settings.no_certificate else settings.certificates
     load = Guarantees.load if settings.no_certificate else store.load
     restart_policy = RestartPolicy(hang=settings.hang_s)
-    service = build_service(settings.engine(), files, on_stage, load, restart_policy)
+    service = build_service(
+        settings.engine(), files, on_stage, load, restart_policy, profiles=settings.profiles or ()
+    )
     admission = Admission(
         settings.max_running,
         settings.max_waiting,

@@ -14,10 +14,17 @@ from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 from rlcm_serve.store.job import Calibration, CalibrationRequest
 
 MAX_ROLLOUTS = 1024
-REQUEST_EXAMPLE = {"risk": "selective", "alphas": [0.05, 0.1, 0.2], "delta": 0.1, "n": 1}
+REQUEST_EXAMPLE = {
+    "profile": DEFAULT_NAME,
+    "risk": "selective",
+    "alphas": [0.05, 0.1, 0.2],
+    "delta": 0.1,
+    "n": 1,
+}
 
 
 class CalibrationQuery(Wire):
@@ -25,6 +32,8 @@ class CalibrationQuery(Wire):
 
     model_config = ConfigDict(strict=False, extra="forbid")  # a URL holds nothing but text
 
+    profile: str = Field(default=DEFAULT_NAME, examples=[DEFAULT_NAME])
+    """Name of the prompt profile under which the problems are asked."""
     risk: terms.AskedRisk = "selective"
     alphas: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         default=[0.05, 0.1, 0.2],
@@ -67,12 +76,15 @@ class CalibrationQuery(Wire):
             rollouts=self.n if self.rollouts is None else self.rollouts,
             method=Method(self.method),
             activate=self.activate,
+            profile=self.profile,
         )
 
 
 class AskedBody(Wire):
     """The settings of a calibration job, defaults included."""
 
+    profile: str = Field(examples=[DEFAULT_NAME])
+    """Name of the prompt profile under which the problems are asked."""
     risk: terms.BoundedRisk
     alphas: tuple[float, ...] = Field(examples=[[0.05, 0.1, 0.2]])
     """Risk levels that the job tries to certify."""

@@ -74,6 +74,7 @@ class CertificateBody(Wire):
     active: terms.IsActive
     fits: terms.Fits
     misfit: terms.Misfit
+    profiles: terms.ServedProfiles
     verified: terms.VerifiedBy
     refusal: str | None = Field(examples=[None])
     """Why the service must not serve this certificate: it demands a signature of a trusted key, and
@@ -107,6 +108,7 @@ class CertificateBody(Wire):
             active=kept.active,
             fits=kept.misfit is None if engine_known else None,
             misfit=kept.misfit,
+            profiles=list(kept.profiles),
             verified=kept.verified.value,
             refusal=kept.refusal,
             origin=kept.origin,

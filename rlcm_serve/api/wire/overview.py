@@ -141,6 +141,7 @@ class CertificateNow(Wire):
     n: terms.Samples
     vote: terms.Vote
     max_tokens: terms.ThinkingBudget
+    profiles: terms.ServedProfiles
     verified: terms.VerifiedBy
     has_exhibit: bool = Field(examples=[True])
     """Whether `/certificates/{id}/report` has report data for this certificate."""

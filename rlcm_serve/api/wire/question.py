@@ -41,6 +41,11 @@ class MessageBody(Wire):
 class QuestionSettings(Wire):
     """Settings that `/solve` and `/v1/chat/completions` share."""
 
+    profile: str | None = Field(default=None, examples=[None])
+    """Name of a prompt profile. By default it is the profile whose system prompt the conversation
+    has, or else `default`. The profile adds its system prompt and its template, where the
+    conversation does not have them already.
+    """
     vote: terms.AskedVote = "confidence"
     risk: terms.AskedRisk = "selective"
     max_tokens: int | None = Field(default=None, ge=1, examples=[256])
@@ -82,6 +87,7 @@ class QuestionSettings(Wire):
             messages,
             alpha=alpha,
             samples=samples,
+            profile=self.profile,
             vote=VoteRule(self.vote),
             risk=RiskName(self.risk),
             max_tokens=self.max_tokens,
@@ -123,7 +129,7 @@ class SolveRequest(QuestionSettings):
         default=None, min_length=1, examples=[[{"role": "user", "content": PROBLEM}]]
     )
     """A conversation whose last message is the question. A single user message is the same as
-    `problem`. Earlier messages remove the guarantee.
+    `problem`. Earlier turns remove the guarantee, and so does a system prompt that is no profile's.
     """
     alpha: float = Field(gt=0, lt=1, examples=[0.1])
     """Accepted risk, between 0 and 1."""

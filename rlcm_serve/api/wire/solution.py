@@ -215,6 +215,8 @@ class SolveResponse(Wire):
         ]
     )
     """Why no guarantee covers the answer; null if one does."""
+    profile: str = Field(examples=["default"])
+    """Prompt profile under which the question was answered."""
     tally: dict[str, float] = Field(examples=[{"8": 0.97}])
     """Total weight of each answer in the vote."""
     samples: list[SampleBody] = Field(examples=[[SampleBody.example(trace=None)]])
@@ -237,6 +239,7 @@ class SolveResponse(Wire):
             exit=None if solution.exit is None else solution.exit.value,
             guarantee=GuaranteeBody.of(solution.guarantee),
             no_guarantee_reason=solution.no_guarantee_reason,
+            profile=solution.profile,
             tally=solution.tally,
             samples=[SampleBody.from_sample(sample, return_trace) for sample in solution.samples],
             usage=UsageBody.from_solution(solution),

@@ -43,6 +43,9 @@ AskedVote = Annotated[Literal["confidence", "majority"], described(VOTE_TEXT, "c
 Delta = Annotated[float, described(DELTA_TEXT, 0.1)]
 Samples = Annotated[int, described(SAMPLES_TEXT, 1)]
 Vote = Annotated[str, described(VOTE_TEXT, "confidence")]
+ServedProfiles = Annotated[
+    list[str], described("Served profiles that the certificate is for.", ["default"])
+]
 ThinkingBudget = Annotated[
     int | None, described("Thinking budget of one sample, in tokens; null if unknown.", 960)
 ]

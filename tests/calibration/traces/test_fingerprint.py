@@ -18,6 +18,25 @@ def test_differences_are_named_one_by_one(fingerprint: Fingerprint) -> None:
     ]
 
 
+def test_a_profile_adds_parts_and_without_one_files_stay_as_they_were(
+    fingerprint: Fingerprint,
+) -> None:
+    assert len(fingerprint.to_json()) == 13
+    asked = replace(fingerprint, system_prompt="3f2a", top_k=20)
+    assert set(asked.to_json()) - set(fingerprint.to_json()) == {"system_prompt", "top_k"}
+    assert Fingerprint.from_json(asked.to_json()) == asked
+
+
+def test_a_digest_of_a_text_is_not_shown_to_people(fingerprint: Fingerprint) -> None:
+    asked, other = (
+        replace(fingerprint, system_prompt="3f"),
+        replace(fingerprint, system_prompt="4e"),
+    )
+    assert fingerprint.differences(asked) == ["system_prompt: none here, one there"]
+    assert asked.differences(fingerprint) == ["system_prompt: one here, none there"]
+    assert asked.differences(other) == ["system_prompt: one here, another there"]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -35,7 +35,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.AccessDenied("no key"), 401, "unauthenticated"),
     (errors.AccessDenied("another scope", known=True), 403, "forbidden"),
     (errors.NotFound("no such job"), 404, "not-found"),
-    (errors.ModelNotFound("a", "b"), 404, "model-not-found"),
+    (errors.ModelNotFound("a", ["b"]), 404, "model-not-found"),
     (errors.NoReport("no traces"), 404, "no-exhibit"),
     (errors.Conflict("it has ended"), 409, "conflict"),
     (errors.StillRunning(), 409, "still-running"),

@@ -45,5 +45,5 @@ async def test_recorded_traces_can_be_replayed(engine: VllmEngine, tmp_path: Pat
 
 
 async def test_the_shipped_certificates_are_of_this_very_engine(engine: VllmEngine) -> None:
-    guarantees = Guarantees.load(engine.identity, find_certificates(EMBEDDED_MODEL))
+    guarantees = Guarantees.load(engine.identities, find_certificates(EMBEDDED_MODEL))
     assert [each.procedure.samples for each in guarantees.certificates] == [1, 4, 8] * 3

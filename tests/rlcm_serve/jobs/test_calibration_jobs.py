@@ -83,7 +83,7 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
         assert job.started is not None
         assert job.finished is not None
         assert job.created <= job.started <= job.finished
-        kept = here.store.kept(str(job.certificate), IDENTITY)
+        kept = here.store.kept(str(job.certificate), [IDENTITY])
         assert (kept.origin, kept.active) == (f"job {job.id}", False)
         (level,) = kept.certificate.levels
         assert isinstance(level, CertifiedLevel)
@@ -433,7 +433,7 @@ async def test_a_fit_is_cancelled(database: Database) -> None:
             if seen.state is JobState.FITTING:
                 break
         assert (await here.jobs.delete(job.id)).state is JobState.CANCELLED
-        assert here.store.all(IDENTITY) == []
+        assert here.store.all([IDENTITY]) == []
 
 
 async def test_only_what_is_recording_has_time_left(database: Database) -> None:

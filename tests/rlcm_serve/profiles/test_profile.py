@@ -83,7 +83,7 @@ def test_the_system_prompt_comes_first() -> None:
     )
     assert profile.has_system_prompt("Be brief.\n")
     assert not profile.has_system_prompt("Be brief")
-    assert not profile.has_system_prompt(None)
+    assert not DEFAULT_PROFILE.has_system_prompt("")
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,11 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_profiles_of_a_folder_are_found_and_need_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "profiles").mkdir()
-    assert load_profiles(find_profiles(tmp_path)) == (DEFAULT_PROFILE,)
+    assert load_profiles(find_profiles(tmp_path)) == ()
     for name in ("brief", "long"):
         (tmp_path / "profiles" / f"{name}.toml").write_text(f"system = 'Be {name}.'")
     names = [profile.name for profile in load_profiles(find_profiles(tmp_path))]
-    assert names == ["default", "brief", "long"]
+    assert names == ["brief", "long"]
     (tmp_path / "profiles" / "other.toml").write_text("name = 'brief'")
     with pytest.raises(ProfileRefused, match="both named 'brief'"):
         load_profiles(find_profiles(tmp_path))

@@ -35,7 +35,7 @@ def grader() -> Iterator[AnswerGrader]:
 
 def solver(engine: ScriptedEngine, grader: AnswerGrader) -> Solver:
     policy = ExitPolicy(lambda_low=0.1, patience=16, lambda_high=0.9)
-    return Solver(engine, Guarantees(IDENTITY, [certificate({0.1: policy})]), grader)
+    return Solver(engine, Guarantees([IDENTITY], [certificate({0.1: policy})]), grader)
 
 
 def describe(solution: Solution) -> dict[str, Any]:

@@ -19,10 +19,12 @@ from rlcm_serve.core import (
     Sampling,
     VoteRule,
 )
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
-from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, certificate
+from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, certificate, under
 
 SAFE, FAST = ExitPolicy(lambda_high=0.95), ExitPolicy(lambda_high=0.8)
 ONE = certificate({0.05: None, 0.1: SAFE, 0.2: FAST})
@@ -30,7 +32,7 @@ QUESTION = Question("A dial shows 3.", alpha=0.1)
 
 
 def test_the_policy_is_that_of_the_largest_certified_level_not_above_alpha() -> None:
-    guarantees = Guarantees(IDENTITY, [ONE])
+    guarantees = Guarantees([IDENTITY], [ONE])
     for alpha, served, policy in [(0.1, 0.1, SAFE), (0.15, 0.1, SAFE), (0.9, 0.2, FAST)]:
         terms = guarantees.terms_for(replace(QUESTION, alpha=alpha))
         assert terms.policy == policy
@@ -42,7 +44,7 @@ def test_the_policy_is_that_of_the_largest_certified_level_not_above_alpha() -> 
 
 
 def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
-    guarantee = Guarantees(IDENTITY, [ONE]).terms_for(QUESTION).guarantee
+    guarantee = Guarantees([IDENTITY], [ONE]).terms_for(QUESTION).guarantee
     assert guarantee is not None
     for part in (
         "at most 10% get a wrong answer on average",
@@ -56,7 +58,7 @@ def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
     assert guarantee.does_not_cover == ONE.does_not_cover
     assert "whichever alpha is asked for" in guarantee.statement
     pointwise = certificate({0.1: SAFE}, promise=Promise.POINTWISE)
-    guarantee = Guarantees(IDENTITY, [pointwise]).terms_for(QUESTION).guarantee
+    guarantee = Guarantees([IDENTITY], [pointwise]).terms_for(QUESTION).guarantee
     assert guarantee is not None
     assert "without looking" in guarantee.statement
     assert len(guarantee.statement.split()) <= 40
@@ -65,7 +67,7 @@ def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.07])
 def test_an_alpha_below_every_certified_level_is_infeasible(alpha: float) -> None:
     with pytest.raises(Infeasible) as caught:
-        Guarantees(IDENTITY, [ONE]).terms_for(replace(QUESTION, alpha=alpha))
+        Guarantees([IDENTITY], [ONE]).terms_for(replace(QUESTION, alpha=alpha))
     assert caught.value.alpha == alpha
     assert caught.value.smallest_certifiable == 0.0432
     assert caught.value.certified == (0.1, 0.2)
@@ -74,11 +76,11 @@ def test_an_alpha_below_every_certified_level_is_infeasible(alpha: float) -> Non
 def test_pointwise_does_not_fall_through_a_level_that_failed() -> None:
     pointwise = certificate({0.1: SAFE, 0.2: None}, promise=Promise.POINTWISE)
     with pytest.raises(Infeasible):
-        Guarantees(IDENTITY, [pointwise]).terms_for(replace(QUESTION, alpha=0.2))
+        Guarantees([IDENTITY], [pointwise]).terms_for(replace(QUESTION, alpha=0.2))
 
 
 def test_without_a_certificate_the_full_budget_is_spent_and_nothing_promised() -> None:
-    terms = Guarantees(IDENTITY).terms_for(QUESTION)
+    terms = Guarantees([IDENTITY]).terms_for(QUESTION)
     assert terms.policy == FULL_BUDGET
     assert terms.guarantee is None
     assert "no certificate is loaded" in (terms.no_guarantee_reason or "")
@@ -107,7 +109,7 @@ def test_without_a_certificate_the_full_budget_is_spent_and_nothing_promised() -
 def test_a_departure_keeps_the_policy_and_loses_the_guarantee(
     changed: Question, both_values: list[str]
 ) -> None:
-    terms = Guarantees(IDENTITY, [ONE]).terms_for(changed)
+    terms = Guarantees([IDENTITY], [ONE]).terms_for(changed)
     assert terms.policy == SAFE
     assert terms.guarantee is None
     for part in both_values:
@@ -124,18 +126,18 @@ def test_a_departure_keeps_the_policy_and_loses_the_guarantee(
     ],
 )
 def test_what_changes_nothing_keeps_the_guarantee(same: Question) -> None:
-    assert Guarantees(IDENTITY, [ONE]).terms_for(same).guarantee is not None
+    assert Guarantees([IDENTITY], [ONE]).terms_for(same).guarantee is not None
 
 
 def test_max_tokens_is_the_thinking_budget() -> None:
-    guarantees = Guarantees(IDENTITY, [ONE])
+    guarantees = Guarantees([IDENTITY], [ONE])
     assert guarantees.terms_for(QUESTION).budget == IDENTITY.budget
     assert guarantees.terms_for(replace(QUESTION, max_tokens=50)).budget == Budget(50, 8)
 
 
 def test_the_certificate_for_the_number_of_samples_is_used() -> None:
     eight = certificate({0.1: FAST}, fingerprint=fingerprint_of(IDENTITY, samples=8))
-    guarantees = Guarantees(IDENTITY, [eight, ONE])
+    guarantees = Guarantees([IDENTITY], [eight, ONE])
     terms = guarantees.terms_for(replace(QUESTION, samples=8))
     assert terms.policy == FAST
     assert terms.guarantee is not None
@@ -151,26 +153,28 @@ def test_the_certificate_for_the_number_of_samples_is_used() -> None:
         (replace(IDENTITY, budget=Budget(BUDGET, 9)), "answer_max_tokens: 8 here, 9 there"),
     ],
 )
-def test_a_certificate_for_another_engine_is_refused(engine: object, difference: str) -> None:
+def test_a_certificate_for_another_engine_is_refused(
+    engine: EngineIdentity, difference: str
+) -> None:
     with pytest.raises(CertificateMismatch, match=difference):
-        Guarantees(engine, [ONE])  # type: ignore[arg-type]
+        Guarantees([engine], [ONE])
 
 
 def test_a_certificate_of_another_grader_says_how_to_grade_its_traces_again() -> None:
     old = replace(fingerprint_of(IDENTITY), grader="an older one")
     with pytest.raises(CertificateMismatch, match=r"traces again with `rlcm regrade`"):
-        Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=old)])
+        Guarantees([IDENTITY], [certificate({0.1: FAST}, fingerprint=old)])
     other = replace(old, model="m1")
     with pytest.raises(CertificateMismatch, match="Serve the model and settings"):
-        Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=other)])
+        Guarantees([IDENTITY], [certificate({0.1: FAST}, fingerprint=other)])
 
 
 def test_two_certificates_for_one_procedure_are_refused() -> None:
     with pytest.raises(CertificateMismatch, match="same procedure"):
-        Guarantees(IDENTITY, [ONE, certificate({0.1: FAST})])
+        Guarantees([IDENTITY], [ONE, certificate({0.1: FAST})])
     by_number = certificate({0.1: FAST}, fingerprint=fingerprint_of(IDENTITY, vote="majority"))
     with pytest.raises(CertificateMismatch, match="same procedure"):
-        Guarantees(IDENTITY, [ONE, by_number])
+        Guarantees([IDENTITY], [ONE, by_number])
 
 
 def test_each_procedure_is_served_by_its_own_certificate() -> None:
@@ -188,7 +192,7 @@ def test_each_procedure_is_served_by_its_own_certificate() -> None:
         replace(QUESTION, samples=4, vote=VoteRule.MAJORITY): fitted(samples=4, vote="majority"),
         replace(QUESTION, samples=4, max_tokens=48): fitted(samples=4, max_tokens=48),
     }
-    guarantees = Guarantees(IDENTITY, list(certified.values()))
+    guarantees = Guarantees([IDENTITY], list(certified.values()))
     for question, its_own in certified.items():
         terms = guarantees.terms_for(question)
         assert terms.guarantee is not None
@@ -212,7 +216,7 @@ def test_each_procedure_is_served_by_its_own_certificate() -> None:
     ],
 )
 def test_each_risk_is_said_in_its_own_words(risk: str, said: str) -> None:
-    guarantees = Guarantees(IDENTITY, [certificate({0.1: FAST}, risk=risk)])
+    guarantees = Guarantees([IDENTITY], [certificate({0.1: FAST}, risk=risk)])
     guarantee = guarantees.terms_for(replace(QUESTION, risk=RiskName(risk))).guarantee
     assert guarantee is not None
     assert guarantee.risk == risk
@@ -221,7 +225,7 @@ def test_each_risk_is_said_in_its_own_words(risk: str, said: str) -> None:
 
 
 def test_a_risk_without_a_certificate_is_answered_at_full_budget() -> None:
-    terms = Guarantees(IDENTITY, [ONE]).terms_for(replace(QUESTION, risk=RiskName.ERROR))
+    terms = Guarantees([IDENTITY], [ONE]).terms_for(replace(QUESTION, risk=RiskName.ERROR))
     assert terms.policy == FULL_BUDGET
     assert terms.guarantee is None
     assert terms.expectation is None
@@ -240,7 +244,7 @@ def test_what_is_done_at_an_infeasible_alpha_is_the_callers_choice(
     then: OnInfeasible, policy: ExitPolicy | None, said: str
 ) -> None:
     asked = replace(QUESTION, alpha=0.01, on_infeasible=then)
-    terms = Guarantees(IDENTITY, [ONE]).terms_for(asked)
+    terms = Guarantees([IDENTITY], [ONE]).terms_for(asked)
     assert terms.policy == policy
     assert terms.guarantee is None
     assert said in (terms.no_guarantee_reason or "")
@@ -249,12 +253,12 @@ def test_what_is_done_at_an_infeasible_alpha_is_the_callers_choice(
 
 def test_a_risk_of_ones_own_is_refused() -> None:
     with pytest.raises(CertificateMismatch, match="'tokens and errors'"):
-        Guarantees(IDENTITY, [certificate({0.1: FAST}, risk="tokens and errors")])
+        Guarantees([IDENTITY], [certificate({0.1: FAST}, risk="tokens and errors")])
 
 
 def test_a_certificate_of_traces_without_a_fingerprint_is_refused() -> None:
     with pytest.raises(CertificateMismatch, match="not servable: its traces have no fingerprint"):
-        Guarantees(IDENTITY, [certificate({0.1: FAST}, fingerprint=None)])
+        Guarantees([IDENTITY], [certificate({0.1: FAST}, fingerprint=None)])
 
 
 def test_the_fingerprint_names_the_grader() -> None:
@@ -269,7 +273,7 @@ def test_certificates_are_found_in_the_models_folder(tmp_path: Path) -> None:
     ONE.save(folder / "one.json")
     files = find_certificates(tmp_path)
     assert files == (folder / "one.json",)
-    assert Guarantees.load(IDENTITY, files).certificates == (ONE,)
+    assert Guarantees.load([IDENTITY], files).certificates == (ONE,)
 
 
 def test_an_edited_certificate_is_refused(tmp_path: Path) -> None:
@@ -277,4 +281,82 @@ def test_an_edited_certificate_is_refused(tmp_path: Path) -> None:
     ONE.save(file)
     file.write_text(file.read_text().replace('"delta": 0.1', '"delta": 0.01'))
     with pytest.raises(CertificateError, match=r"one\.json"):
-        Guarantees.load(IDENTITY, [file])
+        Guarantees.load([IDENTITY], [file])
+
+
+BRIEF = Profile("brief", system="Be brief.", top_k=20)
+KIND = Profile("kind", system="Be kind.")
+ALL = [IDENTITY, under(BRIEF), under(KIND)]
+
+
+def of_profile(profile: Profile, policy: ExitPolicy = FAST) -> Certificate:
+    return certificate({0.1: policy}, fingerprint=fingerprint_of(under(profile)))
+
+
+def test_each_profile_has_its_own_certificate_for_one_procedure() -> None:
+    brief = of_profile(BRIEF)
+    guarantees = Guarantees(ALL, [ONE, brief])
+    assert guarantees.profiles_of(ONE.id) == ("default",)
+    assert guarantees.profiles_of(brief.id) == ("brief",)
+    for profile, made, policy in (("brief", brief, FAST), (None, ONE, SAFE)):
+        terms = guarantees.terms_for(replace(QUESTION, profile=profile))
+        assert terms.policy == policy
+        assert terms.guarantee is not None
+        assert terms.guarantee.certificate == made.id
+
+
+def test_a_profile_without_a_certificate_has_no_guarantee_and_says_which_have_one() -> None:
+    guarantees = Guarantees(ALL, [ONE, of_profile(BRIEF)])
+    terms = guarantees.terms_for(replace(QUESTION, profile="kind"))
+    assert (terms.policy, terms.guarantee) == (FULL_BUDGET, None)
+    reason = terms.no_guarantee_reason or ""
+    assert "no certificate is for the profile 'kind'" in reason
+    assert "profiles with a certificate: default, brief" in reason
+
+
+def test_a_certificate_of_a_profile_that_is_not_served_names_what_differs() -> None:
+    with pytest.raises(CertificateMismatch) as refused:
+        Guarantees([IDENTITY, under(KIND)], [of_profile(BRIEF)])
+    message = str(refused.value)
+    assert "under the profile 'kind', the nearest" in message or "'default'" in message
+    assert "top_k: 20 here, 0 there" in message
+    assert "system_prompt: one here" in message
+    assert "Serve the profile it was fitted with (--profile FILE)" in message
+
+
+def test_profiles_that_ask_alike_share_their_certificates() -> None:
+    alias = replace(BRIEF, name="short")
+    guarantees = Guarantees([IDENTITY, under(BRIEF), under(alias)], [of_profile(BRIEF)])
+    for name in ("brief", "short"):
+        assert guarantees.terms_for(replace(QUESTION, profile=name)).guarantee is not None
+
+
+def test_the_default_profile_keeps_the_fingerprint_that_it_had() -> None:
+    assert set(fingerprint_of(IDENTITY).to_json()) == {
+        *("model", "probe", "tokenizer", "chat_template", "temperature", "top_p"),
+        *("checkpoint_interval", "max_tokens", "answer_max_tokens", "forced_suffix", "grader"),
+        *("samples", "vote"),
+    }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"system": "Be brief!"},
+        {"template": "Q: {problem}"},
+        {"variables": {"enable_thinking": False}},
+        {"thinking": "none"},
+        {"top_k": 21},
+        {"min_p": 0.1},
+        {"max_tokens": 50},
+        {"extractor": "text"},
+        {"schema": {"type": "object"}},
+    ],
+)
+def test_every_part_of_a_profile_is_in_the_fingerprint(changed: dict[str, Any]) -> None:
+    other = fingerprint_of(under(replace(BRIEF, **changed)))
+    assert len(fingerprint_of(under(BRIEF)).differences(other)) == 1
+
+
+def test_the_name_of_a_profile_is_not_in_the_fingerprint() -> None:
+    assert fingerprint_of(under(BRIEF)) == fingerprint_of(under(replace(BRIEF, name="b")))

@@ -93,9 +93,9 @@ class Stages:
         self.loaded: list[EngineIdentity] = []
         self._told: asyncio.Queue[str] = asyncio.Queue()
 
-    def load(self, identity: EngineIdentity, files: Sequence[Path]) -> Guarantees:
-        self.loaded.append(identity)
-        return Guarantees(identity, self.certificates)
+    def load(self, identities: Sequence[EngineIdentity], files: Sequence[Path]) -> Guarantees:
+        self.loaded += identities
+        return Guarantees(identities, self.certificates)
 
     def add(self, stage: str) -> None:
         self._told.put_nowait(stage)
@@ -208,7 +208,7 @@ async def test_one_that_keeps_dying_is_given_up(engine: MortalEngine) -> None:
 async def test_another_model_may_come_back(engine: MortalEngine) -> None:
     time = Time()
     async with running(engine, time) as (service, stages):
-        outdated = Guarantees(IDENTITY, [])
+        outdated = Guarantees([IDENTITY], [])
         engine.identity = replace(IDENTITY, model="another")
         stages.certificates = []
         kill(engine, time)
@@ -221,7 +221,7 @@ async def test_another_model_may_come_back(engine: MortalEngine) -> None:
 async def test_certificates_change_for_questions_to_come(engine: MortalEngine) -> None:
     async with running(engine, Time()) as (service, _):
         running_solver = service.solver
-        service.use(Guarantees(IDENTITY, []))
+        service.use(Guarantees([IDENTITY], []))
         assert service.guarantees.certificates == ()
         assert (await service.solver.solve(QUESTION)).guarantee is None
         assert (await running_solver.solve(QUESTION)).guarantee is not None
@@ -232,7 +232,7 @@ async def test_certificates_wait_for_the_engine(engine: MortalEngine) -> None:
     async with running(engine, time) as (service, stages):
         kill(engine, time)
         await stages.until("attempt 1")
-        service.use(Guarantees(IDENTITY, []))
+        service.use(Guarantees([IDENTITY], []))
         with pytest.raises(NotReady):
             _ = service.solver
         await stages.until("ready")

@@ -58,7 +58,7 @@ def grader() -> Iterator[AnswerGrader]:
 
 
 def solver(grader: AnswerGrader, *scripts: Script, policy: ExitPolicy = POLICY) -> Solver:
-    guarantees = Guarantees(IDENTITY, [certificate({0.1: policy})])
+    guarantees = Guarantees([IDENTITY], [certificate({0.1: policy})])
     return Solver(ScriptedEngine(*scripts), guarantees, grader)
 
 

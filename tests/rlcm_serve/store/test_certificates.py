@@ -41,14 +41,14 @@ def saved(made: Certificate, folder: Path, name: str = "one.json") -> Path:
 
 
 def active(store: CertificateStore) -> set[str]:
-    return {kept.certificate.id for kept in store.all(IDENTITY) if kept.active}
+    return {kept.certificate.id for kept in store.all([IDENTITY]) if kept.active}
 
 
 def test_certificate_files_are_active_from_the_start(database: Database, tmp_path: Path) -> None:
     store, made = CertificateStore(database), of_one()
-    guarantees = store.load(IDENTITY, [saved(made, tmp_path)])
+    guarantees = store.load([IDENTITY], [saved(made, tmp_path)])
     assert guarantees.certificates == (made,)
-    (kept,) = store.all(IDENTITY)
+    (kept,) = store.all([IDENTITY])
     assert (kept.origin, kept.added, kept.active, kept.misfit) == (
         "file one.json",
         None,
@@ -61,19 +61,19 @@ def test_certificate_files_are_active_from_the_start(database: Database, tmp_pat
 def test_a_file_that_does_not_fit_stops_the_start(database: Database, tmp_path: Path) -> None:
     store = CertificateStore(database)
     with pytest.raises(CertificateMismatch, match="model: 'm0' here, 'm1' there"):
-        store.load(OTHER_ENGINE, [saved(of_one(), tmp_path)])
+        store.load([OTHER_ENGINE], [saved(of_one(), tmp_path)])
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
     with pytest.raises(CertificateError, match=r"broken\.json: not a certificate"):
-        store.load(IDENTITY, [broken])
+        store.load([IDENTITY], [broken])
 
 
 def test_an_added_certificate_is_stored_and_not_active(database: Database) -> None:
     store, made = CertificateStore(database), of_one()
     store.add(made, "upload")
     store.add(made, "a second time")
-    assert store.load(IDENTITY, []).certificates == ()
-    (kept,) = CertificateStore(database).all(IDENTITY)
+    assert store.load([IDENTITY], []).certificates == ()
+    (kept,) = CertificateStore(database).all([IDENTITY])
     assert kept.certificate == made
     assert (kept.origin, kept.active) == ("upload", False)
     assert kept.added is not None
@@ -84,13 +84,13 @@ def test_an_activated_certificate_takes_the_place_of_the_file_and_outlives_a_res
 ) -> None:
     file, better, four = saved(of_one(), tmp_path), of_one(0.05), of_four()
     store = CertificateStore(database)
-    store.load(IDENTITY, [file])
+    store.load([IDENTITY], [file])
     store.add(better, "upload")
     store.add(four, "upload")
-    assert store.activate(better.id, IDENTITY).certificates == (better,)
-    assert {*store.activate(four.id, IDENTITY).certificates} == {better, four}
+    assert store.activate(better.id, [IDENTITY]).certificates == (better,)
+    assert {*store.activate(four.id, [IDENTITY]).certificates} == {better, four}
     again = CertificateStore(database)
-    assert {*again.load(IDENTITY, [file]).certificates} == {better, four}
+    assert {*again.load([IDENTITY], [file]).certificates} == {better, four}
     assert active(again) == {better.id, four.id}
 
 
@@ -99,19 +99,19 @@ def test_activating_one_ends_the_other_of_its_procedure(database: Database) -> N
     for made in (first, second):
         store.add(made, "upload")
     for made in (first, second, second, first):
-        assert store.activate(made.id, IDENTITY).certificates == (made,)
+        assert store.activate(made.id, [IDENTITY]).certificates == (made,)
         assert active(store) == {made.id}
 
 
 def test_after_a_deactivation_the_file_is_served_again(database: Database, tmp_path: Path) -> None:
     store, made = CertificateStore(database), of_one(0.05)
     file = saved(of_one(), tmp_path)
-    store.load(IDENTITY, [file])
+    store.load([IDENTITY], [file])
     store.add(made, "upload")
-    store.activate(made.id, IDENTITY)
-    assert store.deactivate(made.id, IDENTITY).certificates == (of_one(),)
+    store.activate(made.id, [IDENTITY])
+    assert store.deactivate(made.id, [IDENTITY]).certificates == (of_one(),)
     with pytest.raises(Conflict, match="is not active"):
-        store.deactivate(made.id, IDENTITY)
+        store.deactivate(made.id, [IDENTITY])
 
 
 def test_a_certificate_file_can_be_deactivated_and_activated_again(
@@ -119,12 +119,12 @@ def test_a_certificate_file_can_be_deactivated_and_activated_again(
 ) -> None:
     store, made = CertificateStore(database), of_one()
     file = saved(made, tmp_path)
-    store.load(IDENTITY, [file])
-    assert store.deactivate(made.id, IDENTITY).certificates == ()
+    store.load([IDENTITY], [file])
+    assert store.deactivate(made.id, [IDENTITY]).certificates == ()
     again = CertificateStore(database)
-    assert again.load(IDENTITY, [file]).certificates == ()
-    assert again.activate(made.id, IDENTITY).certificates == (made,)
-    assert again.load(IDENTITY, [file]).certificates == (made,)
+    assert again.load([IDENTITY], [file]).certificates == ()
+    assert again.activate(made.id, [IDENTITY]).certificates == (made,)
+    assert again.load([IDENTITY], [file]).certificates == (made,)
 
 
 def test_a_certificate_file_that_was_uploaded_before_is_active(
@@ -132,7 +132,7 @@ def test_a_certificate_file_that_was_uploaded_before_is_active(
 ) -> None:
     store, made = CertificateStore(database), of_one()
     store.add(made, "upload")
-    assert store.load(IDENTITY, [saved(made, tmp_path)]).certificates == (made,)
+    assert store.load([IDENTITY], [saved(made, tmp_path)]).certificates == (made,)
 
 
 def test_two_files_of_one_procedure_are_refused_unless_one_was_activated(
@@ -141,12 +141,12 @@ def test_two_files_of_one_procedure_are_refused_unless_one_was_activated(
     store = CertificateStore(database)
     files = [saved(of_one(0.1), tmp_path, "a.json"), saved(of_one(0.2), tmp_path, "b.json")]
     with pytest.raises(CertificateMismatch, match="for the same procedure"):
-        store.load(IDENTITY, files)
+        store.load([IDENTITY], files)
     store.add(of_one(0.3), "upload")
-    store.activate(of_one(0.3).id, IDENTITY)
-    assert store.load(IDENTITY, files).certificates == (of_one(0.3),)
+    store.activate(of_one(0.3).id, [IDENTITY])
+    assert store.load([IDENTITY], files).certificates == (of_one(0.3),)
     with pytest.raises(CertificateMismatch, match="for the same procedure"):
-        store.deactivate(of_one(0.3).id, IDENTITY)
+        store.deactivate(of_one(0.3).id, [IDENTITY])
     assert active(store) == {of_one(0.3).id}, "what fails changes nothing"
 
 
@@ -156,15 +156,15 @@ def test_each_engine_has_its_own_activated_certificates(database: Database) -> N
     store = CertificateStore(database)
     for made, identity in ((here, IDENTITY), (there, OTHER_ENGINE)):
         store.add(made, "upload")
-        assert store.activate(made.id, identity).certificates == (made,)
-    assert store.load(IDENTITY, []).certificates == (here,)
-    assert store.load(OTHER_ENGINE, []).certificates == (there,)
-    misfits = {kept.certificate.id: kept.misfit for kept in store.all(IDENTITY)}
+        assert store.activate(made.id, [identity]).certificates == (made,)
+    assert store.load([IDENTITY], []).certificates == (here,)
+    assert store.load([OTHER_ENGINE], []).certificates == (there,)
+    misfits = {kept.certificate.id: kept.misfit for kept in store.all([IDENTITY])}
     assert misfits[here.id] is None
     assert "model: 'm1' here, 'm0' there" in (misfits[there.id] or "")
     assert {kept.misfit for kept in store.all(None)} == {None}
     with pytest.raises(CertificateMismatch, match="model"):
-        store.activate(there.id, IDENTITY)
+        store.activate(there.id, [IDENTITY])
     assert active(store) == {here.id}
 
 
@@ -178,9 +178,9 @@ def test_unknown_certificates_are_not_found(database: Database) -> None:
     store = CertificateStore(database)
     for attempt in (
         lambda: store.get("nobody"),
-        lambda: store.kept("nobody", IDENTITY),
-        lambda: store.activate("nobody", IDENTITY),
-        lambda: store.deactivate("nobody", IDENTITY),
+        lambda: store.kept("nobody", [IDENTITY]),
+        lambda: store.activate("nobody", [IDENTITY]),
+        lambda: store.deactivate("nobody", [IDENTITY]),
     ):
         with pytest.raises(NotFound, match="no certificate 'nobody'"):
             attempt()
@@ -204,11 +204,11 @@ def test_a_forgery_that_an_earlier_release_took_is_neither_served_nor_in_the_way
         store.add(one, "upload")
     with database.session() as session:
         session.execute(update(StoredCertificate).values(state=ACTIVE))
-    assert store.load(IDENTITY, []).certificates == (of_four(),)
+    assert store.load([IDENTITY], []).certificates == (of_four(),)
     assert active(store) == {of_four().id}
     assert f"the stored certificate {forged.id} is refused: the certificate contr" in caplog.text
     with pytest.raises(NotFound, match=r"levels\[0\]\.p_value is 0\.9, and must be"):
-        store.activate(forged.id, IDENTITY)
+        store.activate(forged.id, [IDENTITY])
 
 
 @pytest.fixture
@@ -226,9 +226,9 @@ def trust(signing: Path, *, required: bool = False) -> TrustedKeys:
 
 
 def verified(store: CertificateStore, made: Certificate) -> Verified:
-    kept = store.kept(made.id, IDENTITY)
+    kept = store.kept(made.id, [IDENTITY])
     if kept.active:
-        assert store.load(IDENTITY, []).verified(made.id) is kept.verified
+        assert store.load([IDENTITY], []).verified(made.id) is kept.verified
     return kept.verified
 
 
@@ -237,7 +237,7 @@ def test_traces_say_more_than_a_signature_and_both_outlive_a_restart(
 ) -> None:
     store, made = CertificateStore(database, trust(signing)), of_one()
     store.add(made, "upload")
-    store.activate(made.id, IDENTITY)
+    store.activate(made.id, [IDENTITY])
     assert verified(store, made) is Verified.NONE
     store.add(made, "upload", envelope=signed(made, signing))
     assert verified(store, made) is Verified.SIGNATURE
@@ -264,22 +264,22 @@ def test_where_a_signature_is_demanded_nothing_else_is_served(
     before = CertificateStore(database)
     for made in (stored, four):
         before.add(made, "job cal_1", recomputed=True)
-        before.activate(made.id, IDENTITY)
+        before.activate(made.id, [IDENTITY])
     store = CertificateStore(database, trust(signing, required=True))
-    guarantees = store.load(IDENTITY, [file])
+    guarantees = store.load([IDENTITY], [file])
     assert guarantees.certificates == ()
     assert {*guarantees.unsigned} == {of_one().id, stored.id, four.id}
     assert "demands signed certificates" in (
         guarantees.terms_for(Question("1 + 1?", alpha=0.1)).no_guarantee_reason or ""
     )
     for made in (of_one(), stored, four):
-        assert "has no signature" in (store.kept(made.id, IDENTITY).refusal or "")
+        assert "has no signature" in (store.kept(made.id, [IDENTITY]).refusal or "")
         with pytest.raises(SignatureRefused, match=f"certificate {made.id} has no signature"):
-            store.activate(made.id, IDENTITY)
+            store.activate(made.id, [IDENTITY])
     store.add(four, "upload", envelope=signed(four, signing))
-    assert store.load(IDENTITY, [file]).certificates == (four,)
+    assert store.load([IDENTITY], [file]).certificates == (four,)
     envelope_path(file).write_text(signed(of_one(), signing).to_text())
-    assert {*store.load(IDENTITY, [file]).certificates} == {four, of_one()}
+    assert {*store.load([IDENTITY], [file]).certificates} == {four, of_one()}
 
 
 def test_a_bad_signature_file_is_no_signature(
@@ -292,5 +292,5 @@ def test_a_bad_signature_file_is_no_signature(
         (signed(of_one(0.2), signing).to_text(), "is for certificate"),
     ]:
         envelope_path(file).write_text(text)
-        assert store.load(IDENTITY, [file]).certificates == ()
-        assert why in (store.kept(of_one().id, IDENTITY).refusal or "")
+        assert store.load([IDENTITY], [file]).certificates == ()
+        assert why in (store.kept(of_one().id, [IDENTITY]).refusal or "")

@@ -179,7 +179,7 @@ async def test_what_a_solver_tells_becomes_a_whole_trace(recorded: Recorded) -> 
     engine = ScriptedEngine(Script(confidences=(0.5, 0.95), own=None), Script(c_end=0.6))
     grader = AnswerGrader()
     grader.start()
-    solver = Solver(engine, Guarantees(engine.identity), grader)
+    solver = Solver(engine, Guarantees(engine.identities), grader)
     question = Question(PROBLEM, alpha=0.1, samples=2)
     heard: list[object] = []
     try:

@@ -116,7 +116,7 @@ class ChatRequest(IgnoredFields, UnsupportedFields, QuestionSettings):
     """
 
     model: str = Field(min_length=1, examples=["embedded"])
-    """Id of the model, as listed in `/v1/models`."""
+    """Id of the model, as listed in `/v1/models`: its name alone, or `NAME:PROFILE`."""
     messages: list[ChatMessage] = Field(
         min_length=1, examples=[[{"role": "user", "content": PROBLEM}]]
     )
