@@ -1,13 +1,15 @@
 """The cost of the probe: tokens per second of plain vLLM against vLLM under exit control.
 
-    python -m studies.serving.overhead [--pairs 21] [--smoke]
+    python -m studies.serving.overhead [--rounds 21] [--smoke]
 
-Two engines of the same embedded model run in turn, so that other work on the machine slows both.
-The order changes from pair to pair, and the median of the pairs' ratios is reported. Both engines
-use the same executor, scheduler and limits, and generate the same number of tokens for the same
-prompts (the end of the text is ignored). The controlled engine reads the probe every 32 tokens
-under a rule that never fires, and returns each reading. A model this small is the worst case: its
-forward pass takes hardly longer than the control.
+Three engines of the same embedded model run in turn, so that other work on the machine slows all:
+plain vLLM, one with a probe of the state, and one with a probe of the state and the tokens. The
+order changes from round to round, and the medians of the ratios to plain vLLM are reported: of
+tokens per second, and of the processor time of vLLM's own processes, which other work on the
+machine disturbs less. All engines use the same executor, scheduler and limits, and generate the
+same number of tokens for the same prompts (the end of the text is ignored). The controlled ones
+read the probe every 32 tokens under a rule that never fires, and return each reading. A model this
+small is the worst case: its forward pass takes hardly longer than the control.
 """
 
 from __future__ import annotations
@@ -17,8 +19,12 @@ import itertools
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+import psutil
+import torch
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
@@ -26,11 +32,14 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from calibration import FULL_BUDGET
 from rlcm_serve.core import Message, Role, TokenIds
+from rlcm_serve.engine.cleanup import children
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.exit_control import ControlSpec
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, STATE_AND_TOKENS, Probe
 from rlcm_serve.engine.worker.readings import ReadingsTable
+from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.terminal import output_to
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
@@ -42,49 +51,75 @@ INTERVAL = 32
 async def main() -> None:
     """Prints a table of ratios."""
     parser = study_parser(__doc__)
-    parser.add_argument("--pairs", type=int, default=21, help="interleaved pairs per batch size")
+    parser.add_argument("--rounds", type=int, default=21, help="interleaved rounds per batch size")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 64])
     parser.add_argument("--log", type=Path, default=Path("runs/overhead.log"))
     options = parser.parse_args()
-    if not options.smoke:
-        await compare(options.log, options.pairs, (1, 64), TOKENS)
-        return
     with tempfile.TemporaryDirectory() as folder:
-        await compare(Path(folder) / "overhead.log", 1, (1, 4), 2 * INTERVAL)
+        probe = Path(folder) / "probe"
+        probe_of_both().save(probe, INTERVAL)
+        if options.smoke:
+            log = Path(folder) / "overhead.log"
+            await compare(log, probe, 1, [1, 4], 2 * INTERVAL)
+        else:
+            await compare(options.log, probe, options.rounds, options.batches, TOKENS)
 
 
-async def compare(log: Path, pairs: int, batches: tuple[int, ...], tokens: int) -> None:
-    """Prints a row per batch size: `pairs` pairs of runs, each of `tokens` tokens per prompt."""
-    controlled = VllmEngine(EngineSettings(log=log))
-    await controlled.start()
-    if controlled.running is None:
+def probe_of_both() -> Probe:
+    """The embedded model's probe, which also reads the tokens but gives them no weight."""
+    shipped = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER)
+    no_weight_WS = torch.zeros(len(shipped.hidden_bias), len(STATISTICS))
+    weight_WI = torch.cat((shipped.hidden_weight, no_weight_WS), dim=1)
+    return replace(shipped, hidden_weight=weight_WI, inputs=STATE_AND_TOKENS)
+
+
+async def compare(log: Path, probe: Path, rounds: int, batches: list[int], tokens: int) -> None:
+    """Prints the rows of each batch size: `rounds` rounds, each of `tokens` tokens per prompt."""
+    before = children()
+    state = VllmEngine(EngineSettings(log=log))
+    await state.start()
+    of_state = children() - before
+    both = VllmEngine(EngineSettings(log=log.with_suffix(".tokens.log"), probe=probe))
+    await both.start()
+    of_both = children() - before - of_state
+    if state.running is None or both.running is None:
         raise RuntimeError(f"the engine did not start: see {log}")
-    llm = controlled.running.llm
     with output_to(log.with_suffix(".plain.log")):
-        plain = plain_engine(llm)
-    sides = Side(plain, None, tokens), Side(llm, controlled, tokens)
+        plain = plain_engine(state.running.llm)
+    sides = (
+        Side("plain vLLM", plain, children() - before - of_state - of_both, None, tokens),
+        Side("state", state.running.llm, of_state, state, tokens),
+        Side("state and tokens", both.running.llm, of_both, both, tokens),
+    )
     prompts = [
-        controlled.prompt([Message(Role.USER, problem.question)])
+        state.prompt([Message(Role.USER, problem.question)])
         for problem in sample_problems(Split.VALIDATION, max(batches), seed=9)
     ]
-    print("| batch | plain, tokens/s | with probe, tokens/s | ratio, median (min to max) |")
-    print("|---|---|---|---|")
+    print("| batch | probe of | tokens/s | ratio to plain vLLM, median (min to max) | CPU time |")
+    print("|---|---|---|---|---|")
     try:
         for batch in batches:
-            speeds = [
-                await one_pair(sides, prompts[:batch], plain_first=turn % 2 == 0)
-                for turn in range(pairs + 1)
-            ][1:]  # the first pair warms up
-            ratios = [with_probe / without for without, with_probe in speeds]
-            without, with_probe = (statistics.median(side) for side in zip(*speeds, strict=True))
-            print(
-                f"| {batch} | {without:.0f} | {with_probe:.0f} | {statistics.median(ratios):.3f} "
-                f"({min(ratios):.3f} to {max(ratios):.3f}) |",
-                flush=True,
-            )
+            runs = [await one_round(sides, prompts[:batch], turn) for turn in range(rounds + 1)]
+            report(batch, sides, runs[1:])  # the first round warms up
     finally:
-        sides[1].close()
-        controlled.stop()
+        for side in sides:
+            side.close()
+        for engine in (state, both):
+            engine.stop()
         plain.shutdown()
+
+
+def report(batch: int, sides: tuple[Side, ...], runs: list[list[Run]]) -> None:
+    """Prints a row per engine."""
+    for at, side in enumerate(sides):
+        ratios = [own[at].speed / own[0].speed for own in runs]
+        times = [own[at].cpu / own[0].cpu for own in runs]
+        print(
+            f"| {batch} | {side.name} | {statistics.median(own[at].speed for own in runs):.0f} | "
+            f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | "
+            f"{statistics.median(times):.3f} |",
+            flush=True,
+        )
 
 
 def plain_engine(controlled: AsyncLLM) -> AsyncLLM:
@@ -107,22 +142,41 @@ def plain_engine(controlled: AsyncLLM) -> AsyncLLM:
     )
 
 
-async def one_pair(
-    sides: tuple[Side, Side], prompts: list[TokenIds], plain_first: bool
-) -> tuple[float, float]:
-    """Speeds without and with the probe, in tokens per second; `plain_first` sets the order."""
-    order = sides if plain_first else sides[::-1]
-    speeds = [await side.speed(prompts) for side in order]
-    without, with_probe = speeds if plain_first else speeds[::-1]
-    return without, with_probe
+class Run(NamedTuple):
+    """Tokens per second of one batch, and the seconds of processor time that vLLM took for it."""
+
+    speed: float
+    cpu: float
+
+
+async def one_round(sides: tuple[Side, ...], prompts: list[TokenIds], turn: int) -> list[Run]:
+    """One run of each engine, in the order of `sides`; `turn` sets which runs first."""
+    runs = {at: await sides[at].run(prompts) for at in _rotated(len(sides), turn)}
+    return [runs[at] for at in range(len(sides))]
+
+
+def _rotated(count: int, turn: int) -> list[int]:
+    order = [(at + turn) % count for at in range(count)]
+    return order[::-1] if turn % 2 else order
 
 
 class Side:
-    """One of the two engines, with the arguments of its requests."""
+    """One of the engines, with its processes and the arguments of its requests."""
 
-    def __init__(self, llm: AsyncLLM, controlled: VllmEngine | None, tokens: int) -> None:
-        self.llm, self.controlled, self.tokens = llm, controlled, tokens
-        self.table = ReadingsTable(64, tokens // INTERVAL) if controlled else None
+    def __init__(
+        self,
+        name: str,
+        llm: AsyncLLM,
+        processes: set[int],
+        controlled: VllmEngine | None,
+        tokens: int,
+    ) -> None:
+        self.name, self.llm, self.controlled, self.tokens = name, llm, controlled, tokens
+        self.processes = [psutil.Process(number) for number in processes]
+        self.table = None
+        if controlled is not None:
+            followed = tokens + 1 if "tokens" in name else 0
+            self.table = ReadingsTable(64, tokens // INTERVAL, tokens=followed)
         self.names = itertools.count()
 
     def close(self) -> None:
@@ -130,11 +184,15 @@ class Side:
         if self.table is not None:
             self.table.close()
 
-    async def speed(self, prompts: list[TokenIds]) -> float:
-        """Tokens per second of one batch."""
-        began = time.perf_counter()
+    async def run(self, prompts: list[TokenIds]) -> Run:
+        """Generates one batch."""
+        began, cpu = time.perf_counter(), self._cpu()
         await asyncio.gather(*map(self._generate, prompts))
-        return len(prompts) * self.tokens / (time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return Run(len(prompts) * self.tokens / seconds, self._cpu() - cpu)
+
+    def _cpu(self) -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in self.processes)
 
     async def _generate(self, prompt: TokenIds) -> None:
         params = SamplingParams(

@@ -13,6 +13,7 @@ SCRIPTS = (
     "evaluation.grading_study",
     "serving.evidence_cost",
     "serving.first_light",
+    "serving.statistics_cost",
     "statistics.betting_power",
     "statistics.calibration_speed",
     "statistics.mapie_comparison",

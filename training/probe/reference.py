@@ -60,8 +60,6 @@ def _statistics(log_probs_TV: Tensor, tokens: TokenIds) -> Tensor:
     entropy_T = torch.special.entr(log_probs_TV.exp()).sum(-1)
     confidence_T = -log_probs_TV.topk(TOP_TOKENS).values.mean(-1)
     figures_TF = torch.stack((log_prob_T, entropy_T, confidence_T), 1).numpy()
-    kept, found_TS = TokenStatistics(), []
-    for token in range(len(tokens)):
-        kept.extend(figures_TF[token : token + 1])
-        found_TS.append(kept.read())
+    statistics = TokenStatistics()
+    found_TS = [statistics.read(figures_TF[: count + 1]) for count in range(len(tokens))]
     return torch.from_numpy(np.stack(found_TS))

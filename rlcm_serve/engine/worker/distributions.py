@@ -46,18 +46,20 @@ class Distributions:
             raw_NV: the model's own logits. If they have another type, the sampler works on a copy
                 of them, so they need not be copied once more.
         """
-        every = len(rows) == len(logits_NV) and list(rows) == list(range(len(rows)))
-        if raw_NV is None or raw_NV.data_ptr() == logits_NV.data_ptr():
-            kept_NV = logits_NV.clone() if every else logits_NV[list(rows)]
-        else:
-            kept_NV = raw_NV if every else raw_NV[list(rows)]
-        return cls(kept_NV, _figures(kept_NV))
+        if list(rows) != list(range(len(logits_NV))):
+            at = torch.tensor(rows, device=logits_NV.device)
+            kept_NV = (logits_NV if raw_NV is None else raw_NV)[at]
+            return cls(kept_NV, _figures(kept_NV))
+        overwritten = raw_NV is None or raw_NV.data_ptr() == logits_NV.data_ptr()
+        kept_NV = logits_NV.clone() if raw_NV is None or overwritten else raw_NV
+        return cls(kept_NV, _figures(logits_NV))
 
     def figures(self, rows: Sequence[int], sampled: Sequence[int]) -> Figures:
         """The figures of the tokens sampled in these rows, shape (len(rows), 3); on the host."""
-        figures_NF = self._figures_NF[list(rows)]
-        logits = self._logits_NV[list(rows), list(sampled)].float()
-        figures_NF[:, 0] = logits - figures_NF[:, 0]
+        # By way of numpy, because torch converts lists slowly.
+        at = torch.from_numpy(np.array((rows, sampled))).to(self._logits_NV.device)
+        figures_NF = self._figures_NF[at[0]]
+        figures_NF[:, 0] = self._logits_NV[at[0], at[1]].float() - figures_NF[:, 0]
         found: Figures = figures_NF.cpu().numpy()
         return found
 
@@ -73,26 +75,33 @@ class Distributions:
 
 def _figures(logits_NV: torch.Tensor) -> torch.Tensor:
     """The `figures_NF` of `Distributions`."""
+    rows, vocabulary = logits_NV.shape
     on_host = logits_NV.device.type == "cpu"
-    at_once = max(1, _CACHED // logits_NV.shape[1]) if on_host else len(logits_NV)
-    found_NF = logits_NV.new_empty((len(logits_NV), 3), dtype=torch.float32)
-    for start in range(0, len(logits_NV), at_once):
-        part = slice(start, start + at_once)
-        _figures_at_once(logits_NV[part].float(), found_NF[part])
+    at_once = min(rows, max(1, _CACHED // vocabulary)) if on_host else rows
+    found_NF = logits_NV.new_empty((rows, 3), dtype=torch.float32)
+    scratch_2NV = logits_NV.new_empty((2, at_once, vocabulary), dtype=torch.float32)
+    for start in range(0, rows, at_once):
+        part = slice(start, min(start + at_once, rows))
+        _figures_at_once(
+            logits_NV[part].float(), found_NF[part], scratch_2NV[:, : part.stop - start]
+        )
     return found_NF
 
 
-def _figures_at_once(logits_NV: torch.Tensor, found_NF: torch.Tensor) -> None:
+def _figures_at_once(
+    logits_NV: torch.Tensor, found_NF: torch.Tensor, scratch_2NV: torch.Tensor
+) -> None:
+    """Writes into `found_NF`, and works in `scratch_2NV`: new memory costs more than the work."""
     top = min(TOP_TOKENS, logits_NV.shape[1] - 2)  # the two stop ids are impossible
     top_NK = _likeliest(logits_NV, top)
     highest_N = top_NK.amax(dim=1)
+    relative_NV = torch.sub(logits_NV, highest_N[:, None], out=scratch_2NV[0])
     # An impossible token adds nothing to the entropy: the limit of p log p is 0.
-    relative_NV = (logits_NV - highest_N[:, None]).clamp_(min=_IMPOSSIBLE)
-    odds_NV = relative_NV.exp()
-    odds_N = odds_NV.sum(dim=1)
-    log_N = odds_N.log()
+    relative_NV.clamp_(min=_IMPOSSIBLE)
+    chance_NV = torch.softmax(relative_NV, dim=1, out=scratch_2NV[1])
+    log_N = -chance_NV.amax(dim=1).log_()  # of the normaliser: the likeliest token's odds are 1
     torch.add(log_N, highest_N, out=found_NF[:, 0])
-    torch.sub(log_N, torch.linalg.vecdot(odds_NV, relative_NV) / odds_N, out=found_NF[:, 1])
+    torch.sub(log_N, torch.linalg.vecdot(chance_NV, relative_NV), out=found_NF[:, 1])
     torch.sub(found_NF[:, 0], top_NK.mean(dim=1), out=found_NF[:, 2])
 
 

@@ -94,13 +94,14 @@ class Readings:
     """One slot, as the worker writes it."""
 
     def __init__(self, address: TableAddress, slot: int, ticket: int) -> None:
-        self.address, self.slot, self.ticket = address, slot, ticket
-        self._row = _mapped(address)[slot]
+        self.table = _mapped(address)
+        self.place = slot, ticket
+        self._row = self.table[slot]
 
     @property
     def wanted(self) -> bool:
         """Whether the slot still belongs to the request."""
-        return bool(self._row["ticket"] == self.ticket)
+        return bool(self._row["ticket"] == self.place[1])
 
     def add(
         self,
@@ -141,20 +142,22 @@ class Readings:
         return figures_TF
 
 
-def note_figures(
-    address: TableAddress, requests: Sequence[tuple[int, int, int]], figures_NF: Figures
-) -> None:
-    """Keeps the figures of one new token for each of these requests, given as slot, ticket, tokens.
+def note_figures(requests: Sequence[Readings], tokens: Sequence[int], figures_NF: Figures) -> None:
+    """Keeps the figures of one new token for each of these requests of one engine.
 
-    `tokens` counts the new one.
+    Args:
+        requests: the slots of one table.
+        tokens: of each, with the new one.
+        figures_NF: of the new tokens.
     """
-    rows = _mapped(address)
-    slots, tickets, tokens = np.array(requests).T
+    rows = requests[0].table
+    slots, tickets = np.array([one.place for one in requests]).T
+    lengths = np.array(tokens)
     wanted = rows["ticket"][slots] == tickets
     if not wanted.all():
-        slots, tokens, figures_NF = slots[wanted], tokens[wanted], figures_NF[wanted]
-    rows["figures"][slots, tokens - 1] = figures_NF
-    rows["observed"][slots] = tokens
+        slots, lengths, figures_NF = slots[wanted], lengths[wanted], figures_NF[wanted]
+    rows["figures"][slots, lengths - 1] = figures_NF
+    rows["observed"][slots] = lengths
 
 
 class Slot:
@@ -216,9 +219,7 @@ class Slot:
         """The `STATISTICS` after `tokens` tokens; None if the table does not hold them."""
         if not self._tokens or self._row["observed"] < tokens:
             return None
-        statistics = TokenStatistics()
-        statistics.extend(self._row["figures"][:tokens])
-        return statistics.read()
+        return TokenStatistics().read(self._row["figures"][:tokens])
 
 
 def named(signals: Iterable[float]) -> dict[str, float]:

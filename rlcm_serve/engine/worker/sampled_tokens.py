@@ -6,14 +6,14 @@ kept until the sampled token shows up as the request's last token. Only then doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from rlcm_serve.engine.worker.distributions import Distributions
-from rlcm_serve.engine.worker.readings import Inputs, Readings, TableAddress, note_figures
+from rlcm_serve.engine.worker.readings import Inputs, Readings, note_figures
 from rlcm_serve.engine.worker.signals import TokenFigures, TokenSignals, window_of
 from rlcm_serve.engine.worker.statistics import FIGURES, TokenStatistics
 
@@ -39,8 +39,7 @@ class SampledTokens:
 
     def statistics(self, tokens: int) -> Inputs:
         """The `STATISTICS` after `tokens` tokens, at least as many as in the call before."""
-        self._statistics.extend(self.readings.figures(self._statistics.count, tokens))
-        return self._statistics.read()
+        return self._statistics.read(self.readings.figures(0, tokens))
 
     def signals(self, tokens: int) -> TokenSignals:
         """The token signals after `tokens` tokens, at least as many as in the call before."""
@@ -66,43 +65,48 @@ def count_sampled(
         rows: of this step's batch.
         logits_NV, raw_NV: see `Distributions.of`.
     """
-    _count_new(one for one in rows if one.length != one.tokens.count)
-    distributions = Distributions.of(logits_NV, [one.row for one in rows], raw_NV)
-    for row, one in enumerate(rows):
-        one.tokens.distributions, one.tokens.row = distributions, row
+    _count_new(rows)
+    distributions = Distributions.of(logits_NV, [row for _, row, _, _ in rows], raw_NV)
+    for at, (tokens, _, _, _) in enumerate(rows):
+        tokens.distributions, tokens.row = distributions, at
 
 
-class _New(NamedTuple):
+class _New:
     """Tokens of several rollouts that were sampled from the same distributions."""
 
-    requests: list[tuple[int, int, int]]  # slot, ticket, tokens
-    rows: list[int]
-    sampled: list[int]
+    def __init__(self) -> None:
+        self.readings: list[Readings] = []
+        self.tokens: list[int] = []  # of each rollout, with the new one
+        self.rows: list[int] = []  # of the distributions
+        self.sampled: list[int] = []
 
 
-def _count_new(new: Iterable[SampledRow]) -> None:
+def _count_new(rows: Sequence[SampledRow]) -> None:
     """Counts tokens together that were sampled in the same step, as nearly all of them are."""
-    together: dict[tuple[Distributions, TableAddress], _New] = {}
-    for tokens, _, length, last in new:
-        readings, distributions = tokens.readings, tokens.distributions
+    together: dict[Distributions, _New] = {}
+    for tokens, _, length, last in rows:
+        if length == tokens.count:
+            continue  # a row of a prefill that was seen before
+        distributions = tokens.distributions
         if distributions is None or last is None or length != tokens.count + 1:
             _count_missed(tokens, length)
             continue
         tokens.count = length
-        own = together.setdefault((distributions, readings.address), _New([], [], []))
-        own.requests.append((readings.slot, readings.ticket, length))
+        own = together.get(distributions)
+        if own is None:
+            own = together[distributions] = _New()
+        own.readings.append(tokens.readings)
+        own.tokens.append(length)
         own.rows.append(tokens.row)
         own.sampled.append(last)
-    for (distributions, address), own in together.items():
-        note_figures(address, own.requests, distributions.figures(own.rows, own.sampled))
+    for distributions, own in together.items():
+        figures_NF = distributions.figures(own.rows, own.sampled)
+        note_figures(own.readings, own.tokens, figures_NF)
 
 
 def _count_missed(tokens: SampledTokens, length: int) -> None:
     """Notes that tokens were not observed: what is summed over them is NaN."""
-    readings = tokens.readings
     missed = range(tokens.count + 1, length + 1)
     unknown_NF = np.full((len(missed), len(FIGURES)), np.nan, np.float32)
-    note_figures(
-        readings.address, [(readings.slot, readings.ticket, at) for at in missed], unknown_NF
-    )
+    note_figures([tokens.readings] * len(missed), missed, unknown_NF)
     tokens.count = length

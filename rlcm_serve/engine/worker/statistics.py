@@ -42,43 +42,45 @@ Figures = npt.NDArray[np.float32]
 
 
 class TokenStatistics:
-    """The statistics of one rollout. A token takes constant time, however many came before it."""
+    """The statistics of one rollout. Each token takes constant time, however many came before."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self._count = 0  # tokens that the sums and extremes below cover
         self._total_F = np.zeros(len(FIGURES))
         self._lowest = np.empty(0, np.float32)  # log-probabilities, in any order
         self._highest = 0.0  # entropy
-        self._recent_TF = np.empty((0, len(FIGURES)), np.float32)
 
-    def extend(self, figures_TF: Figures) -> None:
-        """Adds the next tokens. After a figure that is NaN, all statistics are."""
-        if not len(figures_TF):
-            return
-        self.count += len(figures_TF)
-        self._total_F += figures_TF.sum(axis=0, dtype=np.float64)
-        self._highest = max(self._highest, float(figures_TF[:, 1].max()))
-        lowest = np.concatenate((self._lowest, figures_TF[:, 0]))
-        if len(lowest) > LOWEST:
-            lowest.partition(LOWEST - 1)
-        self._lowest = lowest[:LOWEST]
-        self._recent_TF = np.concatenate((self._recent_TF, figures_TF))[-WINDOW:]
+    def read(self, figures_TF: Figures) -> npt.NDArray[np.float32]:
+        """The `STATISTICS` after the given tokens, shape (12,); NaN if a figure is NaN.
 
-    def read(self) -> npt.NDArray[np.float32]:
-        """The `STATISTICS` so far, shape (12,)."""
-        if not self.count:
+        Args:
+            figures_TF: of all tokens so far; at least as many as in the call before.
+        """
+        self._add(figures_TF[self._count :])
+        if not self._count:
             return np.zeros(len(STATISTICS), np.float32)
-        if np.isnan(self._total_F).any():
+        mean = (self._total_F / self._count).tolist()
+        if any(map(math.isnan, mean)):
             return np.full(len(STATISTICS), np.nan, np.float32)
-        mean, recent = (self._total_F / self.count).tolist(), self._recent_TF
-        recent_mean = (recent.sum(axis=0, dtype=np.float64) / len(recent)).tolist()
-        recent_least = recent.min(axis=0).tolist()
+        recent_TF, lowest = figures_TF[-WINDOW:], self._lowest.tolist()
+        recent_mean = (np.add.reduce(recent_TF, dtype=np.float64) / len(recent_TF)).tolist()
+        recent_least = np.minimum.reduce(recent_TF).tolist()
         return np.array(
             (
-                *(mean[0], self._lowest.min(), recent_mean[0], recent_least[0]),
-                self._lowest.mean(dtype=np.float64),
+                *(mean[0], min(lowest), recent_mean[0], recent_least[0], sum(lowest) / len(lowest)),
                 *(mean[1], recent_mean[1], self._highest),
-                *(mean[2], recent_mean[2], recent_least[2], math.log(self.count)),
+                *(mean[2], recent_mean[2], recent_least[2], math.log(self._count)),
             ),
             np.float32,
         )
+
+    def _add(self, new_TF: Figures) -> None:
+        if not len(new_TF):
+            return
+        self._count += len(new_TF)
+        self._total_F += np.add.reduce(new_TF, dtype=np.float64)
+        self._highest = max(self._highest, float(new_TF[:, 1].max()))
+        lowest = np.concatenate((self._lowest, new_TF[:, 0]))
+        if len(lowest) > LOWEST:
+            lowest.partition(LOWEST - 1)
+        self._lowest = lowest[:LOWEST]

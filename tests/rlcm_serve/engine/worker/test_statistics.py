@@ -41,22 +41,22 @@ def by_definition(figures_TF: np.ndarray) -> list[float]:
 def test_they_are_as_defined_however_many_tokens_come_at_once(
     tokens: list[tuple[float, float, float]], parts: list[int]
 ) -> None:
-    figures_TF, statistics, start = np.array(tokens, np.float32), TokenStatistics(), 0
-    for length in (*parts, len(tokens)):
-        statistics.extend(figures_TF[start : start + length])
-        start = min(start + length, len(tokens))
-        if start:
-            expected = by_definition(figures_TF[:start])
-            assert statistics.read().tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    assert statistics.count == len(tokens)
+    figures_TF, statistics, count = np.array(tokens, np.float32), TokenStatistics(), 0
+    for more in (*parts, len(tokens)):
+        count = min(count + more, len(tokens))
+        expected = by_definition(figures_TF[:count]) if count else [0.0] * 12
+        found = statistics.read(figures_TF[:count]).tolist()
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 def test_before_the_first_token_all_are_0() -> None:
-    assert TokenStatistics().read().tolist() == [0.0] * len(STATISTICS)
+    nothing_TF = np.empty((0, len(FIGURES)), np.float32)
+    assert TokenStatistics().read(nothing_TF).tolist() == [0.0] * len(STATISTICS)
 
 
 def test_a_token_that_was_missed_leaves_a_gap_for_good() -> None:
-    statistics = TokenStatistics()
-    statistics.extend(np.full((3, len(FIGURES)), math.nan, np.float32))
-    statistics.extend(np.ones((200, len(FIGURES)), np.float32))
-    assert np.isnan(statistics.read()).all()
+    statistics, figures_TF = TokenStatistics(), np.ones((200, len(FIGURES)), np.float32)
+    figures_TF[7] = math.nan
+    assert not np.isnan(statistics.read(figures_TF[:7])).any()
+    for count in (8, 9, 200):
+        assert np.isnan(statistics.read(figures_TF[:count])).all()
