@@ -17,7 +17,7 @@ from rlcm_serve.core import TokenIds
 from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
 from rlcm_serve.engine.launch import EngineSettings, launch, tracks_tokens
 from rlcm_serve.engine.model_files import ModelFiles
-from rlcm_serve.engine.worker.readings import ReadingsTable
+from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import EngineDead
 

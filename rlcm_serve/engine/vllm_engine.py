@@ -32,7 +32,8 @@ from rlcm_serve.engine.requests import log_probs_of, sampling_params, seed_of, s
 from rlcm_serve.engine.running import RunningVllm
 from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
-from rlcm_serve.engine.worker.readings import Inputs, Slot, named
+from rlcm_serve.engine.worker.readings.slots import Slot, named
+from rlcm_serve.engine.worker.readings.table import Inputs
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.errors import EngineDead, ModelRefused, ProfileRefused, RequestRefused
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profile

@@ -38,7 +38,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, STATE_AND_TOKENS, Probe
-from rlcm_serve.engine.worker.readings import ReadingsTable
+from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.terminal import output_to
 from studies.smoke import study_parser

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from calibration import INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Signal
-from rlcm_serve.engine.worker.readings import Inputs, Readings, TableAddress
+from rlcm_serve.engine.worker.readings.table import Inputs, Readings, TableAddress
 from rlcm_serve.engine.worker.signals import ENTROPY
 
 EXTRA_ARG = "rlcm"

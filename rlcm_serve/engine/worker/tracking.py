@@ -11,7 +11,7 @@ import torch
 from rlcm_serve.core import Signal
 from rlcm_serve.engine.worker.distributions import Distributions
 from rlcm_serve.engine.worker.exit_control import ControlSpec, ExitControl
-from rlcm_serve.engine.worker.readings import Inputs, Readings
+from rlcm_serve.engine.worker.readings.table import Inputs, Readings
 from rlcm_serve.engine.worker.sampled_tokens import SampledRow, SampledTokens, count_sampled
 from rlcm_serve.engine.worker.signals import ENTROPY
 from rlcm_serve.engine.worker.statistics import STATISTICS

@@ -20,7 +20,7 @@ from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probed_model import LATEST
 from rlcm_serve.engine.worker.processor_v1 import ExitProcessor
 from rlcm_serve.engine.worker.processor_v2 import ExitProcessorV2
-from rlcm_serve.engine.worker.readings import ReadingsTable, Slot
+from rlcm_serve.engine.worker.readings.slots import ReadingsTable, Slot
 
 VOCABULARY, HIGH, LOW, THINK_END, WORD = 24, 22, 23, 4, 9
 GARBAGE = 0.99

@@ -5,7 +5,7 @@ import pytest
 
 from calibration import FULL_BUDGET, ExitPolicy
 from rlcm_serve.engine.worker.exit_control import EXTRA_ARG, ControlSpec, ExitControl
-from rlcm_serve.engine.worker.readings import TableAddress
+from rlcm_serve.engine.worker.readings.table import TableAddress
 
 HIGH, LOW, THINK_END = 510, 511, 4
 SPEC = ControlSpec(

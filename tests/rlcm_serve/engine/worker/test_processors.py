@@ -15,7 +15,7 @@ from rlcm_serve.engine.worker.exit_control import EXTRA_ARG
 from rlcm_serve.engine.worker.probed_model import LATEST
 from rlcm_serve.engine.worker.processor_v1 import ExitProcessor
 from rlcm_serve.engine.worker.processor_v2 import ExitProcessorV2
-from rlcm_serve.engine.worker.readings import ReadingsTable
+from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from tests.rlcm_serve.engine.batch_double import (
     HIGH,
     LOW,

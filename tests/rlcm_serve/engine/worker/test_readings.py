@@ -3,11 +3,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rlcm_serve.core import Reading
-from rlcm_serve.engine.worker.readings import Readings, ReadingsTable, Slot
+from rlcm_serve.engine.worker.readings.slots import ReadingsTable, Slot
+from rlcm_serve.engine.worker.readings.table import Readings
 from rlcm_serve.errors import EngineDead
 
 INTERVAL = 16
@@ -148,7 +150,7 @@ async def test_a_table_without_its_file_goes_on(table: ReadingsTable) -> None:
 
 OTHER_PROCESS = """
 import sys
-from rlcm_serve.engine.worker.readings import Readings, TableAddress
+from rlcm_serve.engine.worker.readings.table import Readings, TableAddress
 path, *numbers = sys.argv[1:]
 slots, capacity, slot, ticket = map(int, numbers)
 readings = Readings(TableAddress(path, slots, capacity), slot, ticket)
@@ -176,3 +178,15 @@ def test_closing_removes_the_file_and_leaves_the_maps(table: ReadingsTable) -> N
     table.close()
     readings.add(1, 0.5)
     assert slot.new(received=17) == [Reading(16, 0.5)]
+
+
+def test_a_table_larger_than_shared_memory_is_kept_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A write into full shared memory would kill the worker."""
+    free = SimpleNamespace(free=10_000)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: free)
+    for tokens, shared in ((64, True), (4096, False)):
+        table = ReadingsTable(slots=3, capacity=5, tokens=tokens)
+        assert (Path(table.address.path).parent == Path("/dev/shm")) == shared
+        table.close()

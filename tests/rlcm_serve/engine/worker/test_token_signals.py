@@ -18,7 +18,7 @@ from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Reading, Signal
 from rlcm_serve.engine.worker.distributions import Distributions
 from rlcm_serve.engine.worker.probed_model import LATEST
-from rlcm_serve.engine.worker.readings import ReadingsTable
+from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.signals import ENTROPY
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from tests.rlcm_serve.engine.batch_double import (

@@ -1,12 +1,4 @@
-"""Returns readings from vLLM's worker to the service, through a file in shared memory.
-
-Where tokens are tracked, the file also holds the figures of every token (`statistics`). All ranks
-of a model write the same values.
-
-Every request in flight has one slot. The worker of any model-parallel or data-parallel rank on this
-host maps the file when the first request names it. An aborted request may stay in the batch for one
-more step. Its ticket keeps it from writing into a slot that belongs to another request by then.
-"""
+"""The table of readings in the front end: slots for requests, and what is written there."""
 
 from __future__ import annotations
 
@@ -16,148 +8,19 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from rlcm_serve.core import Reading, Signal
+from rlcm_serve.engine.worker.readings.table import Inputs, TableAddress
 from rlcm_serve.engine.worker.signals import TokenFigures, TokenSignals, window_of
-from rlcm_serve.engine.worker.statistics import FIGURES, Figures, TokenStatistics
+from rlcm_serve.engine.worker.statistics import TokenStatistics
 from rlcm_serve.errors import EngineDead
 
 _SHARED_MEMORY = Path("/dev/shm")
-
-Inputs = npt.NDArray[np.float32]
-"""What a probe reads: the state (H), then the `STATISTICS` of the tokens; shape (H + 12,)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableAddress:
-    """Path, size and layout of the table; sent with every request.
-
-    Attributes:
-        path: the table's file.
-        slots: requests that can be in flight.
-        capacity: readings per slot.
-        signals: whether a reading holds all signals, which needs `tokens`.
-        tokens: most tokens of a rollout whose figures are kept; 0 if none are.
-        inputs: length of a probe's inputs in a reading; 0 if they are not recorded.
-    """
-
-    path: str
-    slots: int
-    capacity: int
-    signals: bool = False
-    tokens: int = 0
-    inputs: int = 0
-
-    @property
-    def layout(self) -> np.dtype[np.void]:
-        fields: list[tuple[str, str] | tuple[str, str, tuple[int, ...]]] = [
-            ("ticket", "<i8"),
-            ("count", "<i4"),
-            ("finished", "<i4"),
-            ("final_tokens", "<i4"),
-            ("final_confidence", "<f4"),
-            ("confidence", "<f4", (self.capacity,)),
-        ]
-        if self.signals:
-            fields += [
-                ("final_signals", "<f4", (len(Signal),)),
-                ("signals", "<f4", (self.capacity, len(Signal))),
-            ]
-        if self.tokens:
-            fields += [("observed", "<i4"), ("figures", "<f4", (self.tokens, len(FIGURES)))]
-        if self.inputs:
-            fields += [
-                ("final_inputs", "<f4", (self.inputs,)),
-                ("inputs", "<f4", (self.capacity, self.inputs)),
-            ]
-        return np.dtype(fields)
-
-    def map(self) -> npt.NDArray[np.void]:
-        """Maps the table's file into this process."""
-        mapped = np.memmap(self.path, dtype=self.layout, mode="r+", shape=(self.slots,))
-        return np.asarray(mapped)  # indexing a memmap takes several times as long
-
-
-@cache
-def _mapped(address: TableAddress) -> npt.NDArray[np.void]:
-    return address.map()
-
-
-class Readings:
-    """One slot, as the worker writes it."""
-
-    def __init__(self, address: TableAddress, slot: int, ticket: int) -> None:
-        self.table = _mapped(address)
-        self.place = slot, ticket
-        self._row = self.table[slot]
-
-    @property
-    def wanted(self) -> bool:
-        """Whether the slot still belongs to the request."""
-        return bool(self._row["ticket"] == self.place[1])
-
-    def add(
-        self,
-        number: int,
-        confidence: float,
-        signals: Sequence[float] = (),
-        inputs: Inputs | None = None,
-    ) -> None:
-        """Reports the reading at checkpoint `number`, counted from 1; a repeat replaces it."""
-        if self.wanted:
-            self._row["confidence"][number - 1] = confidence
-            if signals:
-                self._row["signals"][number - 1] = signals
-            if inputs is not None:
-                self._row["inputs"][number - 1] = inputs
-            self._row["count"] = number
-
-    def finish(
-        self,
-        tokens: int,
-        confidence: float,
-        signals: Sequence[float] = (),
-        inputs: Inputs | None = None,
-    ) -> None:
-        """Reports c_end, read after `tokens` reasoning tokens."""
-        if self.wanted:
-            self._row["final_tokens"] = tokens
-            self._row["final_confidence"] = confidence
-            if signals:
-                self._row["final_signals"] = signals
-            if inputs is not None:
-                self._row["final_inputs"] = inputs
-            self._row["finished"] = 1
-
-    def figures(self, start: int, end: int) -> Figures:
-        """The figures of some of the rollout's tokens."""
-        figures_TF: Figures = self._row["figures"][start:end]
-        return figures_TF
-
-
-def note_figures(requests: Sequence[Readings], tokens: Sequence[int], figures_NF: Figures) -> None:
-    """Keeps the figures of one new token for each of these requests of one engine.
-
-    Args:
-        requests: the slots of one table.
-        tokens: of each, with the new one.
-        figures_NF: of the new tokens.
-    """
-    rows = requests[0].table
-    slots, tickets = np.array([one.place for one in requests]).T
-    lengths = np.array(tokens)
-    wanted = rows["ticket"][slots] == tickets
-    if not wanted.all():
-        slots, lengths, figures_NF = slots[wanted], lengths[wanted], figures_NF[wanted]
-    rows["figures"][slots, lengths - 1] = figures_NF
-    rows["observed"][slots] = lengths
 
 
 class Slot:
