@@ -109,7 +109,8 @@ class ModelText:
         self._stops = self.end_ids | {self.stop_high, self.stop_low}
         prompt = rendering.prompt()
         self._tail = self._encode(prompt.tail if prompt else "")
-        self._last = self._last_added(self._tail)
+        around = (*self._encode(prompt.head), *self._tail) if prompt else ()
+        self._last = self._last_added(around)
         self.suffix_text = self.format.suffix(self.format.closing, FORCED_ANSWER)
         self.answer_header = len(self._encode(self.format.answer_header))
 
@@ -174,6 +175,13 @@ class ModelText:
         """The text of an answer, without special tokens."""
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
         return text
+
+    def continuation(self, ids: Sequence[int], after: Sequence[int]) -> str:
+        """The text that follows these tokens of a sample, without markup."""
+        reader = self.reader()
+        reader.read(after)
+        plain = () if reader.is_open else (Part.THINKING,)
+        return self.answer(texts_of(reader, ids, Part.ANSWER, *plain))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each token of an answer adds to its text."""

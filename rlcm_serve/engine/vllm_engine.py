@@ -61,7 +61,7 @@ class VllmEngine(ReasoningEngine):
             self.running = None
         self.on_stage("reading the model's files")
         files = await asyncio.to_thread(self._read_files)
-        self.on_stage("starting vLLM")
+        self.on_stage(f"starting vLLM; thinking format: {self._text.format.name}")
         self.running = await RunningVllm.start(
             self.settings, files, self.stop_ids, self.identity.checkpoint_interval, self.on_stage
         )
@@ -279,9 +279,9 @@ class VllmEngine(ReasoningEngine):
         log_probs: list[list[float]] = [[] for _ in range(count)]
         complete = [False] * count
         suffix = self._text.close(text, after=thinking)
-        prefix = (*prompt, *thinking, *suffix)
+        sample = (*thinking, *suffix)
         async with running.outputs(
-            prefix, params, generation.priority, generation.cache_salt
+            (*prompt, *sample), params, generation.priority, generation.cache_salt
         ) as outputs:
             async for output in outputs:
                 for part in output.outputs:
@@ -290,7 +290,7 @@ class VllmEngine(ReasoningEngine):
                     complete[part.index] = part.finish_reason == "stop"
         return tuple(
             Completion(
-                self._text.answer(own),
+                self._text.continuation(own, after=sample),
                 len(own),
                 tuple(zip(self._text.pieces(own), found, strict=True)) if logprobs else None,
                 ended,

@@ -346,7 +346,9 @@ def test_paths_in_a_file_are_seen_from_its_folder(tmp_path: Path) -> None:
 
 
 def test_the_engine_gets_its_part(tmp_path: Path) -> None:
-    engine = Settings(model="m", max_tokens=7, top_p=0.5, vllm_arguments=("--a",)).engine()
+    given = {"model": "m", "max_tokens": 7, "top_p": 0.5, "thinking": "mistral"}
+    engine = Settings(**given, vllm_arguments=("--a",)).engine()
+    assert engine.thinking == "mistral"
     assert (engine.model, engine.max_tokens, engine.top_p) == ("m", 7, 0.5)
     assert engine.vllm_arguments == ("--a",)
     assert engine.log == tmp_path / "cache" / "rlcm-serve" / "engine.log"

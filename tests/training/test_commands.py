@@ -110,12 +110,12 @@ def test_a_probe_is_recorded_fitted_and_written_with_its_card(
 def test_how_the_engine_samples_and_runs_can_be_said(
     recorded: Recorded, model_folder: Path, tmp_path: Path
 ) -> None:
-    options = "--temperature 0.6 --top-p 0.9 --max-tokens 64 --answer-max-tokens 8"
+    options = "--thinking none --temperature 0.6 --top-p 0.9 --max-tokens 64 --answer-max-tokens 8"
     options += " --engine-log e.log -- --tensor-parallel-size 2 --quantization fp8"
     done = train(model_folder, problems(tmp_path, 5), tmp_path / "probe", *options.split())
     assert done.exit_code == 0, done.output
     (settings,) = recorded.settings
-    assert (settings.temperature, settings.top_p) == (0.6, 0.9)
+    assert (settings.temperature, settings.top_p, settings.thinking) == (0.6, 0.9, "none")
     assert (settings.max_tokens, settings.answer_max_tokens) == (64, 8)
     assert settings.log == Path("e.log")
     assert settings.vllm_arguments == ("--tensor-parallel-size", "2", "--quantization", "fp8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -48,14 +48,32 @@ class Reader(ABC):
     """Reads one sample token by token, from the end of its prompt on."""
 
     place: Place = Place.START
+    markup: frozenset[int] | None = None
+    """Every token that may change the place. None: any token may."""
 
     @abstractmethod
     def push(self, token: int) -> Part:
         """Reads the next token; says what it belongs to. Text before any markup is thinking."""
 
-    def read(self, tokens: Iterable[int]) -> list[Part]:
+    def read(self, tokens: Sequence[int]) -> list[Part]:
         """What each of these tokens belongs to."""
-        return [self.push(token) for token in tokens]
+        markup, settled = self.markup, 0
+        if markup is None:
+            return [self.push(token) for token in tokens]
+        # Behind the last markup, all tokens are alike. A rollout has thousands of these.
+        if not markup.isdisjoint(tokens):
+            settled = next(at for at in range(len(tokens), 0, -1) if tokens[at - 1] in markup)
+        parts = [self.push(token) for token in tokens[:settled]]
+        while settled < len(tokens) and not self.is_settled:
+            parts.append(self.push(tokens[settled]))
+            settled += 1
+        rest = len(tokens) - settled
+        return parts + [self.push(tokens[settled])] * rest if rest else parts
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all tokens up to the next markup belong to the same part."""
+        return self.place is not Place.HEADER
 
     @property
     def is_open(self) -> bool:
@@ -107,6 +125,8 @@ class ThinkingFormat(ABC):
 
 class _Everything(Reader):
     """Reads a sample without markup."""
+
+    markup = frozenset()
 
     def push(self, token: int) -> Part:
         """All text is thinking, and the answer too."""

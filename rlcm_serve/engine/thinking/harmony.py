@@ -28,6 +28,7 @@ class _HarmonyReader(Reader):
         names = (_START, _CHANNEL, _MESSAGE, _END, _RETURN, _CALL)
         self._name_of = {id_: name for name, id_ in ids_of(tokenizer, names).items()}
         self._header: list[int] = []
+        self.markup = frozenset(self._name_of)
 
     def push(self, token: int) -> Part:
         """Text is answer in the channel `final` and in a message without a channel."""

@@ -21,6 +21,12 @@ class _TagReader(Reader):
         self._tokenizer = tokenizer
         self._start, self._end, self._label = start, end, label
         self._labelled: list[int] | None = None
+        self.markup = frozenset((start, end))
+
+    @property
+    def is_settled(self) -> bool:
+        """Not while a label may follow."""
+        return self._labelled is None
 
     def push(self, token: int) -> Part:
         """Only the first opening token is markup, and only while the thinking is not closed."""

@@ -29,11 +29,12 @@ def test_how_the_engine_samples_and_runs_can_be_said(
 ) -> None:
     rlcm(
         "collect --data d.jsonl --out t.parquet --temperature 0.6 --top-p 0.9 --max-tokens 64 "
-        "--answer-max-tokens 8 --engine-log e.log -- --tensor-parallel-size 2"
+        "--answer-max-tokens 8 --thinking none --engine-log e.log -- --tensor-parallel-size 2"
     )
     (settings,) = asked
     assert (settings.temperature, settings.top_p) == (0.6, 0.9)
     assert (settings.max_tokens, settings.answer_max_tokens) == (64, 8)
+    assert settings.thinking == "none"
     assert settings.log == Path("e.log")
     assert settings.vllm_arguments == ("--tensor-parallel-size", "2")
 

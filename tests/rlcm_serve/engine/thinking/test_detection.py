@@ -179,6 +179,18 @@ def test_a_vocabulary_that_is_shared_says_nothing() -> None:
     assert text_of(tokenizer).format.name == "none"
 
 
+def test_instructions_before_the_question_end_no_prompt() -> None:
+    """A template without tokens behind the question, and with thinking before it."""
+    tokenizer = tokenizer_with(
+        (*THINK, *CHATML),
+        "{{ 'Think in <think></think>.' }}{% for m in messages %}{{ m.role + ': ' + m.content }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}",
+    )
+    text = text_of(tokenizer)
+    assert text.format.name == "deepseek_r1"
+    assert text.prompt([Message(Role.USER, "1 + 1?")])
+
+
 REAL = {
     "deepseek_r1_distill": "deepseek_r1",
     "deepseekv3": "deepseek_r1",

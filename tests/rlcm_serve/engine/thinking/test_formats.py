@@ -121,8 +121,12 @@ def test_an_answer_is_forced_as_the_model_would_begin_it(
     assert text.tokenizer.decode(ids) == lead.format(final=final) + "So: "
 
 
+TEXTS = {name: text_in(name) for name in ("openai_gptoss", "gemma4", "deepseek_r1")}
+OF_TAGS = ["<think>", "</think>", "<|channel>", "<channel|>", "thought", "\n"]
 words = st.lists(
-    st.sampled_from([*HARMONY, "analysis", "final", " to=f", "Two.", "中", "\n", "assistant"]),
+    st.sampled_from(
+        [*HARMONY, *OF_TAGS, "analysis", "final", " to=f", "Two.", "中", "\n", "assistant"]
+    ),
     max_size=20,
 ).map("".join)
 
@@ -147,6 +151,25 @@ def test_a_stream_is_the_text_of_the_rollout(completion: str, steps: list[int]) 
     if text.think_end in ids:
         answer = "".join(delta.text for delta in deltas if delta.is_answer)
         assert answer == (rollout.answer_text or "")
+
+
+@given(words, words, st.sampled_from(["openai_gptoss", "gemma4", "deepseek_r1"]))
+def test_tokens_read_together_are_read_as_one_by_one(begin: str, end: str, name: str) -> None:
+    text = TEXTS[name]
+    ids = text.tokenizer.encode(begin + end)
+    cut = len(text.tokenizer.encode(begin))
+    together, one_by_one = text.reader(), text.reader()
+    assert together.read(ids[:cut]) + together.read(ids[cut:]) == list(map(one_by_one.push, ids))
+    assert together.place is one_by_one.place
+
+
+def test_a_continuation_ends_with_its_message() -> None:
+    text = HARMONY_TEXT
+    after = text.close("So: ", after=())
+    more = "<|start|>assistant<|channel|>analysis<|message|>Or 3?"
+    ids = text.tokenizer.encode(f"2}}.<|end|>{more}")
+    assert text.continuation(ids, after) == "2}."
+    assert TEXTS["deepseek_r1"].continuation(text.tokenizer.encode("2}."), after=()) == "2}."
 
 
 HARMONY_TEXT = text_of(FAMILIES["gpt-oss"].tokenizer())
