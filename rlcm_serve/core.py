@@ -130,7 +130,7 @@ class Delta:
 class Reading:
     """The confidence after `tokens` reasoning tokens.
 
-    `is_final` marks c_end, the reading at the last state before `</think>` or at the budget; it
+    `is_final` marks c_end, the reading at the last state of the thinking or at the budget; it
     never triggers an exit (see calibration.policy.exit_rule). If recording is on, `signals` has
     every signal that the engine can read, by name, including the one used as `confidence`.
     `inputs`, if the engine records them, are what a probe can read here, for its training: the
