@@ -141,6 +141,7 @@ def check_probe(
         bool, typer.Option(help="Compare the readings with a transformers forward.")
     ] = True,
     interval: IntervalOption = None,
+    thinking: ThinkingOption = None,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -157,6 +158,7 @@ def check_probe(
         model,
         probe=folder,
         interval=interval,
+        thinking=thinking,
         engine_log=engine_log,
         verbose=verbose,
         vllm_arguments=vllm_arguments,

@@ -19,6 +19,7 @@ from rlcm_serve.commands.options import (
     ModelOption,
     NoCertificateOption,
     ProbeOption,
+    ThinkingOption,
     VerboseOption,
     engine_settings,
 )
@@ -67,6 +68,7 @@ def solve(
     certificate: CertificateOption = None,
     no_certificate: NoCertificateOption = False,
     confidence: ConfidenceOption = "probe",
+    thinking: ThinkingOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the response of /solve as JSON.")
     ] = False,
@@ -90,7 +92,12 @@ def solve(
         question = replace(question, profile=named)
     console = Console(stderr=True)
     settings = engine_settings(
-        model, probe=probe, confidence=confidence, engine_log=engine_log, verbose=verbose
+        model,
+        probe=probe,
+        confidence=confidence,
+        thinking=thinking,
+        engine_log=engine_log,
+        verbose=verbose,
     )
     certificates = [] if no_certificate else certificate
     service = build_service(settings, certificates, StageClock(console), profiles=files)

@@ -153,6 +153,7 @@ class _Evidence:
     def _refuse(self, why: str, formats: Iterable[ThinkingFormat]) -> NoReturn:
         names = [*(one.name for one in formats), NONE.name]
         raise ModelRefused(
-            f"the model's thinking format cannot be told: {why}. Say it with `--thinking FORMAT`: "
-            f"{' or '.join(names)}"
+            f"the model's thinking format cannot be told: {why}. Name it with `--thinking FORMAT`, "
+            "or as `thinking` in a profile, in the settings or in the model's "
+            f"generation_config.json: {' or '.join(names)}"
         )
