@@ -34,6 +34,7 @@ const certificate = (procedure, alphas, more = {}) => ({
   risk: "selective",
   promise: "simultaneous",
   procedure: { vote: "confidence", max_tokens: 960, ...procedure },
+  profiles: ["default"],
   levels: [0.05, 0.1, 0.2].map((alpha) => ({ alpha, certified: alphas.includes(alpha) })),
   ...more,
 });
@@ -45,6 +46,12 @@ test("a certificate serves its own procedure, and of one sample any vote", () =>
   assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "majority" }), all[0]);
   assert.equal(certificateFor(all, { risk: "regret", n: 1, vote: "confidence" }), undefined);
   assert.deepEqual(certifiedSamples(all, { risk: "selective", vote: "confidence" }), [1, 4]);
+});
+
+test("a certificate of a prompt profile is for none of the page's questions", () => {
+  const all = [certificate({ n: 1 }, [0.1], { profiles: ["support"] }), certificate({ n: 1 }, [0.1], { id: "d" })];
+  assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "confidence" }), all[1]);
+  assert.deepEqual(certifiedSamples(all.slice(0, 1), { risk: "selective", vote: "confidence" }), []);
 });
 
 test("what an answer is promised under is found by its name, in force or not", () => {

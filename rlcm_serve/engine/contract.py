@@ -242,5 +242,5 @@ class ReasoningEngine(Reasoner):
             RequestRefused: the engine has no such profile; the message lists its profiles.
         """
         if profile != self.identity.profile.name:
-            raise unknown_profile(profile, [self.identity.profile])
+            raise unknown_profile(profile, [one.profile for one in self.identities])
         return self

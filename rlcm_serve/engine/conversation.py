@@ -105,7 +105,7 @@ class Conversations:
                     f"the variable {name!r} is set by the service, not by a profile: remove it",
                 )
             others = {other: variables[other] for other in variables if other != name}
-            tried = [others, *(others | {name: one} for one in (value, not value, "other"))]
+            tried = [others, *(others | {name: one} for one in (value, True, False, "other"))]
             if all(
                 len({self.rendered(turns, one, True) for one in tried}) == 1
                 for turns in (question, answered)

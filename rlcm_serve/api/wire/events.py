@@ -42,6 +42,8 @@ class StartBody(Wire):
     """The guarantee that covers the answer; null if none does."""
     no_guarantee_reason: str | None = Field(examples=[None])
     """Why no guarantee covers the answer; null if one does."""
+    profile: str = Field(examples=["default"])
+    """Prompt profile under which the question is answered."""
 
     @classmethod
     def from_prepared(cls, prepared: Prepared, id_: str = "") -> StartBody:
@@ -54,6 +56,7 @@ class StartBody(Wire):
             policy=None if under.policy is None else under.policy.to_scalars(),
             guarantee=GuaranteeBody.of(under.guarantee),
             no_guarantee_reason=under.no_guarantee_reason,
+            profile=under.asked.profile.name,
         )
 
 

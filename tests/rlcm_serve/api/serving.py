@@ -18,6 +18,7 @@ from rlcm_serve.api.server.threaded import MOST_AT_ONCE, MOST_WAITING
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from rlcm_serve.signing import TrustedKeys
 from rlcm_serve.solving.service import Service
@@ -112,11 +113,12 @@ async def starting(
     certificates: Sequence[Path] = (),
     settings: Settings | None = None,
     restart_policy: RestartPolicy | None = None,
+    profiles: Sequence[Profile] = (),
 ) -> AsyncIterator[Running]:
     """The app before its engine starts; `until_settled` lets it start."""
     with TemporaryDirectory() as state:
         settings = settings or Settings(state=Path(state))
-        engine = ScriptedEngine(*scripts)
+        engine = ScriptedEngine(*scripts, profiles=profiles)
         running = Running(engine, Path(state), certificates, settings, restart_policy)
         async with running.app.router.lifespan_context(running.app), running.client:
             yield running
@@ -125,9 +127,14 @@ async def starting(
 
 @asynccontextmanager
 async def serving(
-    *scripts: Script, certificates: Sequence[Path] = (), settings: Settings | None = None
+    *scripts: Script,
+    certificates: Sequence[Path] = (),
+    settings: Settings | None = None,
+    profiles: Sequence[Profile] = (),
 ) -> AsyncIterator[Running]:
     """The app once it is ready."""
-    async with starting(*scripts, certificates=certificates, settings=settings) as running:
+    async with starting(
+        *scripts, certificates=certificates, settings=settings, profiles=profiles
+    ) as running:
         await running.until_settled()
         yield running

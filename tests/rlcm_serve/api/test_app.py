@@ -80,6 +80,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
             "verified": "none",
         },
         "no_guarantee_reason": None,
+        "profile": "default",
         "tally": {"7": pytest.approx(0.6)},
         "samples": [
             {

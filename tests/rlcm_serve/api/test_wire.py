@@ -36,8 +36,11 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.events import CheckpointEvent, ExitEvent, SampleEvent, TokenEvent, VoteEvent
+from rlcm_serve.profiles.profile import DEFAULT_PROFILE
+from rlcm_serve.solving.asking import ask_under
 from rlcm_serve.solving.guarantees import Terms
 from rlcm_serve.solving.solver import Prepared
+from tests.rlcm_serve.scripted_engine import ScriptedEngine
 
 SEEDED = settings(derandomize=True, deadline=None)
 
@@ -187,8 +190,9 @@ def test_a_stream_begins_with_its_terms(
 ) -> None:
     budget = Budget(thinking, 8)
     generation = GenerationSettings(budget, Sampling(1.0, 1.0))
-    terms = Terms(policy, budget, guarantee, None)
-    prepared = Prepared(Question("What?", 0.1), terms, (1, 2), generation)
+    question = Question("What?", 0.1)
+    terms = Terms(ask_under(question, [DEFAULT_PROFILE]), policy, budget, guarantee, None)
+    prepared = Prepared(question, terms, ScriptedEngine(), (1, 2), generation)
     body = sent(StartBody.from_prepared(prepared))
     assert body["max_tokens"] == thinking
     assert body["policy"] == (None if policy is None else policy.to_scalars())
@@ -211,6 +215,7 @@ SETTINGS = st.fixed_dictionaries(
         "on_infeasible": st.sampled_from(OnInfeasible).map(str),
         "timeout_s": st.none() | st.floats(0, 1e9, exclude_min=True),
         "stop_when_decided": st.booleans(),
+        "profile": st.none() | st.text(max_size=9),
     },
 )
 

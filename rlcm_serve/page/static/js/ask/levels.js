@@ -17,9 +17,23 @@
  * @property {string} risk
  * @property {"simultaneous" | "pointwise"} promise
  * @property {{ n: number, vote: string, max_tokens: number | null }} procedure
+ * @property {string[]} profiles that it is for
  * @property {Level[]} levels
  * @property {number} smallest_certifiable_alpha
  */
+
+/** The page asks without a prompt profile. */
+const DEFAULT_PROFILE = "default";
+
+/**
+ * Whether a certificate covers questions of this page with this risk.
+ *
+ * @param {Certificate} certificate
+ * @param {string} risk
+ */
+function serves(certificate, risk) {
+  return certificate.active && certificate.risk === risk && certificate.profiles.includes(DEFAULT_PROFILE);
+}
 
 /**
  * The active certificate for a question's procedure. With one sample the vote has no effect.
@@ -29,7 +43,7 @@
  */
 export function certificateFor(certificates, { risk, n, vote }) {
   return certificates.find(
-    (one) => one.active && one.risk === risk && one.procedure.n === n && (n === 1 || one.procedure.vote === vote),
+    (one) => serves(one, risk) && one.procedure.n === n && (n === 1 || one.procedure.vote === vote),
   );
 }
 
@@ -74,7 +88,7 @@ export function certifiedLevels(certificate) {
 export function certifiedSamples(certificates, { risk, vote }) {
   const found = certificates.filter(
     (one) =>
-      one.active && one.risk === risk && (one.procedure.n === 1 || one.procedure.vote === vote) && certifiedLevels(one).length,
+      serves(one, risk) && (one.procedure.n === 1 || one.procedure.vote === vote) && certifiedLevels(one).length,
   );
   return [...new Set(found.map((one) => one.procedure.n))].sort((a, b) => a - b);
 }

@@ -58,12 +58,14 @@ function inOrder(certificates) {
  * @param {Map<string, HTMLElement>} counts filled: the cell with the questions of each level
  */
 function tableOf(certificate, counts) {
-  const { id, risk, levels } = certificate;
+  const { id, risk, levels, profiles } = certificate;
+  const named = profiles.filter((name) => name !== "default");
+  const under = named.length ? `, profile ${named.join(", ")}` : "";
   const head = ["Target", "Questions", "Tokens", "Abstentions"];
   return h(
     "table",
     null,
-    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, `${riskWording(risk).title}, ${samplesWords(certificate)}`), " ", h("code", null, id)),
+    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, `${riskWording(risk).title}, ${samplesWords(certificate)}${under}`), " ", h("code", null, id)),
     h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, levels.filter(({ certified }) => certified).map((level) => levelRow(id, level, counts))),
   );

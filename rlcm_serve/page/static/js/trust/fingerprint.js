@@ -21,6 +21,15 @@ const PARTS = {
   grader: "Grader",
   samples: "Samples",
   vote: "Vote",
+  system_prompt: "System prompt",
+  user_template: "User template",
+  template_variables: "Template variables",
+  thinking: "Thinking format",
+  top_k: "Top-k",
+  min_p: "Min-p",
+  extractor: "Answer extractor",
+  answer_schema: "Answer schema",
+  adapter: "LoRA adapter",
 };
 
 /**

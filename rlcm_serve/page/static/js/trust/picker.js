@@ -47,7 +47,7 @@ export function picker(certificates, shown, onChange) {
  * @param {(ids: string[]) => void} onChange
  * @param {boolean} sayBudget
  */
-function chip({ id, active, fits, levels, procedure }, shown, onChange, sayBudget) {
+function chip({ id, active, fits, levels, procedure, profiles }, shown, onChange, sayBudget) {
   const here = shown.includes(id);
   const alphas = levels.filter((level) => level.certified).map((level) => percent(level.alpha));
   const full = !here && shown.length >= MOST_COMPARED;
@@ -60,6 +60,8 @@ function chip({ id, active, fits, levels, procedure }, shown, onChange, sayBudge
   });
   toggle.checked = here;
   const budget = sayBudget && procedure.max_tokens ? `, ${number(procedure.max_tokens)} tokens` : "";
+  const named = profiles.filter((name) => name !== "default");
+  const under = named.length ? `, profile ${named.join(", ")}` : "";
   const state = fits === false ? "✕ for another engine" : active ? null : "○ not active";
   return h(
     "li",
@@ -67,7 +69,7 @@ function chip({ id, active, fits, levels, procedure }, shown, onChange, sayBudge
     h(
       "a",
       { href: writeFragment("trust", { id }), "aria-current": here ? "true" : null },
-      h("b", null, `${samplesWords(procedure)}${budget}`),
+      h("b", null, `${samplesWords(procedure)}${budget}${under}`),
       h("small", null, alphas.length ? `α ${alphas.join(", ")}` : "no level certified"),
       state && h("small", null, state),
     ),

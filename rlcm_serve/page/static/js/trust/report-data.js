@@ -75,7 +75,7 @@
  * @typedef {Omit<ReportData, "n" | "vote" | "max_tokens" | "engine_fingerprint" | "calibration" | "test" |
  *   "maps" | "reliability" | "missing" | "levels"> & {
  *   procedure: { n: number, vote: string, max_tokens: number | null }, n_problems: number,
- *   levels: any[], origin: string }} Certificate one of `GET /certificates`
+ *   levels: any[], origin: string, profiles: string[] }} Certificate one of `GET /certificates`
  */
 
 /**

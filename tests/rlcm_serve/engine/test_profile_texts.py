@@ -1,0 +1,125 @@
+"""What a profile does to a model's prompts, and what is refused before vLLM starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcm_serve.core import Budget, Sampling
+from rlcm_serve.engine.identity import identify_under
+from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.model_text import ModelText
+from rlcm_serve.errors import ProfileRefused
+from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
+from tests.rlcm_serve.engine.thinking.families import CHATML, FAMILIES, tokenizer_with
+from tests.rlcm_serve.scripted_engine import IDENTITY
+
+WITHOUT_SYSTEM = """\
+{%- for m in messages %}
+{%- if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
+{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+DROPS_SYSTEM = """\
+{%- for m in messages %}
+{%- if m.role != 'system' %}
+{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+
+
+def text_of(family: str) -> ModelText:
+    tokenizer = FAMILIES[family].tokenizer()
+    files = ModelFiles(Path(), {"vocab_size": len(tokenizer) + 8}, {}, None, Path())
+    return ModelText(files, tokenizer)
+
+
+def prompt_of(text: ModelText, profile: Profile) -> str:
+    decoded: str = text.tokenizer.decode(text.under_profile(profile).prompt(profile.messages("1?")))
+    return decoded
+
+
+def test_the_default_profile_has_the_prompt_of_the_model() -> None:
+    text = text_of("qwen3")
+    prompt = text.prompt(DEFAULT_PROFILE.messages("1?"))
+    assert text.under_profile(DEFAULT_PROFILE).prompt(DEFAULT_PROFILE.messages("1?")) == prompt
+
+
+def test_system_prompt_template_and_variables_reach_the_prompt() -> None:
+    profile = Profile(
+        "brief",
+        system="Be brief.",
+        template="Q: {problem}",
+        variables={"enable_thinking": False},
+    )
+    prompt = prompt_of(text_of("qwen3"), profile)
+    assert "system\nBe brief.<|im_end|>" in prompt
+    assert "user\nQ: 1?<|im_end|>" in prompt
+    assert prompt.endswith("<think>\n\n</think>\n\n")
+
+
+@pytest.mark.parametrize(
+    ("family", "variables", "name"),
+    [
+        ("qwen3", {"enable_thinking": False}, "none"),
+        ("qwen3", {"enable_thinking": True}, "deepseek_r1"),
+        ("deepseek-v3.1", {"thinking": True}, "deepseek_r1"),
+        ("deepseek-v3.1", {}, "none"),
+        ("gpt-oss", {"reasoning_effort": "high"}, "openai_gptoss"),
+    ],
+)
+def test_the_thinking_format_is_found_for_each_profile(
+    family: str, variables: dict[str, Any], name: str
+) -> None:
+    text = text_of(family)
+    under = text.under_profile(Profile("p", system="Be brief.", variables=variables))
+    assert under.format.name == name
+
+
+@pytest.mark.parametrize(
+    "variables", [{"enable_thinking": True}, {"enable_thinking": False}, {"enable_thinking": None}]
+)
+def test_a_variable_with_the_value_that_it_has_anyway_is_read(variables: dict[str, Any]) -> None:
+    text_of("qwen3").under_profile(Profile("p", variables=variables))
+
+
+@pytest.mark.parametrize(
+    ("profile", "why"),
+    [
+        ({"variables": {"enable_thinkin": False}}, "never reads the variable 'enable_thinkin'"),
+        (
+            {"variables": {"enable_thinking": False, "thinking": True}},
+            "never reads the variable 'thinking'",
+        ),
+        ({"variables": {"tokenize": True}}, "'tokenize' is set by the service"),
+        ({"thinking": "qwen4"}, "qwen4"),
+        ({"system": "Be brief. /no_think", "thinking": "openai_gptoss"}, "openai_gptoss"),
+    ],
+)
+def test_what_does_not_fit_the_model_is_refused_with_the_profiles_name(
+    profile: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ProfileRefused, match="profile 'p'") as refused:
+        text_of("qwen3").under_profile(Profile("p", **profile))
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("template", [WITHOUT_SYSTEM, DROPS_SYSTEM])
+def test_a_chat_template_without_system_prompts_is_found_at_the_start(template: str) -> None:
+    tokenizer = tokenizer_with(CHATML, template)
+    files = ModelFiles(Path(), {"vocab_size": len(tokenizer) + 8}, {}, None, Path())
+    with pytest.raises(ProfileRefused, match="profile 'p': the model's chat template d"):
+        ModelText(files, tokenizer).under_profile(Profile("p", system="Be brief."))
+
+
+def test_what_a_profile_does_not_say_is_as_the_model_has_it() -> None:
+    text = text_of("qwen3")
+    said = Profile("p", temperature=0, top_k=20, max_tokens=50)
+    found = identify_under(said, IDENTITY, text)
+    assert found.sampling == Sampling(0, 1.0, top_k=20)
+    assert found.budget == Budget(50, IDENTITY.budget.answer)
+    assert found.profile is said
+    unsaid = identify_under(Profile("q"), IDENTITY, text)
+    assert (unsaid.sampling, unsaid.budget) == (IDENTITY.sampling, IDENTITY.budget)
