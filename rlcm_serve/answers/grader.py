@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import IO, Self
 
 from calibration.policy.voting import NO_ANSWER
-from rlcm_serve.answers.plain import Text, equal_if_plain, open_pairs, tidy
+from rlcm_serve.answers.canonical.form import Form, group
+from rlcm_serve.answers.canonical.reading import canonical, equal_if_canonical, latex
 from rlcm_serve.errors import WorkerFailed
 
-GRADER = f"math-verify {version('math-verify')}"
+GRADER = f"rlcm-math 2 (math-verify {version('math-verify')})"
 """Name and version of the grader, as in a certificate's fingerprint."""
 
 _READY = "ready\n"
@@ -43,13 +44,14 @@ _log = logging.getLogger(__name__)
 
 
 class AnswerGrader:
-    """Compares answers by value with math-verify, in a separate process.
+    """Compares answers by their canonical forms, and with math-verify where there is none.
 
-    math-verify's own time limit works only in the main thread, and some answers (`9^{9^{9^9}}`)
-    would run forever. So math-verify runs in a worker process, with its own limit off. A comparison
-    that takes too long ends the worker and counts as not equal; the next one starts a new worker.
-    A comparison whose worker was killed from outside, or hung, is repeated once with a new worker.
-    Identical texts and plain answers (see `plain`) need no worker. Results are cached.
+    Answers in canonical form need no worker, and neither do identical texts. The others (integrals,
+    numbers too large to compute) are compared pair by pair. math-verify's own time limit works only
+    in the main thread, and some answers (`9^{9^{9^9}}`) would run forever. So math-verify runs in a
+    worker process, with its own limit off. A comparison that takes too long ends the worker and
+    counts as not equal; the next one starts a new worker. A comparison whose worker was killed from
+    outside, or hung, is repeated once with a new worker. Results are cached.
 
     May be used from any thread; the `_async` methods never block the event loop.
 
@@ -107,10 +109,10 @@ class AnswerGrader:
     def equal(self, answer: str, other: str) -> bool:
         r"""Whether two answers have the same value, whichever comes first.
 
-        `2/4` equals `\frac12` and `0.5`, and `7\text{ cm}` equals `7`. Not transitive: `50\%`
-        equals `50` and `0.5`.
+        `2/4` equals `\frac12` and `0.5`, and `7\text{ cm}` equals `7`. Not transitive: `7` equals
+        `7\text{ cm}` and `7\text{ m}`, which differ.
         """
-        known = equal_if_plain(answer, other)
+        known = equal_if_canonical(answer, other)
         if known is None:
             known = self._compared(*sorted((answer, other)))
         if known is None:
@@ -120,33 +122,45 @@ class AnswerGrader:
     def classes(self, answers: Sequence[str | None], limit: float | None = None) -> list[int]:
         """The class of each answer, numbered by first appearance; NO_ANSWER where there is none.
 
-        Answers are in one class if a chain of equal answers connects them, so the classes do not
-        depend on the order of the answers. `limit` replaces the grouping limit.
+        All answers of a class are equal. An answer that equals members of two classes, such as `5`
+        beside `5 cm` and `5 m`, is in a class of its own. So the classes do not depend on the order
+        of the answers. `limit` replaces the grouping limit.
         """
-        # Sorted, so that the time limit drops the same pairs whatever the order.
         present = sorted({answer for answer in answers if answer is not None})
-        text_of = {answer: Text.read(answer) for answer in present}
-        groups = _Groups(text.key for text in text_of.values())
-        seconds = self.grouping_limit if limit is None else limit
-        deadline = time.monotonic() + seconds
-        for text, other in open_pairs(text_of.values()):
-            if groups.of(text.key) == groups.of(other.key):
-                continue
-            if time.monotonic() >= deadline:
-                _log.warning(
-                    "grouping took over %g s: the remaining answers count as different", seconds
-                )
-                self.undecided += 1
-                break
-            if self.equal(text.form, other.form):
-                groups.join(text.key, other.key)
-        number: dict[str, int] = {}
+        forms = {answer: canonical(answer) for answer in present}
+        known = {answer: form for answer, form in forms.items() if form is not None}
+        classes = _by_class(list(known), group(list(known.values())))
+        self._place(classes, forms, self.grouping_limit if limit is None else limit)
+        class_of = {answer: at for at, members in enumerate(classes) for answer in members}
+        number: dict[int, int] = {}
         return [
-            NO_ANSWER
-            if answer is None
-            else number.setdefault(groups.of(text_of[answer].key), len(number))
+            NO_ANSWER if answer is None else number.setdefault(class_of[answer], len(number))
             for answer in answers
         ]
+
+    def _place(self, classes: list[list[str]], forms: dict[str, Form | None], limit: float) -> None:
+        """Adds the answers without a canonical form to the one class that each equals."""
+        deadline = time.monotonic() + limit
+        late = False
+        # Sorted, so that the time limit drops the same pairs whatever the order.
+        for answer in sorted(answer for answer, form in forms.items() if form is None):
+            equals = []
+            for members in classes:
+                late = late or (time.monotonic() >= deadline and self._is_open(answer, members))
+                if late:
+                    break
+                if all(self.equal(answer, member) for member in members):
+                    equals.append(members)
+            if len(equals) == 1 and not late:
+                equals[0].append(answer)
+            else:
+                classes.append([answer])
+        if late:
+            _log.warning("grouping took over %g s: the remaining answers count as different", limit)
+            self.undecided += 1
+
+    def _is_open(self, answer: str, members: Sequence[str]) -> bool:
+        return any(equal_if_canonical(answer, member) is None for member in members)
 
     def matches(
         self, answers: Sequence[str], reference: str, limit: float | None = None
@@ -158,7 +172,7 @@ class AnswerGrader:
         deadline = time.monotonic() + (self.grouping_limit if limit is None else limit)
         verdicts = []
         for answer in answers:
-            known = equal_if_plain(answer, reference)
+            known = equal_if_canonical(answer, reference)
             in_time = known is not None or time.monotonic() < deadline
             self.undecided += not in_time
             verdicts.append(in_time and self.equal(answer, reference))
@@ -166,13 +180,12 @@ class AnswerGrader:
 
     async def equal_async(self, answer: str, other: str) -> bool:
         """Does what `equal` does, outside the event loop."""
-        known = equal_if_plain(answer, other)
+        known = equal_if_canonical(answer, other)
         return await asyncio.to_thread(self.equal, answer, other) if known is None else known
 
     async def classes_async(self, answers: Sequence[str | None]) -> list[int]:
         """Does what `classes` does, outside the event loop."""
-        texts = [Text.read(answer) for answer in {*answers} if answer is not None]
-        if not any(open_pairs(texts)):
+        if all(answer is None or canonical(answer) for answer in answers):
             return self.classes(answers)
         return await asyncio.to_thread(self.classes, answers)
 
@@ -208,7 +221,7 @@ class AnswerGrader:
                 raise _WorkerLost(f"ended with status {self._reap()} before it was ready")
             self._ready = True
         try:
-            stdin.write(json.dumps([tidy(answer), tidy(other)]) + "\n")
+            stdin.write(json.dumps([latex(answer), latex(other)]) + "\n")
             stdin.flush()
             reply = _line(stdout, self.time_limit + _GRACE)
         except BrokenPipeError:
@@ -269,19 +282,8 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
     return process.stdin, process.stdout
 
 
-class _Groups:
-    """Union-find over keys."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._parent = {key: key for key in keys}
-
-    def of(self, key: str) -> str:
-        """The key that represents the group of `key`."""
-        parent = self._parent
-        while parent[key] != key:
-            parent[key] = key = parent[parent[key]]
-        return key
-
-    def join(self, key: str, other: str) -> None:
-        """Merges two groups."""
-        self._parent[self.of(other)] = self.of(key)
+def _by_class(answers: Sequence[str], classes: Sequence[int]) -> list[list[str]]:
+    members: dict[int, list[str]] = {}
+    for answer, number in zip(answers, classes, strict=True):
+        members.setdefault(number, []).append(answer)
+    return list(members.values())

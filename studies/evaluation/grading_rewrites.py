@@ -15,7 +15,7 @@ GROUPED = re.compile(r"-?\d{1,3}(,(\\!)?\s*\d{3})+")
 FRACTION = re.compile(r"(-?)\\[dt]?frac\s*(?:\{(\d+)\}|(\d))\s*(?:\{(\d+)\}|(\d+))")
 DEGREES = re.compile(r"(-?\d+)\s*\^\s*\{?\\circ\}?")
 WORD = re.compile(r"\\text\{\s*([^\\{}$]+?)\s*\}")
-WITH_UNIT = re.compile(r"(-?[\d.,]+)\s*\\(?:text|mbox|mathrm)\{\s*([a-z .]+)\}(?:\^\d)?")
+WITH_UNIT = re.compile(r"(-?[\d.,]+)\s*\\(?:text|mbox|mathrm)\{\s*([a-z .]+)\}(\^\d)?")
 LIST = re.compile(r"[^,()\[\]=]+(?:,[^,()\[\]=]+)+")
 PAIR = re.compile(r"\(([^,()\[\]]+),([^,()\[\]]+)\)")
 INTERVAL = re.compile(r"([(\[])([^,()\[\]]+),([^,()\[\]]+)([)\]])")
@@ -128,7 +128,7 @@ def degrees(said: str) -> list[str]:
 
 def units(said: str) -> list[str]:
     if found := WITH_UNIT.fullmatch(said):
-        return [found[1], rf"{found[1]}\ \mathrm{{{found[2].strip()}}}"]
+        return [found[1], rf"{found[1]}\ \mathrm{{{found[2].strip()}}}{found[3] or ''}"]
     if integer(said) is None:
         return []
     return [rf"{said}\text{{ cm}}", rf"{said}\ \mathrm{{km}}", f"{said} miles", rf"\${said}"]

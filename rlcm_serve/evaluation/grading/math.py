@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.aggregation.graders import Comparison, Graders
+from rlcm_serve.answers.canonical.reading import equal_if_canonical
 from rlcm_serve.answers.grader import GRADER
-from rlcm_serve.answers.plain import equal_if_plain
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading.base import Grader, Pair
 from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
@@ -56,7 +56,7 @@ class MathGrader(Grader):
 
     def grade(self, pairs: Sequence[Pair], on_progress: OnProgress = ignore_progress) -> list[bool]:
         """As `Grader.grade`; repeated pairs are compared once."""
-        verdict = {pair: equal_if_plain(*pair) for pair in pairs}
+        verdict = {pair: equal_if_canonical(*pair) for pair in pairs}
         open_ = [pair for pair, seen in verdict.items() if seen is None]
         done = len(verdict) - len(open_)
         on_progress(done, len(verdict))

@@ -16,6 +16,9 @@ from rlcm_serve.answers.grader import GRADER, AnswerGrader
 from rlcm_serve.errors import WorkerFailed
 
 ENDLESS = r"9^{9^{9^{9}}}"
+FIRST = (r"\max(1,2)", "2")
+SECOND = (r"\max(3,4)", "4")
+"""Equal answers that have no canonical form."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +29,7 @@ def grader() -> Iterator[AnswerGrader]:
 
 
 def test_the_grader_names_the_version_it_runs() -> None:
-    assert f"math-verify {version('math-verify')}" == GRADER
+    assert f"rlcm-math 2 (math-verify {version('math-verify')})" == GRADER
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,8 @@ def test_the_grader_names_the_version_it_runs() -> None:
         ("$7$", "7"),
         ("1,234", "1234"),
         (r"50\%", "0.5"),
-        (r"50\%", "50"),
+        (r"50\%", "50 percent"),
+        (r"\int_0^1 x dx", r"\int_{0}^{1} x dx"),
         ("x=3", "3"),
         (r"\{1,2\}", r"\{2,1\}"),
         (r"\sqrt{8}", r"2\sqrt2"),
@@ -65,6 +69,7 @@ def test_equal_values_are_equal_whichever_comes_first(
     ("answer", "other"),
     [
         ("7", "8"),
+        (r"50\%", "50"),
         ("7", "-7"),
         ("7", "70"),
         ("100000000", "100000001"),
@@ -100,9 +105,33 @@ def test_classes_do_not_depend_on_the_order(grader: AnswerGrader) -> None:
             assert (of_a == of_b) == (group_of[a] == group_of[b])
 
 
-def test_a_chain_of_equal_answers_is_one_class_in_any_order(grader: AnswerGrader) -> None:
-    for answers in itertools.permutations(["50", r"50\%", "0.5"]):
-        assert grader.classes(answers) == [0, 0, 0]
+@pytest.mark.parametrize(
+    ("answers", "groups"),
+    [
+        (["50", r"50\%", "0.5"], [["50"], [r"50\%", "0.5"]]),
+        (["(1,2)", "(2,1)", "1,2"], [["(1,2)"], ["(2,1)"], ["1,2"]]),
+        (["5", "5 cm", "5 m"], [["5"], ["5 cm"], ["5 m"]]),
+        (["5", "x=5", "y=5", "6"], [["5"], ["x=5"], ["y=5"], ["6"]]),
+        (["5", "5 cm", "5.0", "x=5 cm"], [["5", "5 cm", "5.0", "x=5 cm"]]),
+    ],
+)
+def test_no_answer_connects_two_that_differ(
+    grader: AnswerGrader, answers: list[str], groups: list[list[str]]
+) -> None:
+    for order in itertools.permutations(answers):
+        classes = grader.classes(order)
+        found = {
+            frozenset(answer for answer, number in zip(order, classes, strict=True) if number == at)
+            for at in classes
+        }
+        assert found == {frozenset(group) for group in groups}
+
+
+def test_an_answer_without_a_form_joins_the_class_that_it_equals(grader: AnswerGrader) -> None:
+    answers = [r"\int_0^1 2x dx", "1", "2", r"\int_{0}^{1} 2x dx"]
+    for order in itertools.permutations(answers):
+        number = dict(zip(order, grader.classes(order), strict=True))
+        assert number[answers[0]] == number["1"] == number[answers[3]] != number["2"]
 
 
 def test_classes_are_numbered_by_first_appearance_and_no_answer_is_apart() -> None:
@@ -110,21 +139,21 @@ def test_classes_are_numbered_by_first_appearance_and_no_answer_is_apart() -> No
     assert AnswerGrader().classes([]) == []
 
 
-def test_integers_words_and_identical_texts_need_no_worker() -> None:
+def test_canonical_forms_need_no_worker() -> None:
     grader = AnswerGrader()
-    answers = ["7", "7.", "+7", "8", "Friday", "friday.", "Monday"]
-    assert grader.classes(answers) == [0, 0, 0, 1, 2, 2, 3]
+    answers = ["7", "7.", "+7", "8", "Friday", "friday.", "Monday", r"\sqrt8", r"2\sqrt2"]
+    assert grader.classes(answers) == [0, 0, 0, 1, 2, 2, 3, 4, 4]
     assert grader._process is None
 
 
 def test_a_comparison_without_end_is_cut_off_and_the_next_one_works() -> None:
     with AnswerGrader(time_limit=0.5) as grader:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)
         begin = time.monotonic()
         assert not grader.equal(ENDLESS, r"\sqrt2")
         assert time.monotonic() - begin < 3
         assert grader.equal(ENDLESS, ENDLESS), "the same text is equal, however hard to compute"
-        assert grader.equal("3/4", "0.75")
+        assert grader.equal(*SECOND)
 
 
 def test_a_hard_comparison_is_tried_once() -> None:
@@ -137,15 +166,15 @@ def test_a_hard_comparison_is_tried_once() -> None:
 
 def test_a_grouping_has_a_time_limit_too() -> None:
     grader = AnswerGrader(grouping_limit=-1.0)
-    assert grader.classes(["2/4", "0.5", "7", "14/2", "07"]) == [0, 1, 2, 3, 2]
+    assert grader.classes([FIRST[0], "2", "7", "14/2", "07"]) == [0, 1, 2, 2, 2]
 
 
 def test_a_closed_grader_starts_again_when_asked() -> None:
     with AnswerGrader() as grader:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)
         grader.close()
         grader.close()
-        assert grader.equal("3/4", "0.75")
+        assert grader.equal(*SECOND)
 
 
 async def test_the_event_loop_goes_on_during_a_comparison(grader: AnswerGrader) -> None:
@@ -158,7 +187,7 @@ async def test_the_event_loop_goes_on_during_a_comparison(grader: AnswerGrader) 
             steps += 1
 
     ticking = asyncio.create_task(tick())
-    assert await grader.classes_async([r"\sqrt{12}", r"2\sqrt3", "7"]) == [0, 0, 1]
+    assert await grader.classes_async([*SECOND, "7"]) == [0, 0, 1]
     assert await grader.equal_async("Monday", r"\text{Monday}")
     ticking.cancel()
     assert steps > 1
@@ -172,7 +201,7 @@ def test_a_worker_that_cannot_start_is_an_error_and_no_verdict() -> None:
             return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
     with Broken() as grader, pytest.raises(WorkerFailed, match="status 3 before it was ready"):
-        grader.equal("2/4", "0.5")
+        grader.equal(*FIRST)
 
 
 class Struck(AnswerGrader):
@@ -192,28 +221,28 @@ class Struck(AnswerGrader):
 
 def test_a_worker_killed_before_it_is_ready_is_replaced() -> None:
     with Struck([signal.SIGKILL]) as grader:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)
         assert len(grader.workers) == 2
 
 
 def test_a_second_worker_killed_is_an_error() -> None:
     with Struck([signal.SIGKILL] * 2) as grader:
         with pytest.raises(WorkerFailed, match="send the request again"):
-            grader.equal("2/4", "0.5")
-        assert grader.equal("2/4", "0.5"), "no verdict was kept"
+            grader.equal(*FIRST)
+        assert grader.equal(*FIRST), "no verdict was kept"
 
 
 def test_a_worker_killed_between_comparisons_is_replaced() -> None:
     with Struck([]) as grader:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)
         grader.workers[0].kill()
         grader.workers[0].wait()
-        assert grader.equal("3/4", "0.75")
+        assert grader.equal(*SECOND)
 
 
 def test_a_comparison_whose_worker_is_killed_is_repeated() -> None:
     with Struck([], time_limit=1.0) as grader, ThreadPoolExecutor(1) as thread:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)
         comparing = thread.submit(grader.equal, ENDLESS, r"\sqrt2")
         time.sleep(0.3)
         grader.workers[0].kill()
@@ -224,15 +253,15 @@ def test_a_comparison_whose_worker_is_killed_is_repeated() -> None:
 def test_a_worker_that_is_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlcm_serve.answers.grader._GRACE", 0.5)
     with Struck([], time_limit=0.5) as grader:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)
         grader.workers[0].send_signal(signal.SIGSTOP)
-        assert grader.equal("3/4", "0.75")
+        assert grader.equal(*SECOND)
         assert grader.workers[0].poll() == -signal.SIGKILL
 
 
 def test_a_grader_that_is_closed_during_a_comparison_starts_no_worker() -> None:
     with Struck([]) as grader, ThreadPoolExecutor(1) as thread:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)
         comparing = thread.submit(grader.equal, ENDLESS, r"\sqrt2")
         time.sleep(0.3)
         grader.close()
@@ -247,4 +276,4 @@ def test_files_in_the_working_directory_do_not_stand_in(
     (tmp_path / "math_verify.py").write_text("raise SystemExit('the wrong math_verify')")
     monkeypatch.chdir(tmp_path)
     with AnswerGrader() as grader:
-        assert grader.equal("2/4", "0.5")
+        assert grader.equal(*FIRST)

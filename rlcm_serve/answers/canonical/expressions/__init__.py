@@ -1,0 +1,1 @@
+"""Mathematical expressions: their parser, exact arithmetic, and values that identify them."""

@@ -1,0 +1,144 @@
+"""The values of expressions, by which they are compared.
+
+Two expressions in variables are equal if they have the same value where the variables are fixed
+irrational numbers (Schwartz-Zippel). They agree in 160 bits at each of two points, or they differ.
+The variables are positive at the first point; half of them are negative at the second, so that
+`|x|` differs from `x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
+from math import lcm
+from typing import Any
+
+from rlcm_serve.answers.canonical.expressions import fixed_point as fixed
+from rlcm_serve.answers.canonical.expressions.fixed_point import ONE, PLACES, Value
+from rlcm_serve.answers.canonical.expressions.nodes import Node, contains
+
+POINTS = (0, 1)
+_DENOMINATOR = lcm(*range(1, 61))
+
+
+def evaluate(node: Node, point: int) -> Value:
+    """The value at one of the points.
+
+    Raises:
+        Undefined: it has none, or it is too large.
+    """
+    if isinstance(node, int):
+        return node << PLACES
+    if isinstance(node, Fraction):
+        return fixed.from_ratio(node.numerator, node.denominator)
+    return _EVALUATE.get(node[0], _evaluate_function)(node, point)
+
+
+def key(node: Node) -> str:
+    """A text that equal expressions share, and different ones do not.
+
+    Raises:
+        Undefined: the expression has no value, or it is too large.
+    """
+    if not isinstance(node, tuple):
+        return number_key(node)
+    first = evaluate(node, 0)
+    if not contains(node, "symbol"):
+        return constant_key(first)
+    second = evaluate(node, 1)
+    if (text := fixed.digits(first)) == (other := fixed.digits(second)):
+        return constant_key(first)
+    return f"{text},{other}"
+
+
+def constant_key(value: Value) -> str:
+    """The key of a number that was computed: that of a short fraction, if it is one."""
+    if isinstance(value, int):
+        nearest = (value * _DENOMINATOR + (ONE >> 1)) >> PLACES
+        if abs(value * _DENOMINATOR - (nearest << PLACES)) <= 1 << (PLACES - 200):
+            return number_key(Fraction(nearest, _DENOMINATOR))
+    return fixed.digits(value)
+
+
+def number_key(number: int | Fraction) -> str:
+    """The key of a rational number."""
+    if number.denominator == 1:
+        return f"{number.numerator:x}"
+    return f"{number.numerator:x}/{number.denominator:x}"
+
+
+def _evaluate_sum(node: tuple[Any, ...], point: int) -> Value:
+    value = evaluate(node[1], point)
+    for term in node[2:]:
+        value = fixed.add(value, evaluate(term, point))
+    return value
+
+
+def _evaluate_product(node: tuple[Any, ...], point: int) -> Value:
+    value = evaluate(node[1], point)
+    for factor in node[2:]:
+        if isinstance(factor, int) and isinstance(value, int):
+            value *= factor
+        else:
+            value = fixed.multiply(value, evaluate(factor, point))
+    return value
+
+
+def _evaluate_power(node: tuple[Any, ...], point: int) -> Value:
+    _, base, exponent = node
+    value = evaluate(base, point)
+    if isinstance(exponent, int):
+        return fixed.whole_power(value, exponent)
+    if isinstance(exponent, Fraction):
+        if exponent.denominator == 2:
+            return fixed.whole_power(fixed.square_root(value), exponent.numerator)
+        if isinstance(value, int) and value < 0 and exponent.denominator % 2:
+            root = fixed.power(-value, evaluate(exponent, point))
+            return root if exponent.numerator % 2 == 0 else fixed.multiply(-ONE, root)
+    if value == 0:
+        return 0
+    return fixed.power(value, evaluate(exponent, point))
+
+
+def _evaluate_function(node: tuple[Any, ...], point: int) -> Value:
+    name, value = node[0], evaluate(node[1], point)
+    match name:
+        case "degrees" | "plus-minus" | "minus-plus":
+            return value
+        case "abs":
+            return fixed.size(value)
+        case "log":
+            return fixed.logarithm(value)
+        case "exp":
+            return fixed.exponential(value)
+        case "factorial":
+            return fixed.elementary("gamma", fixed.add(value, ONE))
+        case "floor" if isinstance(value, int):
+            return value >> PLACES << PLACES
+        case "ceil" if isinstance(value, int):
+            return -(-value >> PLACES << PLACES)
+    return fixed.elementary(name, value)
+
+
+@lru_cache(maxsize=4096)
+def _symbol_value(name: str, point: int) -> int:
+    """Between 1 and 3 at the first point; other values at the second, half of them negative."""
+    digest = int.from_bytes(sha256(f"{point}{name}".encode()).digest() * 2, "big")
+    value = ONE + (digest >> 512 - PLACES - 1)
+    return -value if point and sum(map(ord, name)) % 2 == 0 else value
+
+
+_CONSTANT: dict[str, Value] = {
+    "pi": fixed.constant("pi"),
+    "e": fixed.constant("e"),
+    "i": (0, ONE),
+}
+_EVALUATE: dict[str, Callable[[tuple[Any, ...], int], Value]] = {
+    "+": _evaluate_sum,
+    "*": _evaluate_product,
+    "^": _evaluate_power,
+    "symbol": lambda node, point: _symbol_value(node[1], point),
+    "constant": lambda node, _: _CONSTANT[node[1]],
+}

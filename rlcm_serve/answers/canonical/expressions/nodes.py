@@ -1,0 +1,201 @@
+"""Expressions, exact as long as they are rational."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil, floor, isqrt
+from typing import Any
+
+from rlcm_serve.answers.canonical.expressions.fixed_point import Undefined
+
+Node = int | Fraction | tuple[Any, ...]
+"""A rational number, or an operator with its operands, such as `("+", ("symbol", "x"), 1)`."""
+
+POINTS = (0, 1)
+_MOST_BITS = 1 << 14
+"""A rational number with more bits is refused."""
+_LARGEST_DENOMINATOR = 10**6
+_RADIANS = frozenset(("sin", "cos", "tan", "cot", "sec", "csc"))
+
+
+def rational(node: Node) -> bool:
+    """Whether the expression is a rational number."""
+    return not isinstance(node, tuple)
+
+
+def symbol(name: str) -> Node:
+    """A variable."""
+    return ("symbol", name)
+
+
+def total(*terms: Node) -> Node:
+    """The sum."""
+    number, others = _gather("+", terms, 0)
+    if not others:
+        return number
+    return ("+", *others, number) if number or len(others) > 1 else others[0]
+
+
+def product(*factors: Node) -> Node:
+    """The product."""
+    number, others = _gather("*", factors, 1)
+    if not others:
+        return number
+    return ("*", *others, number) if number != 1 or len(others) > 1 else others[0]
+
+
+def quotient(numerator: Node, denominator: Node) -> Node:
+    """One expression divided by another.
+
+    Raises:
+        Undefined: the denominator is zero.
+    """
+    if isinstance(denominator, tuple):
+        return product(numerator, ("^", denominator, -1))
+    if denominator == 0:
+        raise Undefined("division by zero")
+    return product(numerator, simplest(Fraction(1, 1) / denominator))
+
+
+def power(base: Node, exponent: Node) -> Node:
+    """A power, exact if it is rational.
+
+    Raises:
+        Undefined: it is too large, or zero is divided by.
+    """
+    if isinstance(exponent, tuple):
+        return ("^", base, exponent)
+    if isinstance(exponent, int):
+        if isinstance(base, tuple):
+            return ("^", base, exponent) if exponent != 1 else base
+        return _rational_power(base, exponent)
+    root = exact_root(base, exponent.denominator)
+    return ("^", base, exponent) if root is None else power(root, exponent.numerator)
+
+
+def function(name: str, argument: Node) -> Node:
+    """A function of one argument; in sines and cosines degrees are angles."""
+    if name in _RADIANS:
+        argument = rewrite(argument, "degrees", lambda angle: product(angle, _DEGREE))
+    if not isinstance(argument, tuple):
+        match name:
+            case "abs":
+                return -argument if argument < 0 else argument
+            case "floor":
+                return floor(argument)
+            case "ceil":
+                return ceil(argument)
+            case "factorial" if isinstance(argument, int) and 0 <= argument <= 200:
+                return _factorial(argument)
+    return (name, argument)
+
+
+def binomial(upper: Node, lower: Node) -> Node:
+    """The binomial coefficient."""
+    below = total(upper, product(-1, lower))
+    factorials = (function("factorial", node) for node in (lower, below))
+    return quotient(function("factorial", upper), product(*factorials))
+
+
+def exact_root(base: Node, degree: int) -> Node | None:
+    """The root of a rational number; None if it is not rational."""
+    if isinstance(base, tuple) or (base < 0 and degree % 2 == 0) or degree > 64:
+        return None
+    value = Fraction(base)
+    top, bottom = _whole_root(abs(value.numerator), degree), _whole_root(value.denominator, degree)
+    if top is None or bottom is None:
+        return None
+    return simplest(Fraction(-top if base < 0 else top, bottom))
+
+
+def rewrite(node: Node, operator: str, replace: Callable[[Node], Node]) -> Node:
+    """The expression with `replace(operand)` for every `(operator, operand)`."""
+    if not isinstance(node, tuple) or node[0] == "symbol" or node[0] == "constant":
+        return node
+    if node[0] == operator:
+        return replace(rewrite(node[1], operator, replace))
+    operands = [rewrite(each, operator, replace) for each in node[1:]]
+    match node[0]:
+        case "+":
+            return total(*operands)
+        case "*":
+            return product(*operands)
+        case "^":
+            return power(operands[0], operands[1])
+    return (node[0], *operands)
+
+
+def contains(node: Node, *operators: str) -> bool:
+    """Whether one of the operators is in the expression."""
+    if not isinstance(node, tuple):
+        return False
+    if node[0] in operators:
+        return True
+    return node[0] not in ("symbol", "constant") and any(contains(e, *operators) for e in node[1:])
+
+
+def mentions(node: Node, name: str) -> bool:
+    """Whether the variable `name` is in the expression."""
+    if not isinstance(node, tuple) or node[0] == "constant":
+        return False
+    if node[0] == "symbol":
+        return bool(node[1] == name)
+    return any(mentions(each, name) for each in node[1:])
+
+
+def simplest(value: Fraction) -> int | Fraction:
+    """The fraction, as an integer if it is one.
+
+    Raises:
+        Undefined: it is too large.
+    """
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
+        raise Undefined("too large")
+    return value.numerator if value.denominator == 1 else value
+
+
+def _gather(
+    operator: str, operands: tuple[Node, ...], start: int
+) -> tuple[int | Fraction, list[Node]]:
+    """The rational operands combined, and the others; nested sums or products are opened."""
+    number: int | Fraction = start
+    others: list[Node] = []
+    for operand in operands:
+        parts = operand[1:] if isinstance(operand, tuple) and operand[0] == operator else (operand,)
+        for part in parts:
+            if isinstance(part, tuple):
+                others.append(part)
+            else:
+                number = number + part if operator == "+" else number * part
+    if not isinstance(number, int):
+        number = simplest(number)
+    elif number.bit_length() > _MOST_BITS:
+        raise Undefined("too large")
+    return number, others
+
+
+def _rational_power(base: int | Fraction, exponent: int) -> Node:
+    if base == 0 and exponent <= 0:
+        raise Undefined("zero to the power of zero, or less")
+    bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+    if (bits - 1 if base.denominator == 1 else bits) * abs(exponent) > _MOST_BITS:
+        raise Undefined("too large")
+    return simplest(Fraction(base) ** exponent)
+
+
+def _whole_root(number: int, degree: int) -> int | None:
+    if degree == 2:
+        root = isqrt(number)
+    elif number.bit_length() > 900:
+        return None
+    else:
+        root = round(number ** (1 / degree))
+    return root if root**degree == number else None
+
+
+def _factorial(number: int) -> int:
+    return 1 if number < 2 else number * _factorial(number - 1)
+
+
+_DEGREE: Node = ("*", ("constant", "pi"), Fraction(1, 180))

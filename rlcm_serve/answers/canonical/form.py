@@ -1,0 +1,154 @@
+"""The canonical form of an answer, and when two forms are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An answer in canonical form. Forms with the same `key` are equal.
+
+    A name or a unit may be left out: `5` equals `x = 5` and `5 cm`. So equality is not transitive:
+    `5 cm` differs from `5 m`, and `x = 5` from `y = 5`.
+
+    Attributes:
+        stated: the value as written, without its name and unit.
+        name: the name that an equation gives to the value; empty if there is none.
+        unit: what the unit measures; empty for a plain number.
+        quantity: value and unit in base units, such as metres; empty for a plain number.
+        relation: another reading: the equation itself, up to a factor, or `6 m` as a product;
+            empty if there is none.
+        is_text: whether these are words, and no mathematics.
+    """
+
+    stated: str
+    name: str = ""
+    unit: str = ""
+    quantity: str = ""
+    relation: str = ""
+    is_text: bool = False
+
+    @property
+    def key(self) -> str:
+        """A text that identifies the form; the value alone where there is no name and no unit."""
+        if self.is_rigid:
+            return self.stated
+        parts = (self.stated, self.name, self.quantity, self.relation)
+        return "\N{UNIT SEPARATOR}".join(parts)
+
+    @property
+    def is_rigid(self) -> bool:
+        """Whether it equals another rigid form only if the keys are the same."""
+        return not (self.name or self.unit or self.relation)
+
+
+def equal(one: Form, other: Form) -> bool:
+    """Whether two forms are the same answer."""
+    if one == other:
+        return True
+    if one.relation and one.relation in (other.relation, other.stated):
+        return True
+    if other.relation and other.relation == one.stated:
+        return True
+    if one.name and other.name and one.name != other.name:
+        return False
+    if one.unit and other.unit:
+        return one.quantity == other.quantity
+    return one.stated == other.stated
+
+
+def group(forms: Sequence[Form]) -> list[int]:
+    """The class of each form, as the index of its first member; no class has unequal members.
+
+    The classes do not depend on the order of the forms. Forms with names or units that equal
+    members of two classes, such as `5` beside `5 cm` and `5 m`, are a class of their own.
+    """
+    first: dict[str, int] = {}
+    number = [first.setdefault(form.key, at) for at, form in enumerate(forms)]
+    if all(forms[at].is_rigid for at in first.values()):
+        return number
+    classes: dict[int, int] = {}
+    for bucket in _buckets({forms[at].key: forms[at] for at in first.values()}):
+        for members in _split(bucket):
+            start = min(first[member.key] for member in members)
+            classes.update((first[member.key], start) for member in members)
+    return [classes[at] for at in number]
+
+
+def _buckets(forms: dict[str, Form]) -> list[list[Form]]:
+    """Groups of forms of which only those in one group can be equal."""
+    parent: dict[str, str] = {}
+
+    def root(key: str) -> str:
+        while parent.setdefault(key, key) != key:
+            parent[key] = key = parent[parent[key]]
+        return key
+
+    for form in forms.values():
+        own = root(f"value {form.stated}")
+        for link in _links(form):
+            parent[root(link)] = own
+            own = root(own)
+    found: dict[str, list[Form]] = {}
+    for key in sorted(forms):
+        found.setdefault(root(f"value {forms[key].stated}"), []).append(forms[key])
+    return list(found.values())
+
+
+def _links(form: Form) -> Iterable[str]:
+    if form.relation:
+        yield f"value {form.relation}"
+    if form.quantity:
+        yield f"quantity {form.quantity}"
+
+
+def _split(bucket: list[Form]) -> list[list[Form]]:
+    """The bucket as one class if all are equal; else forms join the one class that they equal."""
+    classes: list[list[Form]] = []
+    index: dict[tuple[str, str], set[int]] = {}
+    # Forms that say most come first, so that what they leave open does not decide.
+    for form in sorted(bucket, key=lambda form: (-bool(form.name) - bool(form.unit), form.key)):
+        touched: list[int] = []
+        for at in _candidates(form, index, len(classes)):
+            if any(equal(form, member) for member in classes[at]):
+                touched.append(at)
+                if len(touched) > 1:
+                    break
+        joins = len(touched) == 1 and all(equal(form, each) for each in classes[touched[0]])
+        if not joins:
+            classes.append([])
+        place = touched[0] if joins else len(classes) - 1
+        classes[place].append(form)
+        for entry in _entries(form):
+            index.setdefault(entry, set()).add(place)
+    return classes
+
+
+def _entries(form: Form) -> Iterable[tuple[str, str]]:
+    """Under which entries of an index other forms find this one."""
+    yield "name", form.name
+    yield "quantity", form.quantity
+    yield "relation", form.relation
+    yield "stated", form.stated
+    yield "both", f"{form.name} {form.quantity}"
+
+
+def _candidates(form: Form, index: dict[tuple[str, str], set[int]], count: int) -> Iterable[int]:
+    """The classes in which a form equal to this one may be; few, however many there are."""
+
+    def found(kind: str, text: str) -> set[int]:
+        return index.get((kind, text), set())
+
+    name, quantity = form.name, form.quantity
+    same = found("relation", form.stated)
+    if form.relation:
+        same = same | found("relation", form.relation) | found("stated", form.relation)
+    if name and quantity:
+        pairs = (f"{name} {quantity}", f"{name} ", f" {quantity}", " ")
+        return same.union(*(found("both", pair) for pair in pairs))
+    if name or quantity:
+        kind, text = ("name", name) if name else ("quantity", quantity)
+        return same | found(kind, text) | found(kind, "")
+    return range(count)

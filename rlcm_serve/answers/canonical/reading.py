@@ -1,0 +1,125 @@
+"""From the text of an answer to its canonical form."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from rlcm_serve.answers.canonical import intervals, part
+from rlcm_serve.answers.canonical.expressions import evaluation
+from rlcm_serve.answers.canonical.expressions import nodes as ex
+from rlcm_serve.answers.canonical.expressions.fixed_point import Undefined
+from rlcm_serve.answers.canonical.expressions.numerals import decimal
+from rlcm_serve.answers.canonical.form import Form, equal
+from rlcm_serve.answers.canonical.part import Part
+from rlcm_serve.answers.canonical.structure import AnswerReader
+from rlcm_serve.answers.canonical.text import words
+from rlcm_serve.answers.canonical.text.cleaning import cleaned
+from rlcm_serve.answers.canonical.text.dates import date_key
+from rlcm_serve.answers.canonical.text.symbols import as_latex
+from rlcm_serve.answers.canonical.text.tokens import LONGEST, Unreadable, tokenize
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
+_DECIMAL = re.compile(r"[+-]?[0-9]{0,300}\.[0-9]{1,300}")
+_LIST_OF_WORDS = re.compile(r"\s*(?:[,;]|\band\b|\bor\b)\s*")
+_SENTENCE = 3
+"""Words from which on a text may be a sentence that states a number."""
+
+
+@lru_cache(maxsize=2**14)
+def canonical(answer: str) -> Form | None:
+    """The canonical form of an answer; None if it can only be compared with others one by one.
+
+    Never raises an error, and takes time linear in the length of the answer.
+    """
+    text = answer.strip()
+    if _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text):
+        return Form(_number(text))
+    if len(text) > LONGEST:
+        return Form(f"text {text}", is_text=True)
+    text = cleaned(as_latex(text))
+    plain = words.unwrapped(text)
+    if (rest := words.without_lead_in(plain)) != plain:
+        text = plain = rest
+    found = _without_tokens(plain) or _mathematics(text)
+    if found is None and (rest := words.without_remark(plain)) != plain:
+        found = _without_tokens(rest) or _mathematics(rest)
+    if found is None and len(plain.split()) >= _SENTENCE:
+        found = _sentence(plain)
+    if found is None and (not plain or words.has_words(plain)):
+        found = part.words(words.text_key(plain))
+    try:
+        return None if found is None else found.form()
+    except (Unreadable, Undefined):
+        return None
+
+
+def equal_if_canonical(answer: str, other: str) -> bool | None:
+    """Whether two answers are equal; None if one of them has no canonical form.
+
+    Words are never equal to mathematics that has none.
+    """
+    if answer == other:
+        return True
+    one, two = canonical(answer), canonical(other)
+    if one is not None and two is not None:
+        return equal(one, two)
+    left = one or two
+    return False if left is not None and left.is_text else None
+
+
+def latex(answer: str) -> str:
+    """The answer in plain LaTeX, without delimiters, for math-verify."""
+    return cleaned(as_latex(answer.strip()))
+
+
+def _number(text: str) -> str:
+    sign = -1 if text[0] == "-" else 1
+    return evaluation.number_key(sign * decimal(text.lstrip("+-")))
+
+
+def _without_tokens(plain: str) -> Part | None:
+    """The part of an answer that is a letter, words, a date or a number in words."""
+    if (letter := words.option_letter(plain)) is not None:
+        plain = letter
+    if len(plain) == 1 and plain.isalpha():
+        return part.value(_letter(plain.lower()))
+    if (key := date_key(plain)) is not None:
+        return Part(key)
+    if not words.only_words(plain):
+        return None
+    if (number := words.number_in_words(plain)) is not None:
+        return _mathematics(number)
+    key = words.text_key(plain)
+    if key == words.NO_SOLUTION:
+        return Part(intervals.EMPTY, numbers=())
+    if key == words.ALL_REALS:
+        return part.real_set(intervals.REALS)
+    if key in ("infinity", "infty"):
+        return None
+    if (number := words.number_in_words(" ".join(plain.split()[:-1]))) is not None:
+        return _mathematics(f"{number} {plain.split()[-1]}")
+    members = [words.text_key(each) for each in _LIST_OF_WORDS.split(plain)]
+    return part.listed([part.words(member) for member in members if member])
+
+
+def _letter(letter: str) -> ex.Node:
+    return ("constant", letter) if letter in ("e", "i") else ex.symbol(letter)
+
+
+def _mathematics(text: str) -> Part | None:
+    """The part of a mathematical answer; None if it cannot be read."""
+    try:
+        tokens = tokenize(text)
+        return AnswerReader(tokens).read(0, len(tokens)) if tokens else None
+    except (Unreadable, Undefined):
+        return None
+
+
+def _sentence(plain: str) -> Part | None:
+    """The number that a sentence states after its verb; None if it states none."""
+    rest = words.after_verb(plain)
+    if not rest:
+        return None
+    found = _mathematics(rest)
+    return None if found is None or found.is_text else found

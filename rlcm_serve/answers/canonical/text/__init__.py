@@ -1,0 +1,1 @@
+"""The text of an answer: characters, words, dates, numerals and tokens."""

@@ -1,0 +1,74 @@
+"""Takes from an answer what has no meaning: layout, delimiters, styles, final punctuation."""
+
+from __future__ import annotations
+
+import re
+
+_NOISE = re.compile(
+    r"\\\\|"
+    r"\\(?:left|right)(?![A-Za-z])\s*\.?|"
+    r"\\(?:displaystyle|textstyle|limits|[bB]igg?[lrm]?|mathstrut|strut|hfill|boldmath|hspace\{[^{}]*\}"
+    r"|math(?:bf|it|sf|cal|tt|normal)|boldsymbol|bm|pmb|vec|hat|underline|emph|boxed|fbox|tag\*?\{[^{}]*\}"
+    r"|(?:text)?color\s*\{[^{}]*\}|tiny|small|normalsize|[lL]arge|huge|bf|rm|it|sf|tt|em)"
+    r"(?![A-Za-z])|"
+    r"\\[()\[\]]|\\\$|\$+|\*\*(?!\s*[\d(A-Za-z\\{-])|(?<![\w)}\]])\*\*|`+"
+)
+_TEXT = re.compile(
+    r"\\(?:text(?:bf|it|rm|tt|sf|normal|up|sc)?|mbox|hbox|mathrm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
+)
+_SHORT_ARGUMENTS = re.compile(
+    r"\\(?P<name>[dtc]?frac|[dt]?binom)(?:(?P<first>\d)|\s+(?P<after>[\dA-Za-z]))"
+    r"(?:\s*(?P<second>\d+|[A-Za-z](?![A-Za-z])))?"
+)
+_GROUP_MARK = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\[,!;: ]|~|'|_)\s*(?=\d{3}(?!\d))")
+_TIMES = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*(?:\^|\*\*))")
+_BASES = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16,
+}  # fmt: skip
+_BASE_WORD = re.compile(rf"_(?:\\text|\{{)*({'|'.join(_BASES)})\}}*", re.IGNORECASE)
+_UNIT_FRACTION = re.compile(
+    r"\\[dt]?frac\s*\{\s*\\text\{([^{}]*)\}\s*\}\s*\{\s*\\text\{([^{}]*)\}\s*\}"
+)
+_INFIX = re.compile(r"\{([^{}\\]*)\\(choose|over)(?![A-Za-z])([^{}\\]*)\}")
+_INFIXES = {"choose": "binom", "over": "frac"}
+_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 .,'/^%:;-]*")
+
+
+def cleaned(text: str) -> str:
+    r"""The text without layout, math delimiters and final punctuation; `\$` becomes `\dollar `."""
+    money = text.count("$") == 1 and "\\$" not in text
+    text = _TEXT.sub(_keep_words, text)
+    text = _GROUP_MARK.sub("", text)
+    text = _TIMES.sub(r"\\times ", text)
+    text = _BASE_WORD.sub(lambda found: f"_{{{_BASES[found[1].lower()]}}}", text)
+    text = _UNIT_FRACTION.sub(r"\\text{\1/\2}", text)
+    text = _INFIX.sub(lambda found: f"{{\\{_INFIXES[found[2]]}{{{found[1]}}}{{{found[3]}}}}}", text)
+    text = _SHORT_ARGUMENTS.sub(_braced, text)
+    text = _NOISE.sub(lambda found: _replacement(found[0], money), text).strip()
+    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
+        text = text[:-1].rstrip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        text = text[1:-1].strip()
+    return text
+
+
+def _keep_words(found: re.Match[str]) -> str:
+    content = found[1].strip()
+    if not any(map(str.isalpha, content)):
+        return found[1]
+    return f"\\text{{{content}}}" if _WORDS.fullmatch(content) else f"{{{content}}}"
+
+
+def _braced(found: re.Match[str]) -> str:
+    r"""`\frac12` as `\frac{1}{2}`."""
+    first, second = found["first"] or found["after"], found["second"]
+    return f"\\{found['name']}{{{first}}}" + (f"{{{second}}}" if second else "")
+
+
+def _replacement(noise: str, money: bool) -> str:
+    if noise == "\\\\":
+        return noise
+    if noise == "\\$" or (noise == "$" and money):
+        return "\\dollar "
+    return " " if noise in ("\\(", "\\)", "\\[", "\\]") or noise.startswith("$") else ""

@@ -1,0 +1,177 @@
+"""Answers in words: names, short phrases, number words, and sentences that state an answer."""
+
+from __future__ import annotations
+
+import re
+
+from rlcm_serve.answers.canonical.text.vocabulary import GREEK, spells_mathematics
+
+_ONES = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen
+"""
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: at for at, word in enumerate(_ONES.split())} | {
+    word: 10 * at for at, word in enumerate(_TENS.split(), 2)
+}
+_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+_PARTS = {
+    "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4,
+    "fourths": 4, "fifth": 5, "fifths": 5, "sixth": 6, "sixths": 6, "seventh": 7, "sevenths": 7,
+    "eighth": 8, "eighths": 8, "ninth": 9, "ninths": 9, "tenth": 10, "tenths": 10,
+}  # fmt: skip
+
+_TEXT_GROUP = re.compile(r"\\text\s*\{([^{}]*)\}")
+_COMMAND = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
+_WORD = re.compile(r"[^\W\d_]+")
+_ONLY_WORDS = re.compile(r"[^\W\d_][^\d\\^_=<>+*/{}$|%()\[\]]*")
+_LEAD_IN = re.compile(
+    r"(?:(?:so|thus|therefore|hence|then|and|finally|\\therefore)[,:]?\s+)*"
+    r"(?:(?:the|my|our)\s+)?"
+    r"(?:(?:final|correct|right|required|desired|best|exact|only|simplified)\s+)*"
+    r"(?:answer|result|solution|option|choice)s?\s*(?:is|are|equals|would be|must be|should be|:|=)"
+    r"\s*(?:option|choice)?[:\s]*",
+    re.IGNORECASE,
+)
+_OPTION_WORD = re.compile(r"(?:option|choice|answer)\s+(?=\(?[A-Z]\)?[.:]?$)", re.IGNORECASE)
+_IT_IS = re.compile(
+    r"(?:(?:so|thus|therefore|hence)[,:]?\s+)?(?:it|this|that|x)\s+(?:is|equals)\s+|"
+    r"(?:there\s+(?:is|are|were|was|will be)|we\s+(?:get|have|find|obtain))\s+",
+    re.IGNORECASE,
+)
+_ABOUT = re.compile(
+    r"(?:(?:approximately|approx\.?|about|around|roughly|nearly|almost|exactly)\s+|\\approx\s*)",
+    re.IGNORECASE,
+)
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|equals?|has|have|had|gets?|got|makes?|made|needs?|costs?|takes?|took|"
+    r"gives?|gave|totals?|earns?|earned|spends?|spent|pays?|paid|saves?|saved|sells?|sold|buys?|"
+    r"bought|eats?|ate|uses?|used|travels?|traveled|weighs?|lasts?|runs?|ran|walks?|walked|reads?|"
+    r"contains?|receives?|received|owes?|owed|left with|wins?|won|=)\s+(?:equal to\s+)?"
+    r"(?:exactly\s+|about\s+|approximately\s+|only\s+|a total of\s+)?",
+    re.IGNORECASE,
+)
+_AROUND_SIGN = re.compile(r"\s?([+*/^=<>%&@#])\s?")
+_REMARK = re.compile(
+    r"(?:\s+\((?!mod\b)[A-Za-z][A-Za-z ,'.-]{2,60}\)|[,;]?\s+(?:because|since)\b.*)$", re.DOTALL
+)
+_GEOMETRY = re.compile(
+    r"\\(?:angle|triangle|over(?:line|rightarrow)|parallel|perp|cong)(?![A-Za-z])"
+)
+_ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
+_OPTION = re.compile(r"[(\[{\s]*([A-Z])[)\]}\s.:]*")
+_SAME = {
+    "none": "no solution",
+    "no solutions": "no solution",
+    "no real solution": "no solution",
+    "no real solutions": "no solution",
+    "empty set": "no solution",
+    "dne": "does not exist",
+    "all real": "all real numbers",
+    "all reals": "all real numbers",
+    "real numbers": "all real numbers",
+    "all real number": "all real numbers",
+    "infinitely many solutions": "infinitely many",
+}
+NO_SOLUTION = "no solution"
+ALL_REALS = "all real numbers"
+
+
+def unwrapped(text: str) -> str:
+    r"""The text with the contents of `\text{...}` for the groups."""
+    return _TEXT_GROUP.sub(r" \1 ", text).strip() if "\\text" in text else text
+
+
+def without_lead_in(text: str) -> str:
+    """The answer in `The answer is 5.`, `Answer: 5` or `option B`; other texts are unchanged."""
+    rest = text
+    for form in (_LEAD_IN, _OPTION_WORD, _IT_IS, _ABOUT):
+        if found := form.match(rest):
+            rest = rest[found.end() :].strip() or rest
+    return rest
+
+
+def without_remark(text: str) -> str:
+    """The answer in `5 (the answer)` and `5, because ...`; other texts are unchanged."""
+    return _REMARK.sub("", text)
+
+
+def after_verb(text: str) -> str | None:
+    """What a sentence says after its last verb, as in `John has 5 apples`; None without a verb."""
+    end = max((found.end() for found in _VERB.finditer(text)), default=0)
+    return text[end:].strip() if end else None
+
+
+def option_letter(text: str) -> str | None:
+    """The letter in `(A)`, `A)` or `A.`; None if the text is not an option's letter."""
+    found = _OPTION.fullmatch(text) if len(text) > 1 and len(text) < 8 else None
+    return found[1] if found else None
+
+
+def only_words(text: str) -> bool:
+    """Whether the text is words, and not mathematics such as `x y`, `sin x` or `p - q`."""
+    if not _ONLY_WORDS.fullmatch(text):
+        return False
+    return any(not spells_mathematics(word) and word not in GREEK for word in _WORD.findall(text))
+
+
+def has_words(text: str) -> bool:
+    """Whether the text has words outside of commands."""
+    if _GEOMETRY.search(text):
+        return True
+    bare = _COMMAND.sub(" ", text)
+    return any(len(word) > 1 and not spells_mathematics(word) for word in _WORD.findall(bare))
+
+
+def text_key(text: str) -> str:
+    """The words in lower case, without articles at the start, commands, and punctuation."""
+    bare = re.sub(r"\\[A-Za-z]+|[{}$\\]", " ", text).casefold().replace("_", "")
+    found = re.sub(r"[^\w\s+*/^=<>%&@#'-]+", " ", bare.replace("-", " ").replace("'", ""))
+    words = _AROUND_SIGN.sub(r"\1", " ".join(found.split()))
+    words = _ARTICLE.sub("", words, count=1) if _ARTICLE.match(words) else words
+    return _SAME.get(words, words)
+
+
+def number_in_words(text: str) -> str | None:
+    """`twenty-one` as `21`, `three halves` as `3/2`; None if the text is no number."""
+    words = text.lower().replace("-", " ").split()
+    if not words or len(words) > 12:
+        return None
+    if words[0] == "a" and len(words) > 1 and words[1] in _SCALES:
+        words[0] = "one"
+    if "and" in words[1:-1] and words[-1] in _PARTS:
+        at = words.index("and")
+        whole, part = number_in_words(" ".join(words[:at])), _fraction(words[at + 1 :])
+        return f"{whole} + {part}" if whole and part else None
+    if words[-1] in _PARTS:
+        return _fraction(words)
+    number = _whole(words)
+    return None if number is None else str(number)
+
+
+def _fraction(words: list[str]) -> str | None:
+    top = 1 if words[:-1] in ([], ["a"], ["one"]) else _whole(words[:-1])
+    if top is None or (words[:-1] == [] and words[-1] != "half"):
+        return None
+    return f"{top}/{_PARTS[words[-1]]}" if words[-1] in _PARTS else None
+
+
+def _whole(words: list[str]) -> int | None:
+    sign = 1
+    if words and words[0] in ("minus", "negative"):
+        sign, words = -1, words[1:]
+    total = current = 0
+    seen = False
+    for word in words:
+        if word in _SMALL:
+            if current % 100 and (_SMALL[word] >= 10 or current % 10):
+                return None
+            current, seen = current + _SMALL[word], True
+        elif word in _SCALES and (seen or word != words[0]):
+            if word == "hundred":
+                current *= 100
+            else:
+                total, current = total + current * _SCALES[word], 0
+        elif word != "and" or not seen:
+            return None
+    return sign * (total + current) if seen else None

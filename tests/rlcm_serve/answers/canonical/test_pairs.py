@@ -1,0 +1,49 @@
+"""The verdicts on the development pairs: at most 5% of them are wrong, and each is listed."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rlcm_serve.answers.grader import AnswerGrader
+from tests.rlcm_serve.answers.canonical.pairs import Pair, read_pairs
+
+PAIRS = list(read_pairs())
+CATEGORIES = list(dict.fromkeys(pair.category for pair in PAIRS))
+WRONG = [
+    (r"\text{€}100", "€100"),
+    ("]0,1[", "(0,1)"),
+    ("The triangle is isosceles.", "isosceles"),
+    ("3 to 4", "3:4"),
+    (r"3 \times 4 matrix", "12"),
+    (r"5\,\Omega", "5 ohms"),
+    (r"5 \mu m", "5"),
+]
+"""Pairs with a wrong verdict, which are known."""
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[AnswerGrader]:
+    with AnswerGrader() as grader:
+        yield grader
+
+
+def test_there_are_several_hundred_pairs_of_both_verdicts() -> None:
+    assert sum(pair.same for pair in PAIRS) > 750
+    assert sum(not pair.same for pair in PAIRS) > 400
+    assert len({pair[2:] for pair in PAIRS}) == len(PAIRS)
+
+
+def test_few_pairs_are_known_to_be_wrong() -> None:
+    for same in (True, False):
+        pairs = [pair[2:] for pair in PAIRS if pair.same == same]
+        assert sum(pair in WRONG for pair in pairs) <= 0.05 * len(pairs)
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_pairs_have_the_verdict_of_a_careful_reader(category: str, grader: AnswerGrader) -> None:
+    def is_wrong(pair: Pair) -> bool:
+        verdicts = {grader.equal(*each) for each in (pair[2:], pair[:1:-1])}
+        return verdicts != {pair.same}
+
+    found = [pair[2:] for pair in PAIRS if pair.category == category and is_wrong(pair)]
+    assert found == [pair[2:] for pair in PAIRS if pair.category == category and pair[2:] in WRONG]

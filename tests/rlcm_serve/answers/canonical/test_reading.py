@@ -1,0 +1,101 @@
+"""Reading an answer: it never raises an error, takes little time, and depends on nothing else."""
+
+import pickle
+import re
+import string
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlcm_serve.answers.canonical.reading import canonical
+from tests.rlcm_serve.answers.canonical.pairs import read_pairs
+
+ANSWERS = sorted({text for pair in read_pairs() for text in (pair.answer, pair.other)})
+PIECES = sorted(
+    {piece for answer in ANSWERS for piece in re.findall(r"\\[A-Za-z]+|\d+|[A-Za-z]+|.", answer)}
+)
+HOSTILE = {
+    "brackets": "(" * 500 + "1" + ")" * 500,
+    "braces": "{" * 900 + "1" + "}" * 900,
+    "roots": r"\sqrt" * 390 + "2",
+    "functions": r"\sin" * 390 + "x",
+    "powers": "x" + "^x" * 900,
+    "nested powers": "x^{" * 200 + "x" + "}" * 200,
+    "a tower": "9^{9^{9^{9^{9}}}}",
+    "factorials": "5" + "!" * 1500,
+    "a sum of factorials": "n!+" * 500 + "1",
+    "digits": "9" * 1999,
+    "decimals": "0." + "12" * 900 + "...",
+    "signs": "-" * 1999 + "1",
+    "plus-minus": r"1\pm2" * 300,
+    "members": "1," * 999 + "1",
+    "unions": r"(1,2)\cup" * 150 + "(1,2)",
+    "bars": "|x" * 900,
+    "texts": r"\text{" * 300,
+    "fractions": r"\frac{1}{" * 60 + "2" + "}" * 60,
+    "words": "the answer is " * 140,
+    "verbs": "is " * 660,
+    "large powers": "10^{1000}" * 200,
+    "roots of variables": "x^{1/3}" * 250,
+    "equations": "x=" * 900 + "1",
+    "residues": "(mod " * 300,
+    "spaces": " " * 1000 + "1 " * 400,
+    "superscripts": "²" * 1999,
+    "dollars": "$" * 1999,
+    "stars": "*" * 1999,
+    "matrices": "[[1,2]," * 200,
+    "cells": "&" * 1900,
+    "integers of an expression": "+".join(f"{at}x^{{{at}}}" for at in range(150)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_answer_is_read_at_once(name: str) -> None:
+    for text in (HOSTILE[name], HOSTILE[name] * 3, HOSTILE[name] * 1000):
+        start = time.process_time()
+        canonical.__wrapped__(text)
+        assert time.process_time() - start < 0.5
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join) | st.text(max_size=40))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    assert canonical.__wrapped__(text) == canonical.__wrapped__(text)
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(ANSWERS), st.sampled_from(["{} ", " {}", "\n{}\n", "${}$", r"\({}\)", "{}."])
+)
+def test_what_stands_around_an_answer_has_no_effect(answer: str, frame: str) -> None:
+    plain = re.fullmatch(r"[^$.!'\"(:,`*]*[^$.!'\"(:,\\`*°\s]", answer)
+    if plain and (form := canonical(answer)) is not None and not form.is_text:
+        assert canonical(frame.format(answer)) == form
+
+
+def test_a_form_can_be_sent_to_another_process() -> None:
+    for answer in ANSWERS:
+        assert pickle.loads(pickle.dumps(canonical(answer))) == canonical(answer)
+
+
+def test_twenty_thousand_answers_take_few_seconds() -> None:
+    letters = string.ascii_lowercase
+    answers = [rf"\frac{{{at}}}{{{at + 7}}}" for at in range(5000)]
+    answers += [rf"{at}\sqrt{{{at % 90 + 2}}}" for at in range(5000)]
+    answers += [rf"{at}{letters[at % 4 + 10]}+{at % 17}" for at in range(5000)]
+    answers += [rf"\left({at},\frac{{1}}{{{at + 2}}}\right)" for at in range(5000)]
+    start = time.process_time()
+    for answer in answers:
+        canonical.__wrapped__(answer)
+    assert time.process_time() - start < 10, "1.5 s on an idle core"
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True)
+@given(st.integers(-(10**30), 10**30), st.integers(0, 12))
+def test_decimals_are_exact(digits: int, places: int) -> None:
+    sign, text = "-" * (digits < 0), f"{abs(digits):0{places + 1}d}"
+    written = f"{sign}{text[: len(text) - places]}.{text[len(text) - places :]}0"
+    assert canonical(written) == canonical(rf"\frac{{{digits}}}{{{10**places}}}")
+    assert canonical(written) != canonical(rf"\frac{{{digits + 1}}}{{{10**places}}}")
