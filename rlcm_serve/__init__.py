@@ -40,9 +40,12 @@ if TYPE_CHECKING:
         Infeasible,
         ModelRefused,
         NotReady,
+        ProfileRefused,
         RequestRefused,
         RlcmError,
     )
+    from rlcm_serve.profiles.profile import Profile
+    from rlcm_serve.profiles.profile_file import load_profile
     from rlcm_serve.solving.guarantees import Guarantees, find_certificates
     from rlcm_serve.solving.service import Service
     from rlcm_serve.solving.solver import Solver
@@ -70,9 +73,12 @@ _HOMES = {
         "Infeasible",
         "ModelRefused",
         "NotReady",
+        "ProfileRefused",
         "RequestRefused",
         "RlcmError",
     ),
+    "profiles.profile": ("Profile",),
+    "profiles.profile_file": ("load_profile",),
     "solving.guarantees": ("Guarantees", "find_certificates"),
     "solving.service": ("Service",),
     "solving.solver": ("Solver",),
@@ -91,6 +97,8 @@ __all__ = [
     "Infeasible",
     "ModelRefused",
     "NotReady",
+    "Profile",
+    "ProfileRefused",
     "Question",
     "Reading",
     "ReasoningEngine",
@@ -105,6 +113,7 @@ __all__ = [
     "VllmEngine",
     "VoteRule",
     "find_certificates",
+    "load_profile",
     "resolve_model",
 ]
 

@@ -114,6 +114,7 @@ def engine_settings(
         "answer_max_tokens": answer_max_tokens,
         "temperature": temperature,
         "top_p": top_p,
+        "thinking": thinking,
     }
     for name, value in options.items():
         if value is not None and any(getattr(one, name) is not None for one in profiles):

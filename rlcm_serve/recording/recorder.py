@@ -31,7 +31,7 @@ from rlcm_serve.recording.rollouts import (
 P = ParamSpec("P")
 Result = TypeVar("Result")
 _TRIED = 16
-"""Rollouts, after which a recording without any answer ends."""
+"""Finished rollouts, after which a recording without any answer ends."""
 Recording = TypeVar("Recording", bound=FullBudgetRollout)
 Recording_contra = TypeVar("Recording_contra", bound=FullBudgetRollout, contravariant=True)
 

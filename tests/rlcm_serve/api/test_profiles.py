@@ -6,15 +6,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
 from calibration import ExitPolicy
 from rlcm_serve.core import Message, Role
 from rlcm_serve.profiles.profile import Profile
+from rlcm_serve.settings import Settings
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.api.openai_client import client_of
 from tests.rlcm_serve.api.serving import PROBLEM, Running, serving
+from tests.rlcm_serve.jobs.problem_engine import SCRIPTS
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, certificate, under
 
 SURE = Script(confidences=(0.97,), c_end=0.98)
@@ -62,8 +65,6 @@ async def test_a_profile_that_is_not_served_is_a_422_before_any_wait(ready: Runn
 
 
 async def test_the_budget_of_the_profile_is_what_a_key_may_not_exceed(tmp_path: Path) -> None:
-    from rlcm_serve.settings import Settings
-
     settings = Settings(state=tmp_path, max_thinking_tokens=80)
     async with serving(SURE, profiles=[BRIEF], settings=settings) as running:
         assert (await running.solve(profile="brief")).status_code == 200
@@ -129,13 +130,33 @@ async def test_the_certificate_of_one_profile_does_not_replace_that_of_another(
     assert sorted(active) == sorted([OF_MODEL.id, other.id])
 
 
-async def test_a_job_for_a_profile_that_is_not_served_is_refused(ready: Running) -> None:
+async def post_job(running: Running, **query: Any) -> httpx.Response:
     rows = "".join(f'{{"problem": "Problem {n}", "answer": 7}}\n' for n in range(40))
-    response = await ready.client.post(
+    return await running.client.post(
         "/calibrations",
-        params={"profile": "breif", "alphas": 0.2},
+        params={"alphas": 0.2, "method": "chains"} | query,
         content=rows,
         headers={"content-type": "application/x-ndjson"},
     )
+
+
+@pytest.mark.slow
+async def test_a_job_records_under_its_profile_and_its_certificate_is_for_that_one() -> None:
+    async with serving(*SCRIPTS, profiles=[BRIEF]) as running:
+        posted = (await post_job(running, profile="brief", activate=True)).json()
+        assert posted["asked"]["profile"] == "brief"
+        async for job in running.context.jobs.watch(posted["id"]):
+            last = job
+        assert last.error is None
+        assert {name for name, _ in running.engine.asked} == {"brief"}
+        reply = (await running.solve(alpha=0.2, profile="brief")).json()
+        assert reply["guarantee"]["certificate"] == last.certificate
+        reply = (await running.solve(alpha=0.2)).json()
+        assert reply["guarantee"] is None
+        assert "profiles with a certificate: brief" in reply["no_guarantee_reason"]
+
+
+async def test_a_job_for_a_profile_that_is_not_served_is_refused(ready: Running) -> None:
+    response = await post_job(ready, profile="breif")
     assert response.status_code == 422
     assert "give one of default, brief" in response.json()["detail"]

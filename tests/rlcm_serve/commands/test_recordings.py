@@ -8,6 +8,7 @@ import pytest
 
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.profiles.profile import Profile
 from tests.rlcm_serve.command_line import Rlcm
 
 
@@ -52,4 +53,35 @@ def test_impossible_sampling_is_refused_before_the_engine_starts(
     status, _, said = rlcm("collect --data d.jsonl --out t.parquet --top-p 0")
     assert status != 0
     assert "top_p is 0" in said
+    assert not asked
+
+
+def test_a_profile_is_read_before_the_engine_starts(
+    rlcm: Rlcm, asked: list[EngineSettings], tmp_path: Path
+) -> None:
+    file = tmp_path / "brief.toml"
+    file.write_text("system = 'Be brief.'\nmax_tokens = 64\n")
+    rlcm(f"collect --data d.jsonl --out t.parquet --profile {file}")
+    (settings,) = asked
+    assert settings.profiles == (Profile("brief", system="Be brief.", max_tokens=64),)
+    assert settings.profile == "brief"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "why"),
+    [
+        ("sytem = 'Be brief.'", "", "did you mean 'system'?"),
+        ("template = 'Be brief.'", "", "with {problem} 0 times"),
+        ("max_tokens = 64", "--max-tokens 32", "--max-tokens is given as well"),
+        ("thinking = 'none'", "--thinking none", "--thinking is given as well"),
+    ],
+)
+def test_a_profile_that_cannot_be_meant_is_refused(
+    rlcm: Rlcm, asked: list[EngineSettings], tmp_path: Path, text: str, options: str, why: str
+) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    status, _, said = rlcm(f"collect --data d.jsonl --out t.parquet --profile {file} {options}")
+    assert status == 1
+    assert why in said
     assert not asked

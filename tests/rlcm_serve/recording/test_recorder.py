@@ -13,6 +13,7 @@ from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Completion, GenerationSettings, Message, Role, TokenIds
 from rlcm_serve.errors import Conflict, EngineDead, RequestRefused
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
 from rlcm_serve.recording.recorder import Recorder
@@ -266,6 +267,38 @@ def test_a_problem_that_does_not_fit_is_named(
     problems = [PROBLEM, LabelledProblem("long", "up " * 200, "1")]
     with pytest.raises(RequestRefused, match="problem 'long': the prompt has over 100 tokens"):
         asyncio.run(record_all(Recorder(ScriptedEngine(), grader), problems, 1, journal))
+
+
+def test_problems_are_asked_as_the_profile_says(grader: AnswerGrader) -> None:
+    profile = Profile("brief", system="Be brief.", template="Q: {problem}", max_tokens=32)
+    engine = ScriptedEngine(NATURAL, profiles=[profile])
+    recorder = Recorder(engine.under("brief"), grader)
+    asyncio.run(recorder.record(PROBLEM, 0))
+    asked = (Message(Role.SYSTEM, "Be brief."), Message(Role.USER, f"Q: {PROBLEM.problem}"))
+    assert engine.asked == [("brief", asked)]
+    assert engine.drawings[0].budget.thinking == 32
+
+
+SILENT = replace(NATURAL, own="I do not know.", forced="")
+
+
+def test_a_recording_without_any_answer_ends_early(
+    grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
+) -> None:
+    engine = ScriptedEngine(SILENT)
+    problems = [LabelledProblem(f"p{n}", f"Problem {n}", "1") for n in range(200)]
+    with pytest.raises(RequestRefused, match="none of the first 16 rollouts has an answer"):
+        asyncio.run(record_all(Recorder(engine, grader), problems, 1, journal))
+    assert len(engine.policies) < 100
+
+
+def test_one_answer_among_the_first_rollouts_is_enough(
+    grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
+) -> None:
+    engine = ScriptedEngine(NATURAL, *[SILENT] * 39)  # of one length, so they end in order
+    problems = [LabelledProblem(f"p{n}", f"Problem {n}", "1") for n in range(40)]
+    recordings = asyncio.run(record_all(Recorder(engine, grader), problems, 1, journal))
+    assert len(recordings) == 40
 
 
 def test_recordings_become_traces_that_calibration_reads(grader: AnswerGrader) -> None:
