@@ -13,8 +13,8 @@ import torch
 
 from rlcm_serve.engine.worker.statistics import TOP_TOKENS, Figures
 
-_CACHED = 2**18
-"""Logits that a CPU handles at a time."""
+_CACHED = 2**20
+"""Logits that a CPU handles at a time: 4 MiB, and as much again for each of two results."""
 
 _BLOCK = 64
 """Neighbouring tokens, of which only the likeliest is compared at first; see `_likeliest`."""

@@ -6,8 +6,8 @@ kept until the sampled token shows up as the request's last token. Only then doe
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ class SampledTokens:
 
     Their figures are in the table of readings. They are summed up when a reading is due.
     """
+
+    __slots__ = ("_signals", "_statistics", "count", "distributions", "readings", "row")
 
     def __init__(self, readings: Readings, interval: int) -> None:
         self.readings = readings
@@ -47,13 +49,8 @@ class SampledTokens:
         return self._signals.read()
 
 
-class SampledRow(NamedTuple):
-    """A rollout of `length` tokens that ends in token `last`, and its row in the batch."""
-
-    tokens: SampledTokens
-    row: int
-    length: int
-    last: int | None
+SampledRow = tuple[SampledTokens, int, int, int | None]
+"""A rollout, its row in the batch, its length in tokens, and its last token."""
 
 
 def count_sampled(
@@ -80,28 +77,28 @@ class _New:
         self.rows: list[int] = []  # of the distributions
         self.sampled: list[int] = []
 
+    def add(self, tokens: SampledTokens, length: int, sampled: int) -> None:
+        """Adds a rollout of `length` tokens that ends in token `sampled`."""
+        self.readings.append(tokens.readings)
+        self.tokens.append(length)
+        self.rows.append(tokens.row)
+        self.sampled.append(sampled)
+
 
 def _count_new(rows: Sequence[SampledRow]) -> None:
     """Counts tokens together that were sampled in the same step, as nearly all of them are."""
-    together: dict[Distributions, _New] = {}
+    together: defaultdict[Distributions, _New] = defaultdict(_New)
     for tokens, _, length, last in rows:
         if length == tokens.count:
             continue  # a row of a prefill that was seen before
-        distributions = tokens.distributions
-        if distributions is None or last is None or length != tokens.count + 1:
+        if tokens.distributions is None or last is None or length != tokens.count + 1:
             _count_missed(tokens, length)
-            continue
+        else:
+            together[tokens.distributions].add(tokens, length, last)
         tokens.count = length
-        own = together.get(distributions)
-        if own is None:
-            own = together[distributions] = _New()
-        own.readings.append(tokens.readings)
-        own.tokens.append(length)
-        own.rows.append(tokens.row)
-        own.sampled.append(last)
-    for distributions, own in together.items():
-        figures_NF = distributions.figures(own.rows, own.sampled)
-        note_figures(own.readings, own.tokens, figures_NF)
+    for distributions, new in together.items():
+        figures_NF = distributions.figures(new.rows, new.sampled)
+        note_figures(new.readings, new.tokens, figures_NF)
 
 
 def _count_missed(tokens: SampledTokens, length: int) -> None:
@@ -109,4 +106,3 @@ def _count_missed(tokens: SampledTokens, length: int) -> None:
     missed = range(tokens.count + 1, length + 1)
     unknown_NF = np.full((len(missed), len(FIGURES)), np.nan, np.float32)
     note_figures([tokens.readings] * len(missed), missed, unknown_NF)
-    tokens.count = length

@@ -146,7 +146,7 @@ class Step:
         if control.reads_at(tokens):
             self._due.append(Due(tracked, tokens, row))
         if tracked.tokens is not None:
-            self._sampled.append(SampledRow(tracked.tokens, row, tokens, last_token))
+            self._sampled.append((tracked.tokens, row, tokens, last_token))
         tracked.row, tracked.states_NH = row, self._latest.hidden_NH
 
     def force_stops(self, logits: torch.Tensor) -> None:

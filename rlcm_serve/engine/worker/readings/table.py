@@ -84,13 +84,13 @@ class Readings:
 
     def __init__(self, address: TableAddress, slot: int, ticket: int) -> None:
         self.table = _mapped(address)
-        self.place = slot, ticket
+        self.slot, self.ticket = slot, ticket
         self._row = self.table[slot]
 
     @property
     def wanted(self) -> bool:
         """Whether the slot still belongs to the request."""
-        return bool(self._row["ticket"] == self.place[1])
+        return bool(self._row["ticket"] == self.ticket)
 
     def add(
         self,
@@ -140,9 +140,9 @@ def note_figures(requests: Sequence[Readings], tokens: Sequence[int], figures_NF
         figures_NF: of the new tokens.
     """
     rows = requests[0].table
-    slots, tickets = np.array([one.place for one in requests]).T
+    slots = np.array([one.slot for one in requests])
     lengths = np.array(tokens)
-    wanted = rows["ticket"][slots] == tickets
+    wanted = rows["ticket"][slots] == [one.ticket for one in requests]
     if not wanted.all():
         slots, lengths, figures_NF = slots[wanted], lengths[wanted], figures_NF[wanted]
     rows["figures"][slots, lengths - 1] = figures_NF
