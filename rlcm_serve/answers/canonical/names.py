@@ -14,6 +14,9 @@ def name_of(tokens: list[Token], at: int, end: int) -> str:
     if not at < end <= at + _LONGEST:
         return ""
     texts = [token[1] for token in tokens[at:end]]
+    if texts[:1] == ["{"] and texts[2:3] == ["}"]:
+        tokens, at, end = [*tokens[at + 1 : at + 2], *tokens[at + 3 : end]], 0, end - at - 2
+        texts = [token[1] for token in tokens]
     while texts and (texts[0] in _PREFIXES or (texts[:2] == ["m", "\\angle"])):
         texts = texts[1:]
     name = "".join(text for text in texts if text not in "{}").replace("\\", "")

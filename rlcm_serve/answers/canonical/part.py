@@ -119,7 +119,7 @@ def listed(parts: Sequence[Part], is_set: bool = False) -> Part:
     name, unit, keys = _shared(members, names)
     keys = sorted({*keys} if is_set else keys)
     stated = keys[0] if len(keys) == 1 and not is_set else "{" + ";".join(keys) + "}"
-    if len(keys) == 1:
+    if len(keys) == 1 and not (is_set and keys[0].startswith("{")):
         stated = keys[0]
     numbers = None
     if all(part.numbers is not None for part in members):

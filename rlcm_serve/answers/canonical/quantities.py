@@ -56,7 +56,8 @@ def read_quantity(reader: Reader, at: int, end: int) -> Part:
         (
             i
             for i in range(start + 1, end)
-            if tokens[i][0] in NUMBERS and tokens[i - 1][0] in ("word", "text")
+            if tokens[i][0] in NUMBERS
+            and (tokens[i - 1][0] in ("word", "text") or tokens[i - 1][1] == "'")
         ),
         end,
     )
@@ -140,6 +141,6 @@ def _begins_unit(tokens: list[Token], where: int, at: int) -> bool:
         return True
     if len(text) == 1:
         return text in LETTERS and spaced and before[0] in NUMBERS and where == at + 1
-    if known(text):
+    if known(text) or text in _PERCENT:
         return True
     return not spells_mathematics(text) and (spaced or len(text) > 3)

@@ -65,6 +65,8 @@ def equal_if_canonical(answer: str, other: str) -> bool | None:
     if one is not None and two is not None:
         return equal(one, two)
     left = one or two
+    if left is None and "".join(latex(answer).split()) == "".join(latex(other).split()):
+        return True
     return False if left is not None and left.is_text else None
 
 

@@ -18,6 +18,7 @@ from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.text.tokens import Token, Unreadable
 
 Span = tuple[int, int]
+_OPERATORS = frozenset(("\\int", "\\sum", "\\prod", "\\lim"))
 _TURNED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
 
 
@@ -54,6 +55,8 @@ def equation(reader: Reader, spans: Sequence[Span]) -> Part:
         value = reader.item(*left[0])
         if value.node is not None and not ex.contains(value.node, "symbol"):
             return replace(value, name=name, relation=_relation_of(reader, spans))
+    if any(reader.tokens[at][1] in _OPERATORS for at, _ in left):  # `\int_0^1 x dx = 1/2`
+        return reader.item(*right)
     nodes = [reader.expression(*span) for span in spans]
     if len(nodes) == 2 and any(ex.contains(node, "symbol") for node in nodes):
         key = _proportion(ex.total(nodes[0], ex.product(-1, nodes[1])))

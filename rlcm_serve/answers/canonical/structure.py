@@ -12,6 +12,7 @@ from rlcm_serve.answers.canonical.names import name_of
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.quantities import read_quantity
 from rlcm_serve.answers.canonical.text.tokens import Token, Unreadable, partners
+from rlcm_serve.answers.canonical.text.words import only_words, text_key
 
 _EQUAL = ("=", "\\approx", "\\equiv", "\\to")
 _COMPARISONS = ("<", ">", "\\le", "\\ge", "\\ne")
@@ -45,6 +46,8 @@ class AnswerReader:
         parts = [self.item(*span) for span in spans]
         if any(each.is_condition for each in parts):
             return _conditions(parts, either=any(mark == "or" for _, mark in found))
+        if all(mark == "or" for _, mark in found) and len({each.form() for each in parts}) == 1:
+            return parts[0]
         return part.listed(parts)
 
     def item(self, at: int, end: int) -> Part:
@@ -82,6 +85,8 @@ class AnswerReader:
             return part.infinite(-1 if texts[0] == "-" else 1)
         if end - at == 1 and texts[0] == "\\emptyset":
             return Part(intervals.EMPTY, numbers=())
+        if texts == ["\\dots"]:
+            return Part("...")
         if texts[0] == "\\mathbb":
             name = "".join(self.tokens[i][1] for i in range(at + 1, end)).strip("{}")
             return part.real_set(intervals.REALS) if name == "R" else Part(f"set {name}")
@@ -103,7 +108,7 @@ class AnswerReader:
             spans = _between(at, end, separators)
             if len(spans) > _MOST_MEMBERS:
                 raise Unreadable("too many members")
-            parts = [self.item(*span) for span in spans]
+            parts = [self._member(*span) for span in spans]
             if opening == "[" and all(self._is_row(span) for span in spans):
                 return _matrix([each.stated for each in parts])
             shown = ("(", ")") if opening == "\\langle" else (opening, closing)
@@ -152,9 +157,25 @@ class AnswerReader:
         if at == end:
             return Part(intervals.EMPTY, numbers=())
         if len(bars := self._marks(at, end, ("\\mid", "|", ":"))) == 1:
-            return self.read(bars[0] + 1, end)
-        members = [self.item(*span) for span in _between(at, end, self._commas(at, end))]
+            return self._set_with_condition((at, bars[0]), (bars[0] + 1, end))
+        members = [self._member(*span) for span in _between(at, end, self._commas(at, end))]
         return part.listed(members, is_set=True)
+
+    def _set_with_condition(self, members: tuple[int, int], condition: tuple[int, int]) -> Part:
+        r"""`\{x \mid x > 3\}` is its condition; other sets are named by both sides."""
+        name, found = name_of(self.tokens, *members), self.read(*condition)
+        shown = self.item(*members)
+        if found.name and found.name in (name, shown.name) and (name or shown.numbers):
+            return found
+        return Part(f"set {shown.embedded()} : {found.embedded()}")
+
+    def _member(self, at: int, end: int) -> Part:
+        """A member of a set or a tuple, which may be words."""
+        tokens = self.tokens[at:end]
+        text = " ".join(text for _, text, _ in tokens)
+        if all(kind in ("word", "text") for kind, _, _ in tokens) and only_words(text):
+            return part.words(text_key(text))
+        return self.item(at, end)
 
     def _commas(self, at: int, end: int) -> list[int]:
         return [where for where, mark in self._separators(at, end)]
@@ -179,6 +200,9 @@ class AnswerReader:
         return part.real_set(found or ())
 
     def _relation(self, at: int, end: int, marks: list[int]) -> Part:
+        near = [i for i in marks if self.tokens[i][1] == "\\approx"]
+        if near and not name_of(self.tokens, at, near[0]):  # `1/3 ≈ 0.333` is a third
+            return self.item(at, near[0])
         kinds = {self.tokens[where][1] for where in marks}
         spans = _between(at, end, marks)
         if len(spans) != len(marks) + 1:

@@ -119,6 +119,7 @@ left total altogether remaining each more away long tall wide old high deep apar
 exactly approximately about the a an of now together
 """
 _FILLER_WORDS = frozenset(_FILLERS.split())
+_PREPOSITIONS = frozenset(("in", "for", "from", "on", "at", "to", "with", "than", "that", "which"))
 _DIMENSION = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 _POWER_WORD = {"squared": 2, "cubed": 3}
 _PART = re.compile(
@@ -159,7 +160,7 @@ def read_unit(text: str) -> Unit:
             last = None
         elif word in _DIMENSION:
             power = _DIMENSION[word]
-        elif word == "of":
+        elif word == "of" or (word in _PREPOSITIONS and (things or unit.powers)):
             break
         elif part[0].isalpha() and word not in _FILLER_WORDS:
             found = None if things else _UNITS.get(part) or _UNITS.get(_singular(word))

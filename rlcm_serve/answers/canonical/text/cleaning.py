@@ -14,7 +14,8 @@ _NOISE = re.compile(
     r"\\[()\[\]]|\\\$|\$+|\*\*(?!\s*[\d(A-Za-z\\{-])|(?<![\w)}\]])\*\*|`+"
 )
 _TEXT = re.compile(
-    r"\\(?:text(?:bf|it|rm|tt|sf|normal|up|sc)?|mbox|hbox|mathrm|operatorname\*?|rm|bf|it)\s*\{([^{}]*)\}"
+    r"\\(?:text(?:bf|it|rm|tt|sf|normal|up|sc)?|mbox|hbox|mathrm|operatorname\*?|rm|bf|it)"
+    r"\s*\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}"
 )
 _SHORT_ARGUMENTS = re.compile(
     r"\\(?P<name>[dtc]?frac|[dt]?binom)(?:(?P<first>\d)|\s+(?P<after>[\dA-Za-z]))"
@@ -27,12 +28,15 @@ _BASES = {
     "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16,
 }  # fmt: skip
 _BASE_WORD = re.compile(rf"_(?:\\text|\{{)*({'|'.join(_BASES)})\}}*", re.IGNORECASE)
+_PLURAL = re.compile(r"(?<=[a-z]{3})\((e?s)\)")
 _UNIT_FRACTION = re.compile(
     r"\\[dt]?frac\s*\{\s*\\text\{([^{}]*)\}\s*\}\s*\{\s*\\text\{([^{}]*)\}\s*\}"
 )
 _INFIX = re.compile(r"\{([^{}\\]*)\\(choose|over)(?![A-Za-z])([^{}\\]*)\}")
 _INFIXES = {"choose": "binom", "over": "frac"}
-_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 .,'/^%:;-]*")
+_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 .,'/^%:;*-]*")
+_LAYOUT = re.compile(r"[{}]|\\[,;:! ]|~")
+_IN_BASE = re.compile(r"([0-9A-Za-z]+)\s*,?\s*\(?(?:in\s+)?base[\s-]+([0-9a-z]+)\)?")
 
 
 def cleaned(text: str) -> str:
@@ -40,8 +44,11 @@ def cleaned(text: str) -> str:
     money = text.count("$") == 1 and "\\$" not in text
     text = _TEXT.sub(_keep_words, text)
     text = _GROUP_MARK.sub("", text)
+    if "base" in text and (found := _IN_BASE.fullmatch(text)):
+        text = f"{found[1]}_{{{found[2]}}}"
     text = _TIMES.sub(r"\\times ", text)
     text = _BASE_WORD.sub(lambda found: f"_{{{_BASES[found[1].lower()]}}}", text)
+    text = _PLURAL.sub(r"\1", text)
     text = _UNIT_FRACTION.sub(r"\\text{\1/\2}", text)
     text = _INFIX.sub(lambda found: f"{{\\{_INFIXES[found[2]]}{{{found[1]}}}{{{found[3]}}}}}", text)
     text = _SHORT_ARGUMENTS.sub(_braced, text)
@@ -50,6 +57,8 @@ def cleaned(text: str) -> str:
         text = text[:-1].rstrip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1].strip()
+    if text[:1] == "{" and text[-1:] == "}" and not any(mark in text[1:-1] for mark in "{},;"):
+        text = text[1:-1].strip()
     return text
 
 
@@ -57,6 +66,9 @@ def _keep_words(found: re.Match[str]) -> str:
     content = found[1].strip()
     if not any(map(str.isalpha, content)):
         return found[1]
+    plain = _LAYOUT.sub(" ", content).replace("\\cdot", "*").strip()
+    if content != plain and "^" in plain and _WORDS.fullmatch(plain):
+        content = " ".join(plain.split())
     return f"\\text{{{content}}}" if _WORDS.fullmatch(content) else f"{{{content}}}"
 
 

@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     |(?P<repeating>\d*+\.\d*+(?:\\(?:overline|bar)\s*\{\s*\d+\s*\}|\\(?:overline|bar)\s*\d
         |\(\d+\)(?![\d(])|\\dot\s*\{?\d\}?(?:\d*+\\dot\s*\{?\d\}?)?
         |(?:\.\.+|\\[lc]?dots(?![A-Za-z]))))
-    |(?P<prefixed>0x[0-9A-Fa-f]+(?![0-9A-Za-z])|0b[01]+(?![0-9A-Za-z]))
+    |(?P<prefixed>0x[0-9A-Fa-f]+(?![0-9A-Za-z])|0b[01]+(?![0-9A-Za-z])|0o[0-7]+(?![0-9A-Za-z]))
     |(?P<based>(?=[A-Z]*\d)(?=\d*[A-Z])[0-9A-Z]+(?=_\{?(?:1[1-9]|2\d|3[0-6])(?!\d))
         |(?:[A-Fa-f][0-9A-Fa-f]|\d++[A-Fa-f])[0-9A-Fa-f]*(?=_\{?16(?!\d)))
     |(?P<scientific>(?:\d++(?:\.\d*+)?|\.\d++)[eE][+-]?\d+(?![A-Za-z0-9.^_]))

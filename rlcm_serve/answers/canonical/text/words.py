@@ -26,16 +26,18 @@ _COMMAND = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _WORD = re.compile(r"[^\W\d_]+")
 _ONLY_WORDS = re.compile(r"[^\W\d_][^\d\\^_=<>+*/{}$|%()\[\]]*")
 _LEAD_IN = re.compile(
-    r"(?:(?:so|thus|therefore|hence|then|and|finally|\\therefore)[,:]?\s+)*"
     r"(?:(?:the|my|our)\s+)?"
     r"(?:(?:final|correct|right|required|desired|best|exact|only|simplified)\s+)*"
     r"(?:answer|result|solution|option|choice)s?\s*(?:is|are|equals|would be|must be|should be|:|=)"
     r"\s*(?:option|choice)?[:\s]*",
     re.IGNORECASE,
 )
+_CONNECTIVE = re.compile(
+    r"(?:(?:so|thus|therefore|hence|finally|then|\\therefore)(?:[,:]\s*|\s+))+", re.IGNORECASE
+)
 _OPTION_WORD = re.compile(r"(?:option|choice|answer)\s+(?=\(?[A-Z]\)?[.:]?$)", re.IGNORECASE)
 _IT_IS = re.compile(
-    r"(?:(?:so|thus|therefore|hence)[,:]?\s+)?(?:it|this|that|x)\s+(?:is|equals)\s+|"
+    r"(?:it|this|that|x)\s+(?:is|equals)\s+|"
     r"(?:there\s+(?:is|are|were|was|will be)|we\s+(?:get|have|find|obtain))\s+",
     re.IGNORECASE,
 )
@@ -79,13 +81,16 @@ ALL_REALS = "all real numbers"
 
 def unwrapped(text: str) -> str:
     r"""The text with the contents of `\text{...}` for the groups."""
-    return _TEXT_GROUP.sub(r" \1 ", text).strip() if "\\text" in text else text
+    if "\\text" not in text:
+        return text
+    plain = _TEXT_GROUP.sub(r" \1 ", text).strip()
+    return plain[1:-1].strip() if re.fullmatch(r"\{[^{}]*\}", plain) else plain
 
 
 def without_lead_in(text: str) -> str:
     """The answer in `The answer is 5.`, `Answer: 5` or `option B`; other texts are unchanged."""
     rest = text
-    for form in (_LEAD_IN, _OPTION_WORD, _IT_IS, _ABOUT):
+    for form in (_CONNECTIVE, _LEAD_IN, _OPTION_WORD, _IT_IS, _ABOUT):
         if found := form.match(rest):
             rest = rest[found.end() :].strip() or rest
     return rest

@@ -17,6 +17,22 @@ WRONG = [
     (r"3 \times 4 matrix", "12"),
     (r"5\,\Omega", "5 ohms"),
     (r"5 \mu m", "5"),
+    ("1h 30min", "90 minutes"),
+    ("Yes, 5", "5"),
+    (r"\sigma^2 = 4", "4"),
+    ("n! = 120", "120"),
+    ("R^2 = 0.9", "0.9"),
+    ("AB = BC = 5", "5"),
+    ("1.234.567", "1234567"),
+    ("1,23,456", "123456"),
+    ("0,5", "0.5"),
+    ("5k", "5000"),
+    ("x^2 < 4", "-2<x<2"),
+    ("2x < 4", "x < 2"),
+    (r"\begin{bmatrix} 1 & 0 \\ 0 & 1 \end{bmatrix}", "I"),
+    ("12:00 PM", "noon"),
+    ("14:30", "2:30 PM"),
+    ("can't be determined", "cannot be determined"),
 ]
 """Pairs with a wrong verdict, which are known."""
 
