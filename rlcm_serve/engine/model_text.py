@@ -17,6 +17,7 @@ from rlcm_serve.engine.text_stream import TextStream
 from rlcm_serve.engine.thinking import Part, Reader, Rendering, available_formats, find_format
 from rlcm_serve.engine.thinking.base import ids_of
 from rlcm_serve.errors import ModelRefused, ProfileRefused, RequestRefused
+from rlcm_serve.profiles.parts import PROBLEM
 from rlcm_serve.profiles.profile import Profile
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class ModelText:
             else detects it.
         variables: of the chat template, such as `enable_thinking`.
         system: the system prompt that every conversation begins with; it may turn thinking off.
+        around: what every user's message has before and after the question; it may, too.
 
     Raises:
         ModelRefused: the vocabulary has no two unused ids, or there is no chat template, or the
@@ -49,6 +51,7 @@ class ModelText:
         thinking: str | None = None,
         variables: Mapping[str, Any] | None = None,
         system: str | None = None,
+        around: tuple[str, str] = ("", ""),
     ) -> None:
         self.tokenizer = tokenizer
         self.stop_high, self.stop_low = spare_ids(tokenizer, files.vocabulary)
@@ -62,7 +65,7 @@ class ModelText:
         )
         self.longest_token = max(map(len, tokenizer.get_vocab()))
         self._named = thinking or files.thinking
-        self._adopt(thinking, variables or {}, system)
+        self._adopt(thinking, variables or {}, system, around)
 
     def under(
         self,
@@ -70,6 +73,7 @@ class ModelText:
         thinking: str | None = None,
         variables: Mapping[str, Any] | None = None,
         system: str | None = None,
+        around: tuple[str, str] = ("", ""),
     ) -> Self:
         """The same model under another format, other variables, or another system prompt.
 
@@ -77,7 +81,7 @@ class ModelText:
             ModelRefused: as the constructor.
         """
         other = copy(self)
-        other._adopt(thinking, variables or {}, system)
+        other._adopt(thinking, variables or {}, system, around)
         return other
 
     def under_profile(self, profile: Profile) -> Self:
@@ -89,8 +93,12 @@ class ModelText:
         """
         try:
             self._conversations.require_variables(profile.variables, profile.system)
+            begin, _, end = profile.template.partition(PROBLEM)
             other = self.under(
-                thinking=profile.thinking, variables=profile.variables, system=profile.system
+                thinking=profile.thinking,
+                variables=profile.variables,
+                system=profile.system,
+                around=(begin, end),
             )
             other.prompt(profile.messages("1"))
         except (ModelRefused, RequestRefused) as error:
@@ -98,10 +106,14 @@ class ModelText:
         return other
 
     def _adopt(
-        self, thinking: str | None, variables: Mapping[str, Any], system: str | None
+        self,
+        thinking: str | None,
+        variables: Mapping[str, Any],
+        system: str | None,
+        around: tuple[str, str],
     ) -> None:
         self.variables = dict(variables)
-        rendering = Rendering(self._conversations.rendered, self.variables, system)
+        rendering = Rendering(self._conversations.rendered, self.variables, system, around)
         self.format = find_format(rendering, self.tokenizer, thinking or self._named)
         ids = ids_of(self.tokenizer, (self.format.end, *self.format.stops))
         self.think_end = ids.pop(self.format.end, None)
@@ -109,8 +121,8 @@ class ModelText:
         self._stops = self.end_ids | {self.stop_high, self.stop_low}
         prompt = rendering.prompt()
         self._tail = self._encode(prompt.tail if prompt else "")
-        around = (*self._encode(prompt.head), *self._tail) if prompt else ()
-        self._last = self._last_added(around)
+        head = self._encode(prompt.head) if prompt else ()
+        self._last = self._last_added((*head, *self._tail))
         self.suffix_text = self.format.suffix(self.format.closing, FORCED_ANSWER)
         self.answer_header = len(self._encode(self.format.answer_header))
 

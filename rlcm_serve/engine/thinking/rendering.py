@@ -28,20 +28,23 @@ class Rendering:
         render: the chat template.
         variables: of the chat template.
         system: the system prompt; None leaves it out.
+        around: what a user's message has before and after the question. Some templates read in it
+            whether to think.
     """
 
     render: Render
     variables: Mapping[str, Any] = field(default_factory=dict)
     system: str | None = None
+    around: tuple[str, str] = ("", "")
 
     def prompt(self, *, system: str | None = None, **variables: Any) -> Prompt | None:
-        """The generation prompt of a question, without the text of the question and the system."""
+        """The generation prompt of a question, without the texts of the system and the user."""
         question = _word()
         turns = self._begin(question, system)
         text = self.render(turns, {**self.variables, **variables}, True)
         if text is None or question not in text:
             return None
-        head, _, tail = text.rpartition(question)
+        head, tail = self._parts(text, question)
         return Prompt(head.replace(self.system, "") if self.system else head, tail)
 
     def answered(self, reasoning: bool) -> tuple[str, bool] | None:
@@ -53,7 +56,7 @@ class Rendering:
         text = self.render([*self._begin(question), turn], self.variables, False)
         if text is None or question not in text or answer not in text:
             return None
-        return text.rpartition(question)[2], thought in text
+        return self._parts(text, question)[1], thought in text
 
     def strips(self, start: str, end: str) -> bool:
         """Whether the template takes thinking out of an earlier answer."""
@@ -64,10 +67,21 @@ class Rendering:
         text = self.render(turns, self.variables, True)
         return text is not None and answer in text and thought not in text
 
+    def _parts(self, text: str, question: str) -> tuple[str, str]:
+        """What the template writes before and after the user's message."""
+        head, _, tail = text.rpartition(question)
+        before, after = self.around
+        if not tail.startswith(after):
+            after = after.rstrip()  # some templates trim messages
+        if not head.endswith(before):
+            before = before.lstrip()
+        return head.removesuffix(before), tail.removeprefix(after)
+
     def _begin(self, question: str, system: str | None = None) -> list[Turn]:
         content = system if system is not None else self.system
         before = [] if content is None else [{"role": "system", "content": content}]
-        return [*before, {"role": "user", "content": question}]
+        begin, end = self.around
+        return [*before, {"role": "user", "content": f"{begin}{question}{end}"}]
 
 
 def _word() -> str:

@@ -14,6 +14,7 @@ from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.thinking.base import Place
 from rlcm_serve.errors import ModelRefused, RequestRefused
+from rlcm_serve.profiles.profile import Profile
 from tests.rlcm_serve.engine.thinking.families import CHATML, FAMILIES, THINK, tokenizer_with
 
 OFF, ON = {"enable_thinking": False}, {"enable_thinking": True}
@@ -97,6 +98,20 @@ def test_a_system_prompt_may_turn_thinking_off() -> None:
         text = text_of(FAMILIES[family].tokenizer())
         assert text.think_end is not None
         assert text.under(system="Be brief. /no_think").think_end is None
+
+
+def test_a_users_template_may_turn_thinking_off() -> None:
+    text = text_of(FAMILIES["nemotron-nano-2"].tokenizer())
+    brief = text.under_profile(Profile("brief", template="{problem} Be brief. /no_think"))
+    assert (text.format.name, brief.format.name) == ("deepseek_r1", "none")
+    messages = [Message(Role.USER, "1 + 1? Be brief. /no_think")]
+    assert brief.prompt(messages)
+    with pytest.raises(RequestRefused, match="/no_think"):
+        text.prompt(messages)
+    said = Profile("said", template="Do not write <think>: {problem} <think>")
+    assert text_of(FAMILIES["plain"].tokenizer()).under_profile(said).format.name == "none"
+    qwen = text_of(FAMILIES["qwen3-instruct-2507"].tokenizer())
+    assert qwen.under_profile(said).format.name == "none", "it is text, not the token"
 
 
 def test_a_system_prompt_that_replaces_the_instructions_leaves_it_open() -> None:
