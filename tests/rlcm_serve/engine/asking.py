@@ -17,7 +17,7 @@ from rlcm_serve.core import (
     Rollout,
     TokenIds,
 )
-from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.contract import Reasoner
 
 
 def user(text: str) -> list[Message]:
@@ -25,7 +25,7 @@ def user(text: str) -> list[Message]:
 
 
 def generation(
-    engine: VllmEngine, budget: Budget | None = None, **settings: Any
+    engine: Reasoner, budget: Budget | None = None, **settings: Any
 ) -> GenerationSettings:
     """The engine's default generation settings with these changes."""
     settings = {"sampling": engine.identity.sampling} | settings
@@ -52,7 +52,7 @@ class Told:
 
 
 async def think(
-    engine: VllmEngine,
+    engine: Reasoner,
     question: str | TokenIds,
     policy: ExitPolicy = FULL_BUDGET,
     how: GenerationSettings | None = None,

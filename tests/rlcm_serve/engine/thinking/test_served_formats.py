@@ -14,6 +14,7 @@ from rlcm_serve.core import Signal
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.profiles.profile import Profile
 from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.thinking.families import FAMILIES
 from tests.rlcm_serve.engine.thinking.memorised import memorise
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.engine
 INTERVAL = 16
 ASKED, AT_ONCE = "1 + 1?", "Say 7."
 THOUGHT, OWN, OWN_AT_ONCE = "One and one makes 2, no more.", "It is \\boxed{2}.", "\\boxed{7}!"
+VARIED = "\\boxed{4}?"
 AFTER_FORCING = "3} by force."
 EXIT_AT_ONCE = ExitPolicy(lambda_high=0.0)
 
@@ -39,14 +41,17 @@ class Spoken:
     end: str
     forced: str
     forced_from_nothing: str
+    variables: dict[str, str | bool]
+    varied: str
+    """What the model samples under these variables of its template, and its own answer in it."""
 
     def completions(self, tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, str]]:
         """What the model must know, with its own and with forced answers."""
 
-        def prompt(question: str) -> str:
+        def prompt(question: str, **variables: str | bool) -> str:
             turns = [{"role": "user", "content": question}]
             text: str = tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True
+                turns, tokenize=False, add_generation_prompt=True, **variables
             )
             return text
 
@@ -56,6 +61,7 @@ class Spoken:
             (prompt(ASKED), self.opening + THOUGHT + self.closing + OWN + self.end),
             (prompt(AT_ONCE), self.at_once + OWN_AT_ONCE + self.end),
             (prompt(ASKED) + cut + self.forced + FORCED_ANSWER, AFTER_FORCING + self.end),
+            (prompt(ASKED, **self.variables), self.varied + VARIED + self.end),
             (prompt(ASKED) + self.forced_from_nothing + FORCED_ANSWER, AFTER_FORCING + self.end),
         ]
 
@@ -69,6 +75,10 @@ GPT_OSS = Spoken(
     end="<|return|>",
     forced="<|end|><|start|>assistant<|channel|>final<|message|>",
     forced_from_nothing="<|channel|>final<|message|>",
+    variables={"reasoning_effort": "high"},
+    varied=(
+        "<|channel|>analysis<|message|>Twice.<|end|><|start|>assistant<|channel|>final<|message|>"
+    ),
 )
 QWEN3 = Spoken(
     family="qwen3",
@@ -79,6 +89,8 @@ QWEN3 = Spoken(
     end="<|im_end|>",
     forced="\n</think>\n",
     forced_from_nothing="<think>\n\n</think>\n",
+    variables={"enable_thinking": False},
+    varied="",
 )
 
 
@@ -106,6 +118,7 @@ async def serving(
             interval=INTERVAL,
             max_tokens=160,
             answer_max_tokens=24,
+            profiles=(Profile("varied", variables=spoken.variables),),
             confidence=Signal.SEQUENCE_PROBABILITY.value,
         )
     )
@@ -158,6 +171,16 @@ async def test_an_answer_without_thinking_is_not_lost(serving: Serving) -> None:
     assert told.rollout.answer_text == OWN_AT_ONCE
     assert told.text == OWN_AT_ONCE
     assert told.checkpoints[-1].is_final
+
+
+async def test_a_profile_with_other_variables_has_its_own_format(serving: Serving) -> None:
+    reasoner = serving.engine.under("varied")
+    told = await think(reasoner, ASKED, text=True)
+    assert told.rollout.exit is ExitReason.NATURAL
+    assert told.rollout.answer_text == VARIED
+    forced = serving.spoken.forced if serving.spoken.varied else "\n"
+    assert reasoner.identity.forced_suffix == forced + FORCED_ANSWER
+    assert told.rollout.text == ("Twice." if serving.spoken.varied else VARIED)
 
 
 async def test_the_entropy_is_that_of_the_answers_first_token(serving: Serving) -> None:
