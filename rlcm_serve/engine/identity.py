@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcm_serve.core import Budget, Sampling, Signal
 from rlcm_serve.engine.contract import EngineIdentity
@@ -11,11 +11,34 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, chat_template_digest
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.worker.signals import definition
+from rlcm_serve.errors import ModelRefused
 from rlcm_serve.profiles.profile import Profile
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _THINKING_TOKENS = 8192  # RLCM App. B
 _ANSWER_TOKENS = 256
 _INTERVAL = 500  # RLCM App. B
+
+
+def default_text(
+    settings: EngineSettings, files: ModelFiles, tokenizer: PreTrainedTokenizerBase
+) -> ModelText:
+    """The text of the default profile.
+
+    If its thinking format cannot be told, it is the one that the other profiles name.
+
+    Raises:
+        ModelRefused: as `ModelText`.
+    """
+    try:
+        return ModelText(files, tokenizer, thinking=settings.thinking)
+    except ModelRefused:
+        named = {one.thinking for one in settings.profiles} - {None}
+        if settings.thinking or len(named) != 1:
+            raise
+        return ModelText(files, tokenizer, thinking=named.pop())
 
 
 def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> EngineIdentity:
@@ -40,7 +63,7 @@ def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> En
             answer=_first(settings.answer_max_tokens, own.get("answer_max_tokens"), _ANSWER_TOKENS),
         ),
         forced_suffix=text.suffix_text,
-        thinking=settings.thinking or "",
+        thinking=text.format.name if text.named else "",
     )
 
 
@@ -50,7 +73,7 @@ def identify_under(profile: Profile, default: EngineIdentity, text: ModelText) -
     return replace(
         default,
         profile=profile,
-        thinking=profile.thinking or default.thinking,
+        thinking=text.format.name if profile.thinking or text.named else "",
         forced_suffix=text.suffix_text,
         sampling=Sampling(
             temperature=_first(profile.temperature, sampling.temperature),

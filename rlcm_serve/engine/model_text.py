@@ -64,7 +64,8 @@ class ModelText:
             ids_of(tokenizer, chain(*((one.start, one.end) for one in known))).values()
         )
         self.longest_token = max(map(len, tokenizer.get_vocab()))
-        self._named = thinking or files.thinking
+        self.named = thinking or files.thinking
+        """The thinking format that the settings or the files name; None if it was detected."""
         self._adopt(thinking, variables or {}, system, around)
 
     def under(
@@ -114,7 +115,7 @@ class ModelText:
     ) -> None:
         self.variables = dict(variables)
         rendering = Rendering(self._conversations.rendered, self.variables, system, around)
-        self.format = find_format(rendering, self.tokenizer, thinking or self._named)
+        self.format = find_format(rendering, self.tokenizer, thinking or self.named)
         ids = ids_of(self.tokenizer, (self.format.end, *self.format.stops))
         self.think_end = ids.pop(self.format.end, None)
         self.end_ids = self._eos | set(ids.values())

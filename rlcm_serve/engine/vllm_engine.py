@@ -23,10 +23,9 @@ from rlcm_serve.core import (
     TokenIds,
 )
 from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
-from rlcm_serve.engine.identity import identify, identify_under
+from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
-from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.requests import log_probs_of, sampling_params, seed_of, stride_of
 from rlcm_serve.engine.running import RunningVllm
@@ -93,7 +92,7 @@ class VllmEngine(ReasoningEngine):
             )
         self._has_probe = files.probe is not None and self.settings.reads_probe
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        self._text = ModelText(files, tokenizer, thinking=self.settings.thinking)
+        self._text = default_text(self.settings, files, tokenizer)
         self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
         self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)

@@ -12,6 +12,7 @@ from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.core import Question, RiskName, VoteRule
 from rlcm_serve.engine.contract import EngineIdentity
+from rlcm_serve.engine.thinking import format_named
 from rlcm_serve.errors import CertificateMismatch
 from rlcm_serve.profiles.parts import PROBLEM
 from rlcm_serve.profiles.profile import Profile
@@ -100,9 +101,10 @@ def require_profile(recorded: Fingerprint, profile: Profile) -> None:
 
     Raises:
         CertificateMismatch: they were not; the message lists the differences.
+        ModelRefused: the profile's thinking format is not known.
     """
     said: dict[str, Any] = {
-        "thinking": profile.thinking,
+        "thinking": format_named(profile.thinking).name if profile.thinking else None,
         "temperature": profile.temperature,
         "top_p": profile.top_p,
         "top_k": profile.top_k or 0,

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from rlcm_serve.core import Budget, Sampling
-from rlcm_serve.engine.identity import identify_under
+from rlcm_serve.engine.identity import default_text, identify_under
+from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.model_text import ModelText
-from rlcm_serve.errors import ProfileRefused
+from rlcm_serve.errors import ModelRefused, ProfileRefused
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
 from tests.rlcm_serve.engine.thinking.families import CHATML, FAMILIES, tokenizer_with
 from tests.rlcm_serve.scripted_engine import IDENTITY
@@ -30,10 +31,10 @@ DROPS_SYSTEM = """\
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
 
 
-def text_of(family: str) -> ModelText:
+def text_of(family: str, *profiles: Profile) -> ModelText:
     tokenizer = FAMILIES[family].tokenizer()
     files = ModelFiles(Path(), {"vocab_size": len(tokenizer) + 8}, {}, None, Path())
-    return ModelText(files, tokenizer)
+    return default_text(EngineSettings(profiles=profiles), files, tokenizer)
 
 
 def prompt_of(text: ModelText, profile: Profile) -> str:
@@ -123,3 +124,15 @@ def test_what_a_profile_does_not_say_is_as_the_model_has_it() -> None:
     assert found.profile is said
     unsaid = identify_under(Profile("q"), IDENTITY, text)
     assert (unsaid.sampling, unsaid.budget) == (IDENTITY.sampling, IDENTITY.budget)
+
+
+def test_a_profile_may_name_the_format_that_the_model_does_not_tell() -> None:
+    profile = Profile("p", system="Be brief.", thinking="qwen3")
+    text = text_of("strips-history", profile, Profile("q"))
+    assert text.format.name == "deepseek_r1"
+    found = identify_under(profile, IDENTITY, text.under_profile(profile))
+    assert found.thinking == "deepseek_r1", "aliases are one format"
+    other = Profile("q", thinking="none")
+    for profiles in ((), (profile, other)):
+        with pytest.raises(ModelRefused, match="cannot be told"):
+            text_of("strips-history", *profiles)
