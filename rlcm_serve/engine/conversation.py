@@ -94,27 +94,31 @@ class Conversations:
         Raises:
             RequestRefused: the template never reads one; the message names it.
         """
-        before = [] if system is None else [{"role": "system", "content": system}]
-        question = [*before, {"role": "user", "content": "1"}]
-        answered = [*question, {"role": "assistant", "content": "2"}, question[-1]]
         own = inspect.signature(self._tokenizer.apply_chat_template).parameters
-        for name, value in variables.items():
+        for name in variables:
             if name in own:
                 raise RequestRefused(
                     "variables",
                     f"the variable {name!r} is set by the service, not by a profile: remove it",
                 )
-            others = {other: variables[other] for other in variables if other != name}
-            tried = [others, *(others | {name: one} for one in (value, True, False, "other"))]
-            if all(
-                len({self.rendered(turns, one, True) for one in tried}) == 1
-                for turns in (question, answered)
-            ):
+            if not self._is_read(name, variables, system):
                 raise RequestRefused(
                     "variables",
                     f"the model's chat template never reads the variable {name!r}: correct the "
                     "name, or remove it",
                 )
+
+    def _is_read(self, name: str, variables: Mapping[str, Any], system: str | None) -> bool:
+        before = [] if system is None else [{"role": "system", "content": system}]
+        question = [*before, {"role": "user", "content": "1"}]
+        answered = [*question, {"role": "assistant", "content": "2"}, question[-1]]
+        others = {other: variables[other] for other in variables if other != name}
+        values = (variables[name], True, False, "other")
+        tried = [others, *(others | {name: value} for value in values)]
+        return any(
+            len({self.rendered(turns, one, True) for one in tried}) > 1
+            for turns in (question, answered)
+        )
 
     def rendered(
         self, turns: Sequence[dict[str, Any]], variables: Mapping[str, Any], prompt: bool

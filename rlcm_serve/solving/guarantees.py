@@ -1,8 +1,8 @@
 """Selects the policy of a question and the guarantee that covers its answer.
 
-A guarantee is for one procedure: engine, risk, number of samples, vote and budget. A question that
-differs from every certified procedure is answered under the policy of the nearest certificate, but
-without a guarantee. The reason names each difference.
+A guarantee is for one profile and procedure: engine, risk, number of samples, vote and budget. A
+question that differs from every certified procedure is answered under the policy of the nearest
+certificate, but without a guarantee. The reason names each difference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from calibration import FULL_BUDGET, ExitPolicy
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from calibration.errors import InfeasibleAlpha
-from calibration.testing.fwer import Promise
 from rlcm_serve.core import (
     Budget,
     Expectation,
@@ -31,6 +30,7 @@ from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.signing import SUFFIX as SIGNATURE_SUFFIX
 from rlcm_serve.solving.asking import Asked, ask_under
 from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
+from rlcm_serve.solving.statement import guarantee_of
 
 CERTIFICATE_FOLDER = "certificates"
 """Folder of certificate files inside a model's folder."""
@@ -183,7 +183,7 @@ class Guarantees:
             policy=level.policy,
             budget=budget,
             guarantee=replace(
-                _guarantee(certificate, level, question.alpha),
+                guarantee_of(certificate, level, question.alpha),
                 verified=self.verified(certificate.id),
             ),
             no_guarantee_reason=None,
@@ -289,46 +289,3 @@ def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
     if question.seed is not None:
         overrides.append(f"seed is {question.seed}; certificates assume unseeded sampling")
     return overrides
-
-
-def _guarantee(certificate: Certificate, level: CertifiedLevel, alpha: float) -> Guarantee:
-    return Guarantee(
-        risk=certificate.risk,
-        alpha_requested=alpha,
-        alpha_certified=level.alpha,
-        delta=certificate.delta,
-        promise=str(certificate.promise),
-        certificate=certificate.id,
-        statement=_statement(certificate, level),
-        n_problems=certificate.n_problems,
-        method=certificate.method,
-        covers=certificate.covers,
-        does_not_cover=certificate.does_not_cover,
-    )
-
-
-_AT_MOST = {
-    RiskName.SELECTIVE: (
-        "Of the questions that the service answers under this policy, at most {} get a wrong "
-        "answer on average"
-    ),
-    RiskName.ERROR: "Of all questions, at most {} get a wrong answer on average",
-    RiskName.REGRET: (
-        "Of all questions, at most {} on average lose a right answer of the full budget to early "
-        "stopping"
-    ),
-}
-
-
-def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
-    """The guarantee in one sentence of at most 40 words; its limits are fields of `Guarantee`."""
-    choice = (
-        "whichever alpha is asked for"
-        if certificate.promise is Promise.SIMULTANEOUS
-        else "provided that alpha was chosen without looking at outcomes"
-    )
-    return (
-        f"{_AT_MOST[RiskName(certificate.risk)].format(f'{100 * level.alpha:g}%')}, with "
-        f"{100 * (1 - certificate.delta):g}% confidence over the draw of {certificate.n_problems} "
-        f"calibration problems, {choice}."
-    )

@@ -1,0 +1,52 @@
+"""The guarantee of an answer, and its statement in words."""
+
+from __future__ import annotations
+
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import CertifiedLevel
+from calibration.testing.fwer import Promise
+from rlcm_serve.core import Guarantee, RiskName
+
+
+def guarantee_of(certificate: Certificate, level: CertifiedLevel, alpha: float) -> Guarantee:
+    """The guarantee of a question with this alpha, served at this level."""
+    return Guarantee(
+        risk=certificate.risk,
+        alpha_requested=alpha,
+        alpha_certified=level.alpha,
+        delta=certificate.delta,
+        promise=str(certificate.promise),
+        certificate=certificate.id,
+        statement=_statement(certificate, level),
+        n_problems=certificate.n_problems,
+        method=certificate.method,
+        covers=certificate.covers,
+        does_not_cover=certificate.does_not_cover,
+    )
+
+
+_AT_MOST = {
+    RiskName.SELECTIVE: (
+        "Of the questions that the service answers under this policy, at most {} get a wrong "
+        "answer on average"
+    ),
+    RiskName.ERROR: "Of all questions, at most {} get a wrong answer on average",
+    RiskName.REGRET: (
+        "Of all questions, at most {} on average lose a right answer of the full budget to early "
+        "stopping"
+    ),
+}
+
+
+def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
+    """The guarantee in one sentence of at most 40 words; its limits are fields of `Guarantee`."""
+    choice = (
+        "whichever alpha is asked for"
+        if certificate.promise is Promise.SIMULTANEOUS
+        else "provided that alpha was chosen without looking at outcomes"
+    )
+    return (
+        f"{_AT_MOST[RiskName(certificate.risk)].format(f'{100 * level.alpha:g}%')}, with "
+        f"{100 * (1 - certificate.delta):g}% confidence over the draw of {certificate.n_problems} "
+        f"calibration problems, {choice}."
+    )
