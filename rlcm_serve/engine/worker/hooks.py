@@ -119,7 +119,10 @@ FRONT_END = (
     Hook("vllm:SamplingParams", takes=tuple(name for name in _SAMPLING if name != "extra_args")),
     Hook("vllm.sampling_params:RequestOutputKind", has=("DELTA",)),
     Hook("vllm:RequestOutput", has=("num_cached_tokens", "outputs")),
-    Hook("vllm.outputs:CompletionOutput", has=("index", "logprobs", "stop_reason", "token_ids")),
+    Hook(
+        "vllm.outputs:CompletionOutput",
+        has=("finish_reason", "index", "logprobs", "stop_reason", "token_ids"),
+    ),
     Hook("vllm.logprobs:Logprob", has=("logprob",)),
     Hook(
         "vllm.config:VllmConfig",

@@ -46,6 +46,7 @@ OBJECTS = {
 """What the engine package calls vLLM's objects, by their class."""
 NOT_VLLM = {
     ("output", "append"),  # a list of token ids, in the V1 processor
+    ("part", "stop"),  # of a slice, in the distributions of tokens
 }
 
 
