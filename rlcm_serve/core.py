@@ -47,6 +47,13 @@ class OnInfeasible(StrEnum):
     ABSTAIN = "abstain"
 
 
+class OnUnfamiliar(StrEnum):
+    """What to do with a question that is unlike the calibration's."""
+
+    ANSWER = "answer"
+    ABSTAIN = "abstain"
+
+
 class Signal(StrEnum):
     """Sources of confidence that the engine reads during generation, without extra tokens.
 
@@ -145,12 +152,24 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptReading:
+    """What the engine read of the prompt alone, at its last token.
+
+    `familiarity` is a conformal p-value in (0, 1]: small if the question is unlike the problems
+    that the reading was fitted on. See `rlcm_serve.familiarity`.
+    """
+
+    familiarity: float
+
+
+@dataclass(frozen=True, slots=True)
 class Rollout:
     """The generation of one sample, up to its exit.
 
     `tokens` are the reasoning tokens. `answer_text` is what the model wrote after it closed its
     thinking (None after any other exit), in `answer_tokens` tokens. `discarded` counts tokens that
-    were generated but not used. `cached_prompt_tokens` came from the prefix cache.
+    were generated but not used. `cached_prompt_tokens` came from the prefix cache. `familiarity` is
+    that of the prompt (`PromptReading`), if the engine reads it.
     """
 
     tokens: TokenIds
@@ -161,6 +180,7 @@ class Rollout:
     answer_tokens: int = 0
     discarded: int = 0
     cached_prompt_tokens: int = 0
+    familiarity: float | None = None
 
     @property
     def confidence(self) -> float:
@@ -299,6 +319,7 @@ class Question:
         top_p: nucleus sampling.
         seed: seed of the sampling.
         on_infeasible: what to do if no policy is certified at alpha.
+        on_unfamiliar: what to do if the question is unlike the calibration's.
         timeout: time limit in seconds, waiting included; None has no limit.
         stop_when_decided: cancel samples that can no longer change the result.
 
@@ -318,6 +339,7 @@ class Question:
     top_p: float | None = None
     seed: int | None = None
     on_infeasible: OnInfeasible = OnInfeasible.ERROR
+    on_unfamiliar: OnUnfamiliar = OnUnfamiliar.ANSWER
     timeout: float | None = None
     stop_when_decided: bool = True
 
@@ -379,6 +401,7 @@ class Solution:
     as its first sample wrote it. `expectation` is None without a guarantee. `text` is the whole
     text of the first sample that gave the answer, and `forced` says whether it was forced.
     `profile` is the name of the profile under which the question was answered.
+    `familiarity` is the question's (`PromptReading`); None if it was not read.
     """
 
     answer: str | None
@@ -394,6 +417,7 @@ class Solution:
     text: str | None = None
     forced: bool = False
     profile: str = "default"
+    familiarity: float | None = None
 
     @property
     def abstained(self) -> bool:

@@ -177,6 +177,48 @@ def check_probe(
 
 
 @app.command()
+def familiarity(
+    model: Annotated[str, typer.Option(help="Model folder, hub id, or 'embedded'.")],
+    data: Annotated[
+        Path, typer.Option(help="JSONL of problems like the calibration's, but not its problems.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the reading. Default: familiarity/ in the model's folder."),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="Largest rate of flagged questions among familiar ones.")
+    ] = 0.005,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence with which the cutoff keeps epsilon.")
+    ] = 0.9,
+    seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+    vllm_arguments: VllmArguments = None,
+) -> None:
+    """Fit the familiarity reading, which tells questions that are unlike the calibration's.
+
+    Half of the problems fit the score, the others the cutoff. Answers are not used. Certificates of
+    this model must be recorded and fitted afterwards."""
+    from rlcm_serve.engine.model_files import resolve_model
+    from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
+    from training.familiarity.fit import FamiliarityFit
+    from training.familiarity.train import train_familiarity
+
+    folder = resolve_model(model)
+    out = out or folder / FAMILIARITY_FOLDER
+    settings = engine_settings(
+        str(folder), engine_log=engine_log, verbose=verbose, vllm_arguments=vllm_arguments
+    )
+    console = Console()
+    fit = FamiliarityFit(epsilon, confidence, seed)
+    fitted = train_familiarity(settings, data, out, fit, console)
+    console.print(asdict(fitted.config))
+    console.print(f"the familiarity reading is in {out}")
+
+
+@app.command()
 def rl(
     config: Annotated[
         Path,

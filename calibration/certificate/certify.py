@@ -97,6 +97,7 @@ def certify(
     if not 0 <= slack <= 1:
         raise CalibrationError(f"slack is {slack}: give a share of the questions, 0 to 1")
     procedure = Procedure(samples, vote, draws)
+    traces, order = traces.passing(), order and order.passing()
     level_delta = delta_per_level(delta, alphas, promise)
     if family is None and order is None:
         order, traces = split_traces(method, traces)
@@ -135,9 +136,14 @@ def certify(
         n_order_problems=order.n_problems if order else 0,
         smallest_certifiable_alpha=_smallest_certifiable(fit, levels),
         covers=covers(
-            risk, delta, promise, kind, grouped=measured.losses.n_units < traces.n_problems
+            risk,
+            delta,
+            promise,
+            kind,
+            grouped=measured.losses.n_units < traces.n_problems,
+            gated=traces.is_gated,
         ),
-        does_not_cover=does_not_cover(risk),
+        does_not_cover=does_not_cover(risk, gated=traces.is_gated),
         fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
         calibration_digest=traces.digest,
         order_digest=order.digest if order else None,

@@ -138,13 +138,16 @@ def _check_texts(made: Certificate) -> None:
         risks = [
             Risk(made.risk, answers_always=always, loss=SELECTIVE.loss) for always in (True, False)
         ]
-    said = [
-        words(risks[0], made.delta, made.promise, made.p_value, grouped=grouped)
-        for words in (covers, former_covers)
-    ]
+    gated = made.fingerprint is not None and made.fingerprint.is_gated
+    stated = risks[0], made.delta, made.promise, made.p_value
+    said = [covers(*stated, grouped=grouped, gated=gated)]
+    if not gated:
+        said.append(former_covers(*stated, grouped=grouped))
     rule = f"the text that belongs to these figures, {said[0]!r}"
     _require(made.covers in said, "covers", made.covers, rule)
-    limits = [words(risk) for risk in risks for words in (does_not_cover, former_does_not_cover)]
+    limits = [does_not_cover(risk, gated=gated) for risk in risks]
+    if not gated:
+        limits += [former_does_not_cover(risk) for risk in risks]
     rule = f"the text that belongs to this risk, {list(limits[0])!r}"
     _require(made.does_not_cover in limits, "does_not_cover", list(made.does_not_cover), rule)
 

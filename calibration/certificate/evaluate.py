@@ -146,6 +146,7 @@ def replay_certificate(
         CalibrationError: a problem has too few rollouts, or the risk is unknown.
     """
     certificate.require_traces(traces.fingerprint)
+    traces = traces.passing()
     risk = resolve_risk(certificate, risk)
     certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
     policies = [level.policy for level in certified]

@@ -5,7 +5,7 @@ question, as in serving. No figure uses the vectorised replay that fitted the ce
 family-wise decisions, which need all tested policies, are repeated by the fitting code.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -75,6 +75,7 @@ def verify(
         CalibrationError: the loss is missing, or a problem has too few rollouts.
     """
     certificate.require_traces(traces.fingerprint)
+    traces, order = traces.passing(), order and order.passing()
     risk = resolve_risk(certificate, risk)
     if order is None and certificate.n_order_problems:
         order, traces = find_split(traces, certificate.calibration_digest) or (None, traces)
@@ -94,10 +95,7 @@ def _differences(
     seed = int(traces.digest[:8], 16)
     tested = tested_again(certificate, traces, risk, seed)
     recount = _Recount(certificate, traces, risk, tested, seed)
-    if certificate.covers != recount.covers(former_covers):
-        yield from _compare("covers", certificate.covers, recount.covers(covers))
-    if certificate.does_not_cover != former_does_not_cover(risk):
-        yield from _compare("does_not_cover", certificate.does_not_cover, does_not_cover(risk))
+    yield from recount.compare_words()
     for number, level in enumerate(certificate.levels):
         here = asdict(level)
         for name, there in recount.figures(number, level).items():
@@ -125,11 +123,17 @@ class _Recount:
         self._draws = simulate(traces, certificate.procedure)
         self._walked: dict[ExitPolicy, Outcomes] = {}
 
-    def covers(self, wording: Callable[..., str]) -> str:
+    def compare_words(self) -> Iterator[str]:
         """What the certificate should say that it covers, in the current or the former wording."""
         made, traces = self._certificate, self._traces
-        grouped = traces.n_units < traces.n_problems
-        return wording(self._risk, made.delta, made.promise, made.p_value, grouped=grouped)
+        stated = self._risk, made.delta, made.promise, made.p_value
+        grouped, gated = traces.n_units < traces.n_problems, traces.is_gated
+        if gated or made.covers != former_covers(*stated, grouped=grouped):
+            said = covers(*stated, grouped=grouped, gated=gated)
+            yield from _compare("covers", made.covers, said)
+        if gated or made.does_not_cover != former_does_not_cover(self._risk):
+            limits = does_not_cover(self._risk, gated=gated)
+            yield from _compare("does_not_cover", made.does_not_cover, limits)
 
     def figures(self, number: int, level: Level) -> dict[str, float]:
         """The numbers of a level."""

@@ -15,9 +15,24 @@ _WHAT = {
 
 
 def covers(
-    risk: Risk, delta: float, promise: Promise, kind: PValue, *, grouped: bool = False
+    risk: Risk,
+    delta: float,
+    promise: Promise,
+    kind: PValue,
+    *,
+    grouped: bool = False,
+    gated: bool = False,
 ) -> str:
-    """The guarantee in a few sentences."""
+    """The guarantee in a few sentences.
+
+    Args:
+        risk: what alpha bounds.
+        delta: the probability with which the guarantee may fail.
+        promise: whether all levels hold at once.
+        kind: the test.
+        grouped: whether groups are the units.
+        gated: whether only questions count that pass the familiarity check.
+    """
     bound = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
     together = (
         "all certified levels simultaneously, so alpha may be chosen after seeing the results"
@@ -26,23 +41,30 @@ def covers(
     )
     new = "groups of problems (each group counts the same)" if grouped else "problems"
     limit = " in the limit of many problems (the test is asymptotic)" if kind is PValue.CLT else ""
+    passing = (
+        " Only problems that pass the familiarity check count: every share is a share of these."
+        if gated
+        else ""
+    )
     return (
         f"With probability at least {100 * (1 - delta):g}%{limit} over the random choice of the "
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
         f"average over new {new} from the same distribution as the calibration problems, answered "
-        f"exactly as the fingerprint describes. The guarantee holds for {together}."
+        f"exactly as the fingerprint describes. The guarantee holds for {together}.{passing}"
     )
 
 
-def does_not_cover(risk: Risk) -> tuple[str, ...]:
+def does_not_cover(risk: Risk, *, gated: bool = False) -> tuple[str, ...]:
     """What the guarantee does not cover, as a list to show with every guarantee."""
-    never = (
+    never: tuple[str, ...] = (
         "problems from another distribution than the calibration problems",
         "a changed prompt, chat template, model, probe, sampling setting, budget, number of "
         "samples, vote or grader",
         "multi-turn conversations",
         "a single question, or one kind of question: the risk is an average over all questions",
     )
+    if gated:
+        never = (*never, "questions that the familiarity check flags as unlike the calibration's")
     if risk.answers_always:
         return never
     return (*never, "questions that the service declines to answer")

@@ -43,7 +43,9 @@ def check_tables(
     columns = Columns.of(tables, sources, complete)
     faults = chain(_reading_faults(columns), _sequence_faults(columns, complete))
     if fingerprint is not None:
-        faults = chain(faults, _position_faults(columns, fingerprint))
+        faults = chain(
+            faults, _position_faults(columns, fingerprint), _gate_faults(columns, fingerprint)
+        )
     for fault_L, describe in faults:
         if fault_L.any():
             line = int(fault_L.argmax())
@@ -175,6 +177,18 @@ def _position_faults(columns: Columns, fingerprint: Fingerprint) -> Iterator[Fau
             f"{expected_L[line]}, one every {interval}: {_AGAIN}"
         ),
     )
+
+
+def _gate_faults(columns: Columns, fingerprint: Fingerprint) -> Iterator[Fault]:
+    """Questions of which nothing says whether the service would have taken them for familiar."""
+    if fingerprint.is_gated:
+        yield (
+            ~((columns.familiarity_L >= 0) & (columns.familiarity_L <= 1)),
+            lambda line: (
+                f"familiarity is {columns.familiarity_L[line]}, not a p-value from 0 to 1, but the "
+                f"fingerprint has a familiarity reading: {_AGAIN}"
+            ),
+        )
 
 
 def _twins(columns: Columns) -> NDArray[np.intp]:

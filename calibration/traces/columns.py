@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibration.errors import TraceError
 from calibration.policy.exit_rule import ExitReason
 from calibration.policy.voting import NO_ANSWER
-from calibration.traces.table import CONFIDENCE_TOKENS, TEXT, typed
+from calibration.traces.table import CONFIDENCE_TOKENS, FAMILIARITY, TEXT, typed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,15 +92,17 @@ class Columns:
     answer_tokens_L: NDArray[np.int64]
     correct_L: NDArray[np.bool_]
     confidence_tokens_L: NDArray[np.int64]
+    familiarity_L: NDArray[np.float64]
 
     @classmethod
     def of(cls, tables: Sequence[pa.Table], sources: Sequence[str], complete: bool) -> Self:
         """Stacks the tables of several sources, fills in missing columns, and sorts.
 
         Defaults of missing columns: `checkpoint` counts the rows of a rollout, `end_reason` is
-        natural, `answer_tokens` and `confidence_tokens` are 0. A missing `answer_class` groups
-        equal texts of `answer` within a problem. Without `answer`, all right answers are one class
-        and all wrong answers another, so that in a vote all wrong answers agree.
+        natural, `answer_tokens` and `confidence_tokens` are 0, `familiarity` is NaN. A missing
+        `answer_class` groups equal texts of `answer` within a problem. Without `answer`, all right
+        answers are one class and all wrong answers another, so that in a vote all wrong answers
+        agree.
 
         Args:
             tables: one per source.
@@ -123,7 +125,7 @@ class Columns:
     def _sorted(cls, table: pa.Table, origin: Origin) -> Self:
         n_rows, names = table.num_rows, table.column_names
 
-        def values(name: str, default: int = 0) -> NDArray[Any]:
+        def values(name: str, default: float = 0) -> NDArray[Any]:
             if name not in names:
                 return np.full(n_rows, default)
             column = table.column(name)
@@ -164,6 +166,7 @@ class Columns:
             answer_tokens_L=values("answer_tokens")[row_L],
             correct_L=correct_L,
             confidence_tokens_L=values("confidence_tokens")[row_L],
+            familiarity_L=values("familiarity", np.nan)[row_L],
         )
 
     def place(self, line: int) -> str:
@@ -208,7 +211,7 @@ def _count(problem_L: NDArray[np.int64], rollout_L: NDArray[np.int64]) -> NDArra
     return number_L
 
 
-_ONLY_IN_SOME = {"group", CONFIDENCE_TOKENS.name}
+_ONLY_IN_SOME = {"group", CONFIDENCE_TOKENS.name, FAMILIARITY.name}
 """Columns that may be missing in some of several files."""
 
 

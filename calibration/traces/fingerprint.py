@@ -37,6 +37,8 @@ class Fingerprint:
         extractor: how the answer is found in the text.
         answer_schema: digest of the JSON schema of the answer.
         adapter: digest of the LoRA adapter.
+        familiarity: digest of the familiarity reading; "" without one.
+        familiarity_cutoff: a question passes if its p-value is above it.
 
     A part with a default is left out of files where it has that value. So files that were written
     before there was such a part stay readable, and keep their digests.
@@ -67,6 +69,8 @@ class Fingerprint:
     extractor: str = "boxed"
     answer_schema: str = ""
     adapter: str = ""
+    familiarity: str = ""
+    familiarity_cutoff: float = 0.0
 
     def __post_init__(self) -> None:
         for name, expected in get_type_hints(type(self)).items():
@@ -83,6 +87,11 @@ class Fingerprint:
                 )
         if self.vote not in VOTES:
             raise CalibrationError(f"fingerprint: vote is {self.vote!r}: give one of {VOTES}")
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether unfamiliar questions are told apart, and get no guarantee."""
+        return self.familiarity != ""
 
     def differences(self, other: Self) -> list[str]:
         """One line per part that differs, with this fingerprint's value first; [] if equal.

@@ -45,6 +45,8 @@ class Traces:
         correct_RC: whether that answer is right.
         confidence_tokens_RC: tokens that this reading costs, 0 in the padding; None if no reading
             costs any.
+        familiarity_P: p-value of each problem's familiarity, read in its first rollout; None if the
+            fingerprint has no familiarity check.
     """
 
     fingerprint: Fingerprint | None
@@ -60,21 +62,28 @@ class Traces:
     answer_tokens_RC: NDArray[np.int64]
     correct_RC: NDArray[np.bool_]
     confidence_tokens_RC: NDArray[np.int64] | None = None
+    familiarity_P: NDArray[np.float64] | None = None
 
     @classmethod
     def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
-        """Traces from rollouts in memory.
+        """Traces from rollouts in memory, without unfamiliar problems.
 
         Raises:
             TraceError: see `read_traces`.
         """
         table = to_table(rollouts, fingerprint)
-        return cls._from_columns(check_tables([table], ["rollouts"], fingerprint), fingerprint)
+        columns = check_tables([table], ["rollouts"], fingerprint)
+        return cls._from_columns(columns, fingerprint).passing()
 
     @property
     def servable(self) -> bool:
         """Whether a fingerprint says what was recorded, so that a certificate can be served."""
         return self.fingerprint is not None
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the problems are those that pass a familiarity check."""
+        return self.fingerprint is not None and self.fingerprint.is_gated
 
     @property
     def n_problems(self) -> int:
@@ -145,8 +154,30 @@ class Traces:
             self,
             problem_ids=tuple(np.array(self.problem_ids, dtype=object)[keep_P]),
             groups=tuple(np.array(self.groups, dtype=object)[keep_P]),
+            familiarity_P=None if self.familiarity_P is None else self.familiarity_P[keep_P],
             **per_rollout,
         )
+
+    def passing(self) -> Self:
+        """The traces of the problems that pass the familiarity check; all if there is none.
+
+        The service states no guarantee for other questions, so no figure of a certificate counts
+        them.
+
+        Raises:
+            TraceError: no problem passes.
+        """
+        if self.fingerprint is None or self.familiarity_P is None:
+            return self
+        cutoff = self.fingerprint.familiarity_cutoff
+        familiar_P = self.familiarity_P > cutoff
+        if not familiar_P.any():
+            raise TraceError(
+                f"all {self.n_problems} problems are unfamiliar (p-value at most {cutoff:g}): fit "
+                "the familiarity reading on problems like these with `rlcm train familiarity`, and "
+                "record again"
+            )
+        return self if familiar_P.all() else self.select(familiar_P)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Self, Self]:
         """Two parts that share no problem and no group; the first has `fraction` of the units.
@@ -199,10 +230,15 @@ class Traces:
             confidence_tokens_RC=grid(columns.confidence_tokens_L, 0)
             if columns.confidence_tokens_L.any()
             else None,
+            familiarity_P=columns.familiarity_L[first_P]
+            if fingerprint is not None and fingerprint.is_gated
+            else None,
         )
 
 
-def read_traces(path: str | Path, bounds: Bounds | None = None) -> Traces:
+def read_traces(
+    path: str | Path, bounds: Bounds | None = None, *, keep_unfamiliar: bool = False
+) -> Traces:
     """Read recorded rollouts from a Parquet file, or from all `*.parquet` files of a directory.
 
     Every row is checked, so that the result can be replayed under any policy: confidences are
@@ -217,6 +253,8 @@ def read_traces(path: str | Path, bounds: Bounds | None = None) -> Traces:
     Args:
         path: a file or a directory.
         bounds: of each file, for files from strangers; None reads files of any size.
+        keep_unfamiliar: keep the problems that do not pass the familiarity check of the
+            fingerprint, too.
 
     Raises:
         TraceError: a row is invalid; the message names the file, the row, the fault and the remedy.
@@ -232,7 +270,8 @@ def read_traces(path: str | Path, bounds: Bounds | None = None) -> Traces:
     tables = [_read_table(part, bounds) for part in paths]
     fingerprint = _one_fingerprint(tables, paths)
     columns = check_tables(tables, [str(part) for part in paths], fingerprint)
-    return Traces._from_columns(columns, fingerprint)
+    traces = Traces._from_columns(columns, fingerprint)
+    return traces if keep_unfamiliar else traces.passing()
 
 
 def write_traces(

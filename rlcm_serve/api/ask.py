@@ -19,7 +19,7 @@ from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event, OnEvent, ignore_event
 from rlcm_serve.evidence.records import Answered
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from rlcm_serve.solving.solver import Prepared, Solver, in_time
+from rlcm_serve.solving.solver import OnStart, Prepared, Solver, begin_quietly, in_time
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.telemetry.question import observe
 
@@ -30,11 +30,6 @@ _BATCH = 64
 """Most events in a batch: a reader may be slow, and thousands would hold the event loop."""
 
 Result = TypeVar("Result")
-OnStart = Callable[[Prepared], None]
-
-
-def begin_quietly(prepared: Prepared) -> None:
-    """Ignores the start, for callers that need only the outcome."""
 
 
 async def ask(
@@ -54,7 +49,8 @@ async def ask(
         context: of the server.
         caller: the owner of the key.
         question: the question with its options.
-        on_start: called when answering begins; after that the question is not refused.
+        on_start: called when answering begins, with its final terms; after that the question is not
+            refused.
         on_event: called with each event after the start.
         text: whether events include the generated text.
         since: when its time began, on the event loop's clock; now by default.
@@ -88,8 +84,9 @@ async def ask(
             place.cost = 0.0  # a question that is refused costs nothing
             prepared = await context.workers.run(caller.key_id, size, prepare)
             place.cost = None
-            on_start(prepared)
-            solution = await solver.run(prepared, observed.passing_on(on_event), text=text)
+            solution = await solver.run(
+                prepared, observed.passing_on(on_event), text=text, on_start=on_start
+            )
             place.cost = solution.total_tokens
         if context.evidence is not None:
             await context.evidence.keep(_answered(solver, caller, id_, question, solution))

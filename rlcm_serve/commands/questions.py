@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -59,6 +60,9 @@ def solve(
     on_infeasible: Annotated[
         str, typer.Option(help="If no policy is certified at alpha: error, full_budget or abstain.")
     ] = "error",
+    on_unfamiliar: Annotated[
+        str, typer.Option(help="If the question is unlike the calibration's: answer or abstain.")
+    ] = "answer",
     model: ModelOption = "embedded",
     probe: ProbeOption = None,
     profile: Annotated[
@@ -85,7 +89,10 @@ def solve(
 
     if (problem is None) == (file is None):
         raise RequestRefused("problem", "give either a question or --file")
-    question = _question(problem or _PLACEHOLDER, alpha, n, risk, vote, on_infeasible)
+    chosen = {
+        "risk": risk, "vote": vote, "on_infeasible": on_infeasible, "on_unfamiliar": on_unfamiliar,
+    }  # fmt: skip
+    question = _question(problem or _PLACEHOLDER, alpha, n, chosen)
     files = [Path(profile)] if profile is not None and profile.endswith(".toml") else []
     if profile is not None:
         named = load_profile(files[0]).name if files else profile
@@ -107,13 +114,15 @@ def solve(
         _solve_one(service, question, as_json)
 
 
-def _question(
-    problem: str, alpha: float, n: int, risk: str, vote: str, on_infeasible: str
-) -> Question:
-    from rlcm_serve.core import OnInfeasible, Question, RiskName, VoteRule
+def _question(problem: str, alpha: float, n: int, given: dict[str, str]) -> Question:
+    from rlcm_serve.core import OnInfeasible, OnUnfamiliar, Question, RiskName, VoteRule
 
-    kinds = {"risk": RiskName, "vote": VoteRule, "on_infeasible": OnInfeasible}
-    given = {"risk": risk, "vote": vote, "on_infeasible": on_infeasible}
+    kinds: dict[str, type[StrEnum]] = {
+        "risk": RiskName,
+        "vote": VoteRule,
+        "on_infeasible": OnInfeasible,
+        "on_unfamiliar": OnUnfamiliar,
+    }
     for name, kind in kinds.items():
         if given[name] not in list(kind):
             known = ", ".join(kind)
@@ -122,9 +131,10 @@ def _question(
         text=problem,
         alpha=alpha,
         samples=n,
-        risk=RiskName(risk),
-        vote=VoteRule(vote),
-        on_infeasible=OnInfeasible(on_infeasible),
+        risk=RiskName(given["risk"]),
+        vote=VoteRule(given["vote"]),
+        on_infeasible=OnInfeasible(given["on_infeasible"]),
+        on_unfamiliar=OnUnfamiliar(given["on_unfamiliar"]),
     )
 
 

@@ -14,6 +14,7 @@ from rlcm_serve.core import (
     Delta,
     GenerationSettings,
     Message,
+    PromptReading,
     Reading,
     Rollout,
     Sampling,
@@ -33,6 +34,8 @@ class EngineIdentity:
     profile's adapter, "" without one. `probe` says where confidence comes from. It is the digest of
     the probe, "" without a probe, or the definition of another signal as
     `rlcm_serve.engine.worker.signals.definition` writes it.
+    `familiarity` is the digest of the familiarity reading, "" without one; a question is familiar
+    if its p-value is above `familiarity_cutoff`.
     """
 
     model: str
@@ -46,12 +49,14 @@ class EngineIdentity:
     thinking: str = ""
     profile: Profile = DEFAULT_PROFILE
     adapter: str = ""
+    familiarity: str = ""
+    familiarity_cutoff: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The identity as plain values, for the settings of a run.
 
-        Parts that only profiles change are left out where they have their default value, and so is
-        the name of the profile.
+        Parts that only profiles change, or that not every model has, are left out where they have
+        their default value, and so is the name of the profile.
         """
         plain = asdict(replace(self, profile=DEFAULT_PROFILE))
         sampling, profile = plain["sampling"], self.profile.to_json()
@@ -60,7 +65,13 @@ class EngineIdentity:
             for name, value in sampling.items()
             if value or name not in ("top_k", "min_p")
         }
-        added = {"thinking": self.thinking, "profile": profile, "adapter": self.adapter}
+        added = {
+            "thinking": self.thinking,
+            "profile": profile,
+            "adapter": self.adapter,
+            "familiarity": self.familiarity,
+            "familiarity_cutoff": self.familiarity_cutoff,
+        }
         for name, value in added.items():
             del plain[name]
             plain |= {name: value} if value else {}
@@ -135,13 +146,13 @@ class Reasoner(ABC):
         generation: GenerationSettings,
         *,
         text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+    ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         """Generates one rollout, until the policy, the model or the budget ends it.
 
-        Yields a `Delta` whenever tokens arrive (with their text if `text` is set), and every
-        `Reading` as soon as it is available, including the final one. The last item is one
-        `Rollout` with all readings. Closing the iterator early aborts the generation inside the
-        engine.
+        Yields a `PromptReading` first, if the engine reads familiarity. Then a `Delta` whenever
+        tokens arrive (with their text if `text` is set), and every `Reading` as soon as it is
+        available, including the final one. The last item is one `Rollout` with all readings.
+        Closing the iterator early aborts the generation inside the engine.
 
         Raises:
             RequestRefused: as `check`.

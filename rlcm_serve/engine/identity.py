@@ -22,6 +22,10 @@ _ANSWER_TOKENS = 256
 _INTERVAL = 500  # RLCM App. B
 
 
+_CHANGES_PROMPT = {"system", "template", "variables", "thinking"}
+"""Parts of a profile with which another prompt is read."""
+
+
 def default_text(
     settings: EngineSettings, files: ModelFiles, tokenizer: PreTrainedTokenizerBase
 ) -> ModelText:
@@ -64,16 +68,25 @@ def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> En
         ),
         forced_suffix=text.suffix_text,
         thinking=text.format.name if text.named else "",
+        familiarity=files.familiarity_digest(),
+        familiarity_cutoff=files.familiarity.cutoff if files.familiarity else 0.0,
     )
 
 
 def identify_under(profile: Profile, default: EngineIdentity, text: ModelText) -> EngineIdentity:
-    """The identity under a profile: what the profile does not say is as `default` has it."""
+    """The identity under a profile: what the profile does not say is as `default` has it.
+
+    The familiarity reading was fitted to the prompts of the default profile. A profile with other
+    prompts has none.
+    """
     sampling, budget = default.sampling, default.budget
+    reads = not (set(profile.to_json()) & _CHANGES_PROMPT or profile.adapter)
     return replace(
         default,
         profile=profile,
         thinking=text.format.name if profile.thinking or text.named else "",
+        familiarity=default.familiarity if reads else "",
+        familiarity_cutoff=default.familiarity_cutoff if reads else 0.0,
         forced_suffix=text.suffix_text,
         sampling=Sampling(
             temperature=_first(profile.temperature, sampling.temperature),

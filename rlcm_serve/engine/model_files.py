@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rlcm_serve.engine.weights.probe_files import read_probe
 from rlcm_serve.engine.worker.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.errors import ModelRefused
+from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, FamiliarityConfig
+from rlcm_serve.familiarity.familiarity import FILES as FAMILIARITY_FILES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -70,13 +72,17 @@ def digest_files(paths: Iterable[Path], root: Path, under: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """A model's folder and the folder of its probe, read without loading any weights."""
+    """A model's folder and the folder of its probe, read without loading any weights.
+
+    `familiarity` is the configuration of `familiarity/` in the model's folder; None without one.
+    """
 
     folder: Path
     config: dict[str, Any]
     generation: dict[str, Any]
     probe: ProbeConfig | None
     probe_folder: Path
+    familiarity: FamiliarityConfig | None = None
 
     @classmethod
     def read(cls, folder: Path, probe_folder: Path | None = None) -> ModelFiles:
@@ -101,12 +107,21 @@ class ModelFiles:
             generation=json.loads(generation.read_text()) if generation.is_file() else {},
             probe=read_probe(probe) if probe.is_dir() or probe_folder else None,
             probe_folder=probe.absolute(),
+            familiarity=FamiliarityConfig.load(folder / FAMILIARITY_FOLDER)
+            if (folder / FAMILIARITY_FOLDER).is_dir()
+            else None,
         )
         hidden_size = files._setting("hidden_size")
         if files.probe is not None and hidden_size not in (None, files.probe.hidden_size):
             raise ModelRefused(
                 f"{probe} reads states of size {files.probe.hidden_size}, but this model's hidden "
                 f"size is {hidden_size}: train a probe for it with `rlcm train probe`"
+            )
+        if files.familiarity and hidden_size not in (None, files.familiarity.hidden_size):
+            raise ModelRefused(
+                f"{folder / FAMILIARITY_FOLDER} reads states of size "
+                f"{files.familiarity.hidden_size}, but this model's hidden size is {hidden_size}: "
+                "fit it for this model with `rlcm train familiarity`"
             )
         return files
 
@@ -191,6 +206,13 @@ class ModelFiles:
         folder = self.probe_folder
         files = [folder / WEIGHTS_FILE, folder / CONFIG_FILE]
         return digest_files(files, folder, under=f"{PROBE_FOLDER}/")
+
+    def familiarity_digest(self) -> str:
+        """Digest of the familiarity reading, without its card; "" without one."""
+        if self.familiarity is None:
+            return ""
+        folder = self.folder / FAMILIARITY_FOLDER
+        return digest_files([folder / name for name in FAMILIARITY_FILES], self.folder)
 
 
 def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:

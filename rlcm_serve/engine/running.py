@@ -66,6 +66,7 @@ class RunningVllm:
             signals=settings.shows_signals,
             tokens=self.context if tracks_tokens(settings, files) else 0,
             inputs=files.hidden_size + len(STATISTICS) if settings.record_inputs else 0,
+            prompt=files.hidden_size if files.familiarity is not None else 0,
         )
         self.outputs_received = 0
         self._canaries = 0

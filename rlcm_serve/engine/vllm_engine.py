@@ -16,6 +16,7 @@ from rlcm_serve.core import (
     Delta,
     GenerationSettings,
     Message,
+    PromptReading,
     Reading,
     Role,
     Rollout,
@@ -34,7 +35,9 @@ from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.engine.worker.readings.slots import Slot, named
 from rlcm_serve.engine.worker.readings.table import Inputs
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
+from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import EngineDead, ModelRefused, ProfileRefused, RequestRefused
+from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profile
 
 _FIRST_TOKEN = 300.0
@@ -96,6 +99,9 @@ class VllmEngine(ReasoningEngine):
         self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
         self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)
+        self._familiarity = (
+            Familiarity.load(folder / FAMILIARITY_FOLDER) if files.familiarity else None
+        )
         self._under = {one.name: self._with_profile(one) for one in self.settings.profiles}
         return files
 
@@ -110,6 +116,7 @@ class VllmEngine(ReasoningEngine):
         other._text = self._text.under_profile(profile)
         other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
         other.identity = identify_under(profile, self.identity, other._text)
+        other._familiarity = self._familiarity if other.identity.familiarity else None
         return other
 
     @property
@@ -202,7 +209,7 @@ class VllmEngine(ReasoningEngine):
         generation: GenerationSettings,
         *,
         text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+    ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         """Sends one request to vLLM, and takes its readings from a slot of the table."""
         self.check(prompt, generation)
         running, budget = self._alive(), generation.budget
@@ -217,6 +224,7 @@ class VllmEngine(ReasoningEngine):
         readings: list[Reading] = []
         stop_reason: int | str | None = None
         cached, answers = 0, False
+        familiarity: float | None = None
         final: Reading | None = None
         try:
             params.extra_args = self._control(
@@ -227,6 +235,9 @@ class VllmEngine(ReasoningEngine):
             ) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
+                    if not tokens and self._familiarity is not None:
+                        familiarity = _familiarity_of(self._familiarity, slot)
+                        yield PromptReading(familiarity)
                     tokens += part.token_ids
                     stop_reason, cached = part.stop_reason, output.num_cached_tokens or 0
                     if sampled := self._text.sampled(part.token_ids):
@@ -257,7 +268,21 @@ class VllmEngine(ReasoningEngine):
             rollout,
             readings=tuple(readings),
             cached_prompt_tokens=min(cached, len(prompt)),
+            familiarity=familiarity,
         )
+
+    async def prompt_state(self, prompt: TokenIds) -> Inputs:
+        """The final-layer state (H) at the last token of a prompt, as the worker has it.
+
+        Needs `record_inputs`, and one request to vLLM.
+
+        Raises:
+            EngineDead: the engine died, or returned no reading.
+        """
+        inputs = (await self._read_state(prompt)).inputs
+        if inputs is None:
+            raise RuntimeError("the engine records no states: start it with record_inputs")
+        return inputs[: -len(STATISTICS)]
 
     async def continue_after(
         self,
@@ -390,3 +415,11 @@ class VllmEngine(ReasoningEngine):
             statistics=statistics,
         )
         return spec.to_extra_args()
+
+
+def _familiarity_of(familiarity: Familiarity, slot: Slot) -> float:
+    """The p-value of the prompt whose first token has arrived."""
+    state_H = slot.prompt_state()
+    if state_H is None:
+        raise EngineDead("the engine returned no state of the prompt: restart the service")
+    return familiarity.p_value(state_H)

@@ -18,7 +18,7 @@ import msgspec
 from rich.console import Console
 
 from calibration import Certificate
-from calibration.errors import CertificateError
+from calibration.errors import CertificateError, TraceError
 from calibration.files import write_text
 from calibration.testing.methods import find_split
 from calibration.traces.fingerprint import Fingerprint
@@ -256,6 +256,10 @@ def _mismatch(certificate: Certificate, traces: Traces) -> str | None:
         certificate.require_traces(traces.fingerprint)
     except CertificateError as error:
         return f"it was fitted for another engine ({error})"
-    if find_split(traces, certificate.calibration_digest) is not None:
+    try:
+        passing = traces.passing()
+    except TraceError:
+        return "none of these problems passes the familiarity check"
+    if find_split(passing, certificate.calibration_digest) is not None:
         return "it was fitted on these rollouts"
     return None

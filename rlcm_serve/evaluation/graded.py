@@ -172,6 +172,7 @@ def _rollout(
         checkpoints=tuple(readings[:-1]),
         final=readings[-1],
         group=group,
+        familiarity=record.familiarity,
     )
 
 

@@ -39,7 +39,7 @@ class Recorded:
     @classmethod
     def read(cls, path: Path, own_source: Source) -> Recorded:
         """Reads a table written by `graded_table`."""
-        own = read_traces(path)
+        own = read_traces(path, keep_unfamiliar=True)
         recorded_RC = np.arange(own.tokens_RC.shape[1]) <= own.final_R[:, None]
         table = pq.read_table(path)
 

@@ -72,6 +72,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             own_tokens=rollout.answer_tokens,
             own_verbalized=verbalized(own) if own else None,
             readings=tuple(readings),
+            familiarity=rollout.familiarity,
         )
 
     async def _reading(self, prompt: TokenIds, rollout: Rollout, at: Reading) -> EvaluationReading:

@@ -44,6 +44,7 @@ class EvaluationRollout(FullBudgetRollout, frozen=True):
         own_answer: the answer in `own_text`.
         own_tokens: generated for `own_text`.
         own_verbalized: the confidence stated in `own_text`.
+        familiarity: p-value of the question's familiarity; None if it was not read.
     """
 
     text: str
@@ -54,6 +55,7 @@ class EvaluationRollout(FullBudgetRollout, frozen=True):
     own_tokens: int
     readings: tuple[EvaluationReading, ...]
     own_verbalized: float | None = msgspec.field(name="own_verbalised")
+    familiarity: float | None = None
 
     def answer_at(self, at: int) -> tuple[str | None, int]:
         """The answer if the rollout stops at reading `at`, and the tokens generated for it.

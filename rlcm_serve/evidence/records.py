@@ -119,6 +119,7 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
         "alpha_certified": None if guarantee is None else guarantee.alpha_certified,
         "verified": None if guarantee is None else str(guarantee.verified),
         "no_guarantee_reason": solution.no_guarantee_reason,
+        "familiarity": _number(solution.familiarity),
         "engine": digest_of_engine(answered.engine),
         "tokens": dict(solution.tokens_by_kind),
         "samples": [_sample(sample) for sample in solution.samples],

@@ -23,7 +23,7 @@ from rlcm_serve.recording.rollouts import RecordedRollout
 _FLOAT = np.dtype("<f4")
 
 
-class ProbeRollout(RecordedRollout, frozen=True):
+class ProbeRollout(RecordedRollout, frozen=True, kw_only=True):
     """A recorded rollout, with the place of its inputs in the file.
 
     Attributes:

@@ -131,6 +131,7 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
             tokens=rollout.tokens,
             natural=rollout.exit is ExitReason.NATURAL,
             readings=tuple(readings),
+            familiarity=rollout.familiarity,
         )
 
     def _require_answers(self, readings: Sequence[RecordedReading]) -> None:

@@ -65,7 +65,7 @@ class RecordedReading(msgspec.Struct, frozen=True):
         return sum(self.correct) / len(self.correct)
 
 
-class RecordedRollout(FullBudgetRollout, frozen=True):
+class RecordedRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
     """One rollout at full budget, for calibration and probe training.
 
     Attributes:
@@ -73,6 +73,7 @@ class RecordedRollout(FullBudgetRollout, frozen=True):
         prompt, tokens: token ids; empty where they are not kept.
         natural: the model ended its reasoning before the budget did.
         readings: in order; the last one is the final reading.
+        familiarity: p-value of the question's familiarity; None if it was not read.
     """
 
     group: str | None
@@ -80,6 +81,7 @@ class RecordedRollout(FullBudgetRollout, frozen=True):
     tokens: TokenIds
     natural: bool
     readings: tuple[RecordedReading, ...]
+    familiarity: float | None = None
 
 
 def to_rollouts(recordings: Iterable[RecordedRollout], grader: AnswerGrader) -> list[table.Rollout]:
@@ -117,4 +119,5 @@ def _rollout(recording: RecordedRollout, classes: Iterator[int]) -> table.Rollou
         checkpoints=tuple(readings[:-1]),
         final=readings[-1],
         group=recording.group,
+        familiarity=recording.familiarity,
     )

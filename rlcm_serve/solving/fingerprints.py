@@ -82,6 +82,8 @@ def fingerprint_of(
         min_p=identity.sampling.min_p,
         adapter=identity.adapter,
         **_texts_of(asked),
+        familiarity=identity.familiarity,
+        familiarity_cutoff=identity.familiarity_cutoff,
     )
 
 

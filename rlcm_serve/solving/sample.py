@@ -13,6 +13,7 @@ from rlcm_serve.core import (
     CancelledSample,
     Delta,
     GenerationSettings,
+    PromptReading,
     Reading,
     Rollout,
     Sample,
@@ -21,6 +22,7 @@ from rlcm_serve.core import (
 from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.errors import EngineDead
 from rlcm_serve.events import CheckpointEvent, ExitEvent, OnEvent, TokenEvent
+from rlcm_serve.solving.gate import FamiliarityGate
 
 
 class SampleRun:
@@ -35,6 +37,7 @@ class SampleRun:
         generation: GenerationSettings,
         on_event: OnEvent,
         text: bool,
+        gate: FamiliarityGate,
     ) -> None:
         self.number = number
         self.thinking = True
@@ -45,11 +48,16 @@ class SampleRun:
         self._generation = _settings_of_sample(generation, number)
         self._on_event = on_event
         self._text = text
+        self._gate = gate
         self._tokens = 0
         self._readings: list[Reading] = []
 
     async def run(self) -> Sample:
-        """Thinks until the exit, then answers if the policy allows it."""
+        """Thinks until the exit, then answers if the policy allows it.
+
+        Raises:
+            Declined: the question is unfamiliar, and the caller wants no answer then.
+        """
         rollout = await self._think()
         self.thinking = False
         tokens, confidence = len(rollout.tokens), rollout.confidence
@@ -68,6 +76,8 @@ class SampleRun:
         async with aclosing(thinking):
             async for event in thinking:
                 match event:
+                    case PromptReading():
+                        self._gate.read(event)
                     case Delta(tokens, text, is_answer):
                         self._tokens += tokens
                         if text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -20,6 +20,7 @@ from rlcm_serve.core import (
 from rlcm_serve.engine.contract import Reasoner, ReasoningEngine
 from rlcm_serve.errors import OutOfTime
 from rlcm_serve.events import OnEvent, SampleEvent, VoteEvent, ignore_event
+from rlcm_serve.solving.gate import Declined, FamiliarityGate
 from rlcm_serve.solving.guarantees import Guarantees, Terms
 from rlcm_serve.solving.sample import SampleRun
 from rlcm_serve.solving.vote import VoteTally
@@ -37,6 +38,14 @@ class Prepared:
     reasoner: Reasoner
     prompt: TokenIds
     generation: GenerationSettings
+
+
+OnStart = Callable[[Prepared], None]
+"""Takes a question with the terms under which it is answered, when these are known."""
+
+
+def begin_quietly(prepared: Prepared) -> None:
+    """Ignores the start, for callers that need only the outcome."""
 
 
 class Solver:
@@ -60,6 +69,9 @@ class Solver:
         5. The winner becomes the answer if its share of the vote is large enough. Otherwise the
            service abstains.
         6. The solution states the guarantee, or the reason why there is none.
+
+        If the prompt is unlike the calibration problems, there is no guarantee, and with
+        `on_unfamiliar` ABSTAIN all samples are cancelled as soon as it was read.
 
         Cancelling this call aborts all samples inside the engine.
 
@@ -100,26 +112,45 @@ class Solver:
         return Prepared(question, terms, reasoner, prompt, generation)
 
     async def run(
-        self, prepared: Prepared, on_event: OnEvent = ignore_event, *, text: bool = False
+        self,
+        prepared: Prepared,
+        on_event: OnEvent = ignore_event,
+        *,
+        text: bool = False,
+        on_start: OnStart = begin_quietly,
     ) -> Solution:
         """Answers a prepared question, and reports every event to `on_event`.
 
-        Token events carry their text if `text` is set.
+        Token events carry their text if `text` is set. `on_start` is called before all events, as
+        soon as the terms are known: with the first token if the engine reads familiarity.
 
         Raises:
             EngineDead: the engine has died.
             OutOfTime: the question's timeout has passed; its samples were aborted.
         """
         if prepared.terms.policy is None:
+            on_start(prepared)
             return _abstention(prepared)
         async with in_time(prepared.question.timeout):
-            return await self._answer(prepared, prepared.terms.policy, on_event, text)
+            return await self._answer(prepared, prepared.terms.policy, on_event, text, on_start)
 
     async def _answer(
-        self, prepared: Prepared, policy: ExitPolicy, on_event: OnEvent, text: bool
+        self,
+        prepared: Prepared,
+        policy: ExitPolicy,
+        on_event: OnEvent,
+        text: bool,
+        on_start: OnStart,
     ) -> Solution:
         question = prepared.question
         vote = VoteTally(question.samples, question.vote, policy.lambda_vote, self.grader)
+        gate = FamiliarityGate(
+            prepared.reasoner.identity,
+            question.on_unfamiliar,
+            on_known=lambda: on_start(replace(prepared, terms=gate.apply(prepared.terms))),
+        )
+        if not prepared.reasoner.identity.familiarity:
+            on_start(prepared)
         samples = [
             SampleRun(
                 prepared.reasoner,
@@ -129,11 +160,15 @@ class Solver:
                 prepared.generation,
                 on_event,
                 text,
+                gate,
             )
             for number in range(question.samples)
         ]
-        results = await _run_samples(samples, vote, question.stop_when_decided, on_event)
-        return _solution(prepared, results, vote)
+        try:
+            results = await _run_samples(samples, vote, question.stop_when_decided, on_event)
+        except Declined:
+            return _declined(prepared, samples, gate, on_event)
+        return _solution(prepared, results, vote, gate)
 
 
 @asynccontextmanager
@@ -200,9 +235,12 @@ def _vote_event(vote: VoteTally) -> VoteEvent:
 
 
 def _solution(
-    prepared: Prepared, samples: Sequence[Sample | CancelledSample], vote: VoteTally
+    prepared: Prepared,
+    samples: Sequence[Sample | CancelledSample],
+    vote: VoteTally,
+    gate: FamiliarityGate,
 ) -> Solution:
-    answer = vote.answer
+    answer, terms = vote.answer, gate.apply(prepared.terms)
     winners = [s for s in vote.counted if answer is not None and s.answer == answer]
     winner = winners[0] if winners else None
     return Solution(
@@ -210,15 +248,38 @@ def _solution(
         confidence=None if answer is None else vote.confidence,
         exit=(winners or vote.counted)[0].rollout.exit,
         samples=tuple(samples),
-        policy=prepared.terms.policy,
-        guarantee=prepared.terms.guarantee,
-        no_guarantee_reason=prepared.terms.no_guarantee_reason,
+        policy=terms.policy,
+        guarantee=terms.guarantee,
+        no_guarantee_reason=terms.no_guarantee_reason,
         tally=vote.tally,
         prompt_tokens=len(prepared.prompt),
-        expectation=prepared.terms.expectation,
+        expectation=terms.expectation,
         text=None if winner is None else winner.text,
         forced=winner is not None and winner.forced,
         profile=prepared.terms.asked.profile.name,
+        familiarity=gate.familiarity,
+    )
+
+
+def _declined(
+    prepared: Prepared, samples: Sequence[SampleRun], gate: FamiliarityGate, on_event: OnEvent
+) -> Solution:
+    """An abstention once the prompt was read: its samples were cancelled at their first tokens."""
+    cancelled = tuple(sample.cancelled() for sample in samples)
+    for sample, result in zip(samples, cancelled, strict=True):
+        on_event(SampleEvent(sample.number, result))
+    terms = gate.apply(prepared.terms)
+    return Solution(
+        answer=None,
+        confidence=None,
+        exit=None,
+        samples=cancelled,
+        policy=terms.policy,
+        guarantee=None,
+        no_guarantee_reason=terms.no_guarantee_reason,
+        prompt_tokens=len(prepared.prompt),
+        profile=prepared.terms.asked.profile.name,
+        familiarity=gate.familiarity,
     )
 
 

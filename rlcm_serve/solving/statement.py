@@ -27,13 +27,13 @@ def guarantee_of(certificate: Certificate, level: CertifiedLevel, alpha: float) 
 
 _AT_MOST = {
     RiskName.SELECTIVE: (
-        "Of the questions that the service answers under this policy, at most {} get a wrong "
-        "answer on average"
+        "Of the questions{like} that the service answers under this policy, at most {share} get a "
+        "wrong answer on average"
     ),
-    RiskName.ERROR: "Of all questions, at most {} get a wrong answer on average",
+    RiskName.ERROR: "Of all questions{like}, at most {share} get a wrong answer on average",
     RiskName.REGRET: (
-        "Of all questions, at most {} on average lose a right answer of the full budget to early "
-        "stopping"
+        "Of all questions{like}, at most {share} on average lose a right answer of the full budget "
+        "to early stopping"
     ),
 }
 
@@ -45,8 +45,12 @@ def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
         if certificate.promise is Promise.SIMULTANEOUS
         else "provided that alpha was chosen without looking at outcomes"
     )
+    gated = certificate.fingerprint is not None and certificate.fingerprint.is_gated
+    at_most = _AT_MOST[RiskName(certificate.risk)].format(
+        share=f"{100 * level.alpha:g}%", like=" like the calibration's" if gated else ""
+    )
     return (
-        f"{_AT_MOST[RiskName(certificate.risk)].format(f'{100 * level.alpha:g}%')}, with "
+        f"{at_most}, with "
         f"{100 * (1 - certificate.delta):g}% confidence over the draw of {certificate.n_problems} "
         f"calibration problems, {choice}."
     )

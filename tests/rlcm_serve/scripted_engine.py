@@ -33,6 +33,7 @@ from rlcm_serve.core import (
     Delta,
     GenerationSettings,
     Message,
+    PromptReading,
     Reading,
     Rollout,
     Sampling,
@@ -59,6 +60,9 @@ IDENTITY = EngineIdentity(
     budget=Budget(thinking=BUDGET, answer=8),
     forced_suffix="\n</think>\n",
 )
+FAMILIARITY_CUTOFF = 0.004
+GATED_IDENTITY = replace(IDENTITY, familiarity="f0", familiarity_cutoff=FAMILIARITY_CUTOFF)
+"""The engine with a familiarity reading."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,12 @@ class ScriptedEngine(ReasoningEngine):
         self.canaries = 0
         self.hangs = False
         self.killed_for = ""
+        self.familiarity: float | None = None
+
+    def reads_familiarity(self, p_value: float) -> None:
+        """From now on, every prompt has this familiarity; the cutoff is `FAMILIARITY_CUTOFF`."""
+        self.familiarity = p_value
+        self.identity = GATED_IDENTITY
 
     def hold(self, samples: int) -> None:
         """Holds all samples at 16 tokens from now on; `all_held` is set once `samples` wait."""
@@ -194,7 +204,7 @@ class ScriptedEngine(ReasoningEngine):
         generation: GenerationSettings,
         *,
         text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+    ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         self.check(prompt, generation)
         number = len(self.policies) % len(self.scripts)
         self.policies.append(policy)
@@ -203,6 +213,9 @@ class ScriptedEngine(ReasoningEngine):
         finished = False
         try:
             rollout = self._run(number, policy, generation.budget.thinking)
+            if self.familiarity is not None:
+                rollout = replace(rollout, familiarity=self.familiarity)
+                yield PromptReading(self.familiarity)
             told = 0
             for checkpoint in rollout.readings:
                 await self._wait_if_held(number, checkpoint)
@@ -343,6 +356,7 @@ def certificate(
     fitted = fingerprint_of(IDENTITY) if fingerprint == "engine" else fingerprint
     procedure = Procedure() if fitted is None else Procedure(fitted.samples, fitted.vote)
     wording = Risk(risk, answers_always=risk in ("error", "regret"), loss=SELECTIVE.loss)
+    gated = fitted is not None and fitted.is_gated
     tested = tuple(dict.fromkeys((FULL_BUDGET, *filter(None, policies.values()))))
     # 3 of 300 answers are wrong, or 3 of all 500 where every question counts.
     weight = 500.0 if wording.answers_always else 300.0
@@ -385,8 +399,8 @@ def certificate(
         n_rollouts=4000,
         n_order_problems=200,
         smallest_certifiable_alpha=0.0432,
-        covers=covers(wording, 0.1, promise, PValue.BINOMIAL),
-        does_not_cover=does_not_cover(wording),
+        covers=covers(wording, 0.1, promise, PValue.BINOMIAL, gated=gated),
+        does_not_cover=does_not_cover(wording, gated=gated),
         fingerprint=fitted,
         calibration_digest="d0",
         order_digest="d1",

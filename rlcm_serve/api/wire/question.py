@@ -14,6 +14,7 @@ from rlcm_serve.core import (
     MAX_TEMPERATURE,
     Message,
     OnInfeasible,
+    OnUnfamiliar,
     Question,
     RiskName,
     Role,
@@ -70,6 +71,11 @@ class QuestionSettings(Wire):
     """What to do if no policy is certified at alpha. `error`: respond with 409. `full_budget`:
     answer without early exits and without a guarantee. `abstain`: give no answer, at no cost.
     """
+    on_unfamiliar: Literal["answer", "abstain"] = Field(default="answer", examples=["answer"])
+    """What to do if the question is unlike the calibration problems. `answer`: answer without a
+    guarantee. `abstain`: give no answer, once the prompt was read. It has no effect if the engine
+    does not read familiarity.
+    """
     timeout_s: float | None = Field(default=None, gt=0, examples=[60.0])
     """Maximum time for the question in seconds, including time in the queue. The default is the
     server's limit.
@@ -95,6 +101,7 @@ class QuestionSettings(Wire):
             top_p=self.top_p,
             seed=self.seed,
             on_infeasible=OnInfeasible(self.on_infeasible),
+            on_unfamiliar=OnUnfamiliar(self.on_unfamiliar),
             timeout=self.timeout_s,
             stop_when_decided=self.stop_when_decided,
         )

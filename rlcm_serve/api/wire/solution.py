@@ -217,6 +217,10 @@ class SolveResponse(Wire):
     """Why no guarantee covers the answer; null if one does."""
     profile: str = Field(examples=["default"])
     """Prompt profile under which the question was answered."""
+    familiarity: float | None = Field(examples=[0.41])
+    """How familiar the question is: the rank of its prompt among problems like the calibration's, a
+    p-value. If it is too small, no guarantee covers the answer. Null if it was not read.
+    """
     tally: dict[str, float] = Field(examples=[{"8": 0.97}])
     """Total weight of each answer in the vote."""
     samples: list[SampleBody] = Field(examples=[[SampleBody.example(trace=None)]])
@@ -240,6 +244,7 @@ class SolveResponse(Wire):
             guarantee=GuaranteeBody.of(solution.guarantee),
             no_guarantee_reason=solution.no_guarantee_reason,
             profile=solution.profile,
+            familiarity=solution.familiarity,
             tally=solution.tally,
             samples=[SampleBody.from_sample(sample, return_trace) for sample in solution.samples],
             usage=UsageBody.from_solution(solution),

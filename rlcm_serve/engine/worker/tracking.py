@@ -129,6 +129,7 @@ class Step:
     def __init__(self, latest: LatestStates) -> None:
         self._latest = latest
         self._due: list[Due] = []
+        self._prompts: list[Due] = []
         self._sampled: list[SampledRow] = []
 
     def visit(self, tracked: Tracked, row: int, tokens: int, last_token: int | None) -> None:
@@ -143,6 +144,8 @@ class Step:
             (measured,) = measure([due], self._latest, tracked.states_NH)
             tracked.end_thinking(measured)
             return
+        if tokens == 0 and control.spec.table.prompt:
+            self._prompts.append(Due(tracked, tokens, row))
         if control.reads_at(tokens):
             self._due.append(Due(tracked, tokens, row))
         if tracked.tokens is not None:
@@ -153,6 +156,8 @@ class Step:
         """Takes the due readings; a request that must stop is left with its stop id alone."""
         if self._sampled:
             count_sampled(self._sampled, logits, self._latest.logits_NV)
+        if self._prompts:
+            self._note_prompts()
         if not self._due:
             return
         for due, measured in zip(self._due, measure(self._due, self._latest), strict=True):
@@ -165,3 +170,13 @@ class Step:
             if stop is not None:
                 logits[row] = float("-inf")
                 logits[row, stop] = 0.0
+
+    def _note_prompts(self) -> None:
+        """Reports the states at which first tokens are sampled.
+
+        A chunk of a prefill ends at another token of the prompt; the last chunk's state replaces
+        its.
+        """
+        states_NH = self._latest.states([one.row for one in self._prompts])
+        for one, state_H in zip(self._prompts, states_NH, strict=True):
+            one.tracked.control.readings.note_prompt(state_H)

@@ -39,9 +39,12 @@ def replay_certificates(
 ) -> Iterator[Controlled]:
     """Every level of these certificates, which have built-in risks, on this benchmark.
 
-    A certificate for more samples than there are rollouts is left out.
+    Problems that do not pass the familiarity check are left out, as every certificate leaves them
+    out. So is a certificate for more samples than there are rollouts.
     """
-    traces = recorded.own
+    if not certificates:
+        return
+    traces = recorded.own.passing()
     for certificate in certificates:
         n = certificate.procedure.samples
         if n > traces.rollouts_P.min():

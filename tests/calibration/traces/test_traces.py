@@ -358,3 +358,55 @@ def test_a_split_with_an_empty_part_is_refused(
 ) -> None:
     with pytest.raises(CalibrationError, match=r"a fraction of 0.1 of 3 problems"):
         Traces.from_rollouts(rollouts, fingerprint).split(0.1)
+
+
+GATED = {"familiarity": "f0", "familiarity_cutoff": 0.004}
+
+
+def read_familiarity(rollouts: list[Rollout], **p_values: float) -> list[Rollout]:
+    return [replace(one, familiarity=p_values.get(one.problem_id, 0.5)) for one in rollouts]
+
+
+def test_problems_at_the_familiarity_cutoff_are_left_out(
+    tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    gated = replace(fingerprint, **GATED)  # type: ignore[arg-type]
+    write_traces(tmp_path / "t.parquet", read_familiarity(rollouts, p2=0.004), gated)
+    traces = read_traces(tmp_path / "t.parquet")
+    assert traces.problem_ids == ("p1", "p3")
+    assert traces.is_gated
+    everything = read_traces(tmp_path / "t.parquet", keep_unfamiliar=True)
+    assert everything.problem_ids == ("p1", "p2", "p3")
+    assert everything.familiarity_P is not None
+    assert everything.familiarity_P.tolist() == [0.5, 0.004, 0.5]
+    assert everything.passing().digest == traces.digest
+    assert traces.passing() is traces
+
+
+def test_a_problem_has_the_familiarity_of_its_first_rollout(
+    rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    gated = replace(fingerprint, **GATED)  # type: ignore[arg-type]
+    read = read_familiarity(rollouts)
+    read[1] = replace(read[1], familiarity=0.001)  # rollout 1 of p1
+    assert Traces.from_rollouts(read, gated).problem_ids == ("p1", "p2", "p3")
+
+
+def test_without_a_familiarity_reading_nothing_is_left_out(
+    rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    read = read_familiarity(rollouts, p1=0.0, p2=0.0)
+    traces = Traces.from_rollouts(read, fingerprint)
+    assert traces.n_problems == 3
+    assert traces.familiarity_P is None
+    assert traces.digest == Traces.from_rollouts(rollouts, fingerprint).digest
+
+
+def test_rollouts_without_the_reading_of_their_fingerprint_are_refused(
+    rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    gated = replace(fingerprint, **GATED)  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="familiarity is nan, not a p-value"):
+        Traces.from_rollouts(rollouts, gated)
+    with pytest.raises(TraceError, match="all 3 problems are unfamiliar"):
+        Traces.from_rollouts(read_familiarity(rollouts, p1=0, p2=0, p3=0), gated)

@@ -81,6 +81,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
         },
         "no_guarantee_reason": None,
         "profile": "default",
+        "familiarity": None,
         "tally": {"7": pytest.approx(0.6)},
         "samples": [
             {

@@ -31,7 +31,7 @@ def rows(count: int, seed: int) -> npt.NDArray[np.float32]:
 
 def a_rollout(first: int, count: int) -> ProbeRollout:
     readings = tuple(RecordedReading(8 * i, 0.5, ("1",), (True,), 1) for i in range(count))
-    return ProbeRollout("p", first, None, (1,), (2,), True, readings, first, D)
+    return ProbeRollout("p", first, None, (1,), (2,), True, readings, first_input=first, n_inputs=D)
 
 
 def test_rows_come_back_as_they_went(tmp_path: Path) -> None:

@@ -31,12 +31,14 @@ class Slot:
         self._row, self._interval, self._taken = row, interval, 0
         names = row.dtype.names or ()
         self._signals, self._tokens = "signals" in names, "figures" in names
-        self._inputs = "inputs" in names
+        self._inputs, self._prompt = "inputs" in names, "prompt" in names
         row["count"], row["finished"] = 0, 0
         if self._signals:
             row["final_signals"] = math.nan
         if self._tokens:
             row["observed"] = 0
+        if self._prompt:
+            row["prompted"] = 0
         row["ticket"] = ticket
 
     def new(self, received: int) -> list[Reading]:
@@ -69,6 +71,16 @@ class Slot:
             signals=named(self._row["final_signals"]) if self._signals else None,
             inputs=self._row["final_inputs"].copy() if self._inputs else None,
         )
+
+    def prompt_state(self) -> Inputs | None:
+        """The state at the prompt's last token; settled once the first token has arrived.
+
+        None if it is not kept, or the worker has not reported it.
+        """
+        if not self._prompt or not self._row["prompted"]:
+            return None
+        state_H: Inputs = self._row["prompt"].copy()
+        return state_H
 
     def token_signals(self, tokens: int) -> TokenSignals | None:
         """The token signals after `tokens` tokens; None if the table does not hold them."""
@@ -114,8 +126,9 @@ class ReadingsTable:
         signals: bool = False,
         tokens: int = 0,
         inputs: int = 0,
+        prompt: int = 0,
     ) -> None:
-        self.address = TableAddress("", slots, max(capacity, 1), signals, tokens, inputs)
+        self.address = TableAddress("", slots, max(capacity, 1), signals, tokens, inputs, prompt)
         size = slots * self.address.layout.itemsize
         handle, path = tempfile.mkstemp(prefix="rlcm-readings-", dir=_folder_for(size))
         self.address = replace(self.address, path=path)

@@ -35,6 +35,7 @@ class TableAddress:
         signals: whether a reading holds all signals, which needs `tokens`.
         tokens: most tokens of a rollout whose figures are kept; 0 if none are.
         inputs: length of a probe's inputs in a reading; 0 if they are not recorded.
+        prompt: length of the state at the last token of each prompt; 0 if it is not kept.
     """
 
     path: str
@@ -43,6 +44,7 @@ class TableAddress:
     signals: bool = False
     tokens: int = 0
     inputs: int = 0
+    prompt: int = 0
 
     @property
     def layout(self) -> np.dtype[np.void]:
@@ -66,6 +68,8 @@ class TableAddress:
                 ("final_inputs", "<f4", (self.inputs,)),
                 ("inputs", "<f4", (self.capacity, self.inputs)),
             ]
+        if self.prompt:
+            fields += [("prompted", "<i4"), ("prompt", "<f4", (self.prompt,))]
         return np.dtype(fields)
 
     def map(self) -> npt.NDArray[np.void]:
@@ -124,6 +128,12 @@ class Readings:
             if inputs is not None:
                 self._row["final_inputs"] = inputs
             self._row["finished"] = 1
+
+    def note_prompt(self, state_H: Inputs) -> None:
+        """Reports the state at the prompt's last token; a repeat replaces it."""
+        if self.wanted:
+            self._row["prompt"] = state_H
+            self._row["prompted"] = 1
 
     def figures(self, start: int, end: int) -> Figures:
         """The figures of some of the rollout's tokens."""

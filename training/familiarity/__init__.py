@@ -1,0 +1,1 @@
+"""The familiarity reading: fitted on the prompts of labelled problems."""
