@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from rlcm_serve.answers.canonical.expressions import nodes as ex
+from rlcm_serve.answers.canonical.expressions.commands import CommandParser
 from rlcm_serve.answers.canonical.expressions.nodes import Node
 from rlcm_serve.answers.canonical.expressions.numerals import in_base, number
-from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Token, Unreadable
-from rlcm_serve.answers.canonical.text.vocabulary import (
-    COMMANDS,
-    ENGLISH,
-    FUNCTIONS,
-    GREEK,
-    WRITTEN,
-)
+from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Unreadable
+from rlcm_serve.answers.canonical.text.vocabulary import COMMANDS, ENGLISH, WRITTEN
 
-_MP_NAME = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "ln": "log"}
 _OPENINGS = frozenset(("(", "[", "{", "\\lfloor", "\\lceil"))
 _DEEPEST = 40
 _MOST_POSTFIXES = 5
 
 
-class ExpressionParser:
-    """Reads one expression from a range of tokens; a recursive descent of bounded depth.
-
-    Args:
-        tokens: all tokens.
-        partner: the index of each bracket's partner.
-        at, end: the range.
-    """
-
-    def __init__(self, tokens: list[Token], partner: dict[int, int], at: int, end: int) -> None:
-        self._tokens, self._partner = tokens, partner
-        self._at, self._end = at, end
-        self._depth = 0
-        self._in_bars = 0
-        self._skipped = 0
-        """Letters of the next token that were read before."""
+class ExpressionParser(CommandParser):
+    """Reads one expression from a range of tokens; a recursive descent of bounded depth."""
 
     def read(self) -> Node:
         """The expression of the whole range.
@@ -50,13 +28,6 @@ class ExpressionParser:
         if self._at != self._end:
             raise Unreadable("tokens are left")
         return node
-
-    @property
-    def _next(self) -> str:
-        """The text of the next token if it is a mark, else an empty text."""
-        if self._at < self._end and self._tokens[self._at][0] == "mark":
-            return self._tokens[self._at][1]
-        return ""
 
     def _sum(self) -> Node:
         self._depth += 1
@@ -72,21 +43,6 @@ class ExpressionParser:
             sign = self._sign()
         self._depth -= 1
         return terms[0] if len(terms) == 1 else ex.total(*terms)
-
-    def _sign(self) -> str:
-        sign = ""
-        while self._next in ("+", "-", "\\pm", "\\mp"):
-            mark = self._next
-            if mark in ("\\pm", "\\mp"):
-                if sign:
-                    raise Unreadable("several signs")
-                sign = mark
-            elif mark == "-":
-                if sign in ("\\pm", "\\mp"):
-                    raise Unreadable("several signs")
-                sign = "" if sign == "-" else "-"
-            self._at += 1
-        return sign
 
     def _product(self) -> Node:
         factors = [self._power()]
@@ -150,15 +106,6 @@ class ExpressionParser:
         self._skipped = len(text) - 1
         return [_letter(letter) for letter in text[:-1]]
 
-    def _reads_degrees(self, is_number: bool) -> bool:
-        texts = [token[1] for token in self._tokens[self._at : min(self._at + 4, self._end)]]
-        forms = [["\\circ"], ["{", "\\circ", "}"], ["{", "^", "\\circ", "}"]]
-        for form in [*forms, ["o"], ["{", "o", "}"]] if is_number else forms:
-            if texts[: len(form)] == form:
-                self._at += len(form)
-                return True
-        return False
-
     def _script(self) -> Node:
         """An exponent or index: a group, or one signed primary expression."""
         if self._next == "{":
@@ -215,27 +162,6 @@ class ExpressionParser:
             return ex.total(value, part)
         return value
 
-    def _fraction_part(self) -> Fraction | None:
-        r"""The fraction of a mixed number, as in `1\frac12` and `1 1/2`; None if there is none."""
-        texts = [token[1] for token in self._tokens[self._at : min(self._at + 7, self._end)]]
-        match texts:
-            case ["\\frac", "{", top, "}", "{", bottom, "}"]:
-                length = 7
-            case ["\\frac", digits, *_] if len(digits) == 2 and digits.isdigit():
-                top, bottom, length = digits[0], digits[1], 2
-            case ["{", top, "/", bottom, "}", *_]:
-                length = 5
-            case [top, "/", bottom, *_]:
-                length = 3
-            case _:
-                return None
-        if not (top.isdigit() and bottom.isdigit()) or len(top) > 9 or len(bottom) > 9:
-            return None
-        if not 0 < int(top) < int(bottom):
-            return None
-        self._at += length
-        return Fraction(int(top), int(bottom))
-
     def _with_base(self, node: Node) -> Node:
         digits = self._tokens[self._at - 2]
         if self._tokens[self._at - 3][1] != "(" or not digits[1].isalnum() or digits[0] == "mark":
@@ -286,100 +212,6 @@ class ExpressionParser:
         name = last if last in "ei" else self._indexed(last)
         return ex.product(*map(_letter, before), _letter(name))
 
-    def _indexed(self, name: str) -> str:
-        """The name with its index and primes, `x_1` or `x1` alike."""
-        while True:
-            if self._next == "'":
-                self._at += 1
-                name += "'"
-            elif self._next == "_":
-                start = self._at = self._at + 1
-                self._at = self._partner[start] + 1 if self._next == "{" else start + 1
-                if self._at > self._end:
-                    raise Unreadable("no index")
-                texts = (token[1] for token in self._tokens[start : self._at])
-                name += "_" + "".join(text for text in texts if text not in "{}")
-            elif name.isalpha() and len(name) == 1 and self._follows_number():
-                name += "_" + self._tokens[self._at][1]
-                self._at += 1
-            else:
-                return name
-
-    def _follows_number(self) -> bool:
-        if self._at >= self._end:
-            return False
-        kind, text, spaced = self._tokens[self._at]
-        return kind == "number" and text.isdigit() and not spaced
-
-    def _command(self, name: str) -> Node:
-        if name in FUNCTIONS:
-            return self._function(FUNCTIONS[name])
-        match name:
-            case "frac":
-                return ex.quotient(self._argument(), self._argument())
-            case "sqrt":
-                return self._root()
-            case "binom":
-                return ex.binomial(self._argument(), self._argument())
-            case "pi":
-                return ("constant", "pi")
-        if name in GREEK:
-            return ex.symbol(self._indexed(name))
-        raise Unreadable(name)
-
-    def _argument(self) -> Node:
-        """An argument of a command."""
-        if self._next in ("{", "("):
-            return self._group()
-        kind, text, _ = self._tokens[self._at] if self._at < self._end else ("", "", False)
-        if kind == "number":
-            self._at += 1
-            return number(kind, text)
-        return self._primary()
-
-    def _root(self) -> Node:
-        degree: Node = 2
-        if self._next == "[":
-            degree = self._group()
-        base = self._argument()
-        if not isinstance(degree, int) or degree < 2:
-            raise Unreadable("a root")
-        return ex.power(base, Fraction(1, degree))
-
-    def _function(self, name: str) -> Node:
-        base: Node | None = None
-        exponent: Node = 1
-        while self._next in ("_", "^"):
-            is_base = self._next == "_"
-            self._at += 1
-            if is_base:
-                base = self._script()
-            else:
-                exponent = self._script()
-        argument = self._function_argument()
-        if exponent == -1:
-            name, exponent = f"arc{name}", 1
-        if name == "lg":
-            base = 10
-        if name in ("lg", "log", "ln"):
-            node = _logarithm(argument)
-            if base is not None:
-                node = ex.quotient(node, _logarithm(base))
-        else:
-            node = ex.function(_MP_NAME.get(name, name), argument)
-        return node if exponent == 1 else ex.power(node, exponent)
-
-    def _function_argument(self) -> Node:
-        if self._next in ("(", "[", "{"):
-            return self._group()
-        factors = [self._power()]
-        while self._starts_factor() and not self._starts_function():
-            factors.append(self._power())
-        return ex.product(*factors)
-
-    def _starts_function(self) -> bool:
-        return self._tokens[self._at][1].removeprefix("\\") in FUNCTIONS
-
 
 def _letter(name: str) -> Node:
     return ("constant", name) if name in ("e", "i") else ex.symbol(name)
@@ -404,10 +236,3 @@ def _signed(sign: str, node: Node) -> Node:
         case "\\pm":
             return ("plus-minus", node)
     return ("minus-plus", node)
-
-
-def _logarithm(argument: Node) -> Node:
-    """The natural logarithm, exact where that is simple."""
-    if argument == 1:
-        return 0
-    return ex.function("log", argument)

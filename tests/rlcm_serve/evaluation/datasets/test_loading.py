@@ -53,7 +53,7 @@ def test_every_row_of_the_real_files_is_asked_and_its_reference_taken(name: str)
         assert problem.problem == text + BOXED
         assert problem.answer == row["answer"]
     assert loaded.rollouts == (32 if "aime" in name else 4)
-    assert loaded.grader.name.startswith("math-verify")
+    assert loaded.grader.name.startswith("rlcm-math")
 
 
 def test_a_file_of_ones_own_is_put_as_it_stands(tmp_path: Path) -> None:
