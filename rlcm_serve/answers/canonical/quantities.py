@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
 
 from rlcm_serve.answers.canonical import part
 from rlcm_serve.answers.canonical.expressions import evaluation
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.nodes import Node
 from rlcm_serve.answers.canonical.part import Part
+from rlcm_serve.answers.canonical.reader import Reader
 from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Token, Unreadable
 from rlcm_serve.answers.canonical.text.vocabulary import spells_mathematics
 from rlcm_serve.answers.canonical.units import (
@@ -26,17 +26,6 @@ from rlcm_serve.answers.canonical.units import (
 _MARKS = {"'": "foot", '"': "inch", "' '": "inch"}
 _PERCENT = ("percent", "percents", "pct")
 _TEMPERATURE = {"C": "celsius", "F": "fahrenheit"}
-
-
-class Reader(Protocol):
-    """What reads the number; `structure.AnswerReader` does."""
-
-    tokens: list[Token]
-    partner: dict[int, int]
-
-    def expression(self, at: int, end: int) -> Node:
-        """The expression of a range."""
-        ...
 
 
 def read_quantity(reader: Reader, at: int, end: int) -> Part:

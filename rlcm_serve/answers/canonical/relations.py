@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from rlcm_serve.answers.canonical import intervals, part
 from rlcm_serve.answers.canonical.expressions import evaluation
@@ -15,25 +14,11 @@ from rlcm_serve.answers.canonical.expressions.nodes import Node
 from rlcm_serve.answers.canonical.intervals import HIGHEST, LOWEST, End, Piece
 from rlcm_serve.answers.canonical.names import name_of
 from rlcm_serve.answers.canonical.part import Part
-from rlcm_serve.answers.canonical.text.tokens import Token, Unreadable
+from rlcm_serve.answers.canonical.reader import Reader, Span
+from rlcm_serve.answers.canonical.text.tokens import Unreadable
 
-Span = tuple[int, int]
 _OPERATORS = frozenset(("\\int", "\\sum", "\\prod", "\\lim"))
 _TURNED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
-
-
-class Reader(Protocol):
-    """What reads the sides; `structure.AnswerReader` does."""
-
-    tokens: list[Token]
-
-    def item(self, at: int, end: int) -> Part:
-        """The part that a range states."""
-        ...
-
-    def expression(self, at: int, end: int) -> Node:
-        """The expression of a range."""
-        ...
 
 
 def equation(reader: Reader, spans: Sequence[Span]) -> Part:
