@@ -123,9 +123,12 @@ class Profile:
 
 def unknown_profile(name: str, known: Iterable[Profile]) -> RequestRefused:
     """The refusal of a request that names none of the `known` profiles."""
-    names = ", ".join(profile.name for profile in known)
+    names = [profile.name for profile in known]
+    remedy = f"give one of {', '.join(names)}"
+    if names == [DEFAULT_NAME]:
+        remedy = "leave it out, because the service has no profiles"
     return RequestRefused(
-        "profile", f"profile is {name[:80]!r}, which is not served here: give one of {names}"
+        "profile", f"profile is {name[:80]!r}, which is not served here: {remedy}"
     )
 
 
