@@ -91,7 +91,8 @@ class _Equal:
 
     Attributes:
         right: by problem and answer.
-        class_of: by problem and answer; right answers form one class, as all equal the reference.
+        class_of: by problem and answer. Right answers may be in several classes: `5 cm` and `5 m`
+            equal the reference `5`, but not each other.
         same: by the answer after a stop and the answers forced there: which of the latter equal
             the former.
     """
@@ -111,25 +112,24 @@ class _Equal:
         """Compares the answers of all problems in one call."""
         answers = sorted(set(answers_after_stops(records)))
         right = {(id_, answer): verdicts[answer, references[id_]] for id_, answer in answers}
-        wrong: dict[str, list[str]] = {}
-        for id_, answer in answers:
-            if not right[id_, answer]:
-                wrong.setdefault(id_, []).append(answer)
+        given: dict[str, list[str]] = {}
+        for id_, answer in sorted(answers, key=lambda key: not right[key]):
+            given.setdefault(id_, []).append(answer)
         readings = {
             (record.answer_at(at)[0], *record.readings[at].answers): None
             for record in records
             for at in range(len(record.readings))
         }
-        lists = [*wrong.values(), *readings]
+        lists = [*given.values(), *readings]
         classes = [list(found) for found in classes_of_all(lists)]
-        class_of = dict.fromkeys((key for key, is_right in right.items() if is_right), 0)
-        for (id_, group), found in zip(wrong.items(), classes, strict=False):
-            class_of |= {
-                (id_, answer): 1 + number for answer, number in zip(group, found, strict=True)
-            }
+        class_of = {
+            (id_, answer): number
+            for (id_, group), found in zip(given.items(), classes, strict=False)
+            for answer, number in zip(group, found, strict=True)
+        }
         same = {
             group: tuple(number == found[0] >= 0 for number in found[1:])
-            for group, found in zip(readings, classes[len(wrong) :], strict=True)
+            for group, found in zip(readings, classes[len(given) :], strict=True)
         }
         return cls(right, class_of, same)
 

@@ -11,6 +11,7 @@ from calibration.simulation.replay import replay
 from calibration.simulation.risks import ERROR
 from rlcm_serve.evaluation.graded import answers_after_stops, graded_table
 from rlcm_serve.evaluation.grading.exact import ExactGrader
+from rlcm_serve.evaluation.grading.math import MathGrader
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.run_folder import write_table
@@ -43,6 +44,28 @@ def test_a_reading_is_graded_by_the_answer_that_a_stop_there_gives() -> None:
     assert column(table, "correct") == [False, True, False, False]
     assert column(table, "answer_tokens") == [3, 9, 3, 3]
     assert column(table, "is_final") == [False, True, False, True]
+
+
+def test_right_answers_that_differ_are_two_classes() -> None:
+    """Otherwise a recorded vote could elect answers that the service's vote keeps apart."""
+    readings = [
+        replace(reading, answers=(answer,), answer_tokens=(3,))
+        for reading, answer in ((CHECKPOINT, "5 cm"), (FINAL, "5 m"))
+    ]
+    record = replace(CUT_OFF, readings=tuple(readings))
+    with MathGrader() as grader:
+        verdicts = {("5 cm", "5"): True, ("5 m", "5"): True}
+        table = graded_table(
+            [record],
+            {"p1": "5"},
+            {"p1": None},
+            verdicts,
+            grader.classes_of_all,
+            Source.PROBE,
+            None,
+        )
+    assert column(table, "correct") == [True, True]
+    assert len({*column(table, "answer_class")}) == 2
 
 
 CONFIDENCE: Mapping[Source, list[float | None]] = {
