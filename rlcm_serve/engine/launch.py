@@ -180,6 +180,7 @@ def _arguments(
     adapters: Sequence[Adapter] = (),
 ) -> AsyncEngineArgs:
     from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.platforms import current_platform
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     for argument in settings.vllm_arguments:
@@ -206,7 +207,7 @@ def _arguments(
             "batch-sharded sampling is on, but each rank would then see all states and only "
             "its own logits: remove --enable-batch-sharded-sampling"
         )
-    enable_adapters(arguments, adapters)
+    enable_adapters(arguments, adapters, spare=current_platform.is_cpu())
     if _takes_prompts_whole(arguments, files):
         arguments.enable_chunked_prefill = False
     if _computes_in_the_core(arguments):

@@ -30,7 +30,7 @@ from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.requests import log_probs_of, sampling_params, seed_of, stride_of
 from rlcm_serve.engine.running import RunningVllm
-from rlcm_serve.engine.weights.adapters import Adapter
+from rlcm_serve.engine.weights.adapters import Adapter, require_match
 from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.engine.worker.readings.slots import Slot, named
@@ -112,6 +112,8 @@ class VllmEngine(ReasoningEngine):
         )
         self._adapters = {}
         self._under = {one.name: self._with_profile(one) for one in self.settings.profiles}
+        for adapter in self._adapters.values():
+            require_match(adapter, folder)
         return files
 
     def _with_profile(self, profile: Profile) -> VllmEngine:

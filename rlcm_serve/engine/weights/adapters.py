@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +20,9 @@ WEIGHTS_FILES = ("adapter_model.safetensors", "adapter_model.bin", "adapter_mode
 """In the order in which vLLM looks for them."""
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM takes for `--max-lora-rank`."""
+
+_PREFIX = "base_model.model."
+"""PEFT's, before the name of a module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,43 @@ class Adapter:
         return LoRARequest(self.digest, number, str(self.folder))
 
 
+def require_match(adapter: Adapter, model: Path) -> None:
+    """Returns if the adapter's matrices have the sizes of the model's weights of the same names.
+
+    vLLM copies a matrix that is too small into a part of its own, and says nothing. Weights under
+    other names, and files other than safetensors, are left to vLLM.
+
+    Raises:
+        ModelRefused: a matrix has another size; the adapter is for another model.
+    """
+    own = _shapes([adapter.folder / WEIGHTS_FILES[0]])
+    weights = _shapes(model.glob("*.safetensors"))
+    for name, matrix in own.items():
+        module, _, rest = name.removeprefix(_PREFIX).rpartition(".lora_")
+        shape = weights.get(f"{module}.weight", ())
+        if len(shape) != 2 or len(matrix) != 2:
+            continue
+        at = 1 if rest.startswith("A") else 0
+        found, wanted = matrix[at], shape[at]
+        if found != wanted:
+            raise ModelRefused(
+                f"the adapter {adapter.folder} is for another model: its {name} is for size "
+                f"{found}, but this model's {module} has size {wanted}"
+            )
+
+
+def _shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
+    """The shapes of all matrices in safetensors files, by name."""
+    from safetensors import safe_open
+
+    found: dict[str, tuple[int, ...]] = {}
+    for file in files:
+        if file.is_file():
+            with safe_open(file, framework="numpy") as stored:
+                found |= {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
+    return found
+
+
 def _config_of(folder: Path) -> dict[str, Any]:
     if not (folder / CONFIG_FILE).is_file():
         raise ModelRefused(f"no LoRA adapter in {folder}: it holds no {CONFIG_FILE}")
@@ -91,8 +131,17 @@ def _unsupported(config: dict[str, Any]) -> str | None:
     return None
 
 
-def enable_adapters(arguments: AsyncEngineArgs, adapters: Sequence[Adapter]) -> None:
+def enable_adapters(
+    arguments: AsyncEngineArgs, adapters: Sequence[Adapter], *, spare: bool
+) -> None:
     """Makes room for all adapters in vLLM at once; without any, LoRA must be off.
+
+    Args:
+        arguments: are changed.
+        adapters: of all profiles.
+        spare: leave one more place, which stays empty. On a CPU, vLLM gives rows without an adapter
+            the number -1 and then reads the last place, if other rows of the batch have one. An
+            adapter there would change their answers.
 
     Raises:
         ModelRefused: LoRA is on, but no profile names an adapter.
@@ -106,7 +155,7 @@ def enable_adapters(arguments: AsyncEngineArgs, adapters: Sequence[Adapter]) -> 
             )
         return
     arguments.enable_lora = True
-    arguments.max_loras = max(arguments.max_loras, len(adapters))
+    arguments.max_loras = max(arguments.max_loras, len(adapters) + spare)
     needed = max(adapter.rank for adapter in adapters)
     given = arguments.max_lora_rank
     arguments.max_lora_rank = next(rank for rank in RANKS if rank >= max(needed, given))

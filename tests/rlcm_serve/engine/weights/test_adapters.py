@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters, require_match
 from rlcm_serve.errors import ModelRefused
 
 CONFIG = {
@@ -94,10 +97,46 @@ def test_there_is_room_for_every_adapter(
     ranks: tuple[int, ...], given: Arguments, expected: Arguments
 ) -> None:
     adapters = [Adapter(Path("/a"), f"digest {rank}", rank) for rank in ranks]
-    enable_adapters(given, adapters)  # type: ignore[arg-type]
+    enable_adapters(given, adapters, spare=False)  # type: ignore[arg-type]
     assert given == expected
+
+
+def test_one_place_may_stay_empty() -> None:
+    given = Arguments()
+    enable_adapters(given, [Adapter(Path("/a"), "d", 4)], spare=True)  # type: ignore[arg-type]
+    assert given == Arguments(True, 2, 16)
 
 
 def test_lora_without_an_adapter_is_refused() -> None:
     with pytest.raises(ModelRefused, match="--enable-lora is on, but no profile names an adapter"):
-        enable_adapters(Arguments(enable_lora=True), [])  # type: ignore[arg-type]
+        enable_adapters(Arguments(enable_lora=True), [], spare=True)  # type: ignore[arg-type]
+
+
+def matrices(rank: int, rows: int, columns: int) -> dict[str, torch.Tensor]:
+    module = "base_model.model.model.layers.0.self_attn.q_proj"
+    return {
+        f"{module}.lora_A.weight": torch.ones(rank, columns),
+        f"{module}.lora_B.weight": torch.ones(rows, rank),
+        "base_model.model.elsewhere.lora_A.weight": torch.ones(rank, 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "why"),
+    [
+        (192, 160, None),
+        (192, 128, r"lora_A\.weight is for size 128, but this model's .*q_proj has size 160"),
+        (384, 160, r"lora_B\.weight is for size 384, but this model's .*q_proj has size 192"),
+    ],
+)
+def test_an_adapter_of_another_model_is_refused(
+    tmp_path: Path, rows: int, columns: int, why: str | None
+) -> None:
+    folder = write(tmp_path)
+    save_file(matrices(4, rows, columns), folder / "adapter_model.safetensors")
+    adapter = Adapter.read(folder)
+    if why is None:
+        require_match(adapter, EMBEDDED_MODEL)
+    else:
+        with pytest.raises(ModelRefused, match=why):
+            require_match(adapter, EMBEDDED_MODEL)
