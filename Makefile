@@ -15,6 +15,7 @@ BIN       := $(VENV)/bin
 LOCKS     := requirements/$(if $(CUDA),cuda,cpu).lock requirements/dev.lock
 LOCKED    := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
+CLIENTS   := .clients/.installed
 
 # -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build; it refuses every file
 # whose hash is not in them.
@@ -22,7 +23,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training pin-images sbom check format embedded clean distclean help
+.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training pin-images sbom check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -40,6 +41,15 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Their versions of some packages are not those of the environment.
+$(CLIENTS): requirements/clients.lock $(LOCKED)
+	@echo "Installing the clients that tests use into .clients"
+	@rm -rf .clients
+	@$(PIP) --target .clients $(FROM_LOCK) -r requirements/clients.lock
+	@touch $@
+
+clients: $(CLIENTS)  ## install what clients of the service use, for tests (240 MB, half a minute)
+
 serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --tensor-parallel-size 2')
 	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
 
@@ -54,13 +64,13 @@ test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; A
 	@$(PYTEST) $(PARALLEL) $(ARGS)
 
 # The seed of the sample is the commit: another commit runs other tests, the same commit the same ones.
-test-ci: $(INSTALLED) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
+test-ci: $(INSTALLED) $(CLIENTS) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
 	@$(PYTEST) $(PARALLEL) -m 'fast or docs' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
 	@echo 'A sample of $(SAMPLE) of all other tests, with SEED=$(SEED)'
 	@$(PYTEST) $(PARALLEL) -m '$(SAMPLED)' --sample $(SAMPLE) --seed $(SEED) $(ARGS)
 
-test-all: $(INSTALLED) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
+test-all: $(INSTALLED) $(CLIENTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
 	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
 
@@ -68,7 +78,7 @@ test-all: $(INSTALLED) page-modules docs  ## run every test; those that need a G
 test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, headers, floods and fuzzing that mean harm (ten minutes, half an hour at most)
 	@timeout --foreground --signal INT 1800 env $(PYTEST) -m attack tests/attack $(ARGS)
 
-test-docs: $(INSTALLED)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
+test-docs: $(INSTALLED) $(CLIENTS)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device

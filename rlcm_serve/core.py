@@ -110,7 +110,8 @@ class GenerationSettings:
 
     `seed` None means unseeded sampling. Waiting requests with a smaller `priority` go first:
     0 for questions, more for background work. Requests share cached prefixes only with requests of
-    the same `cache_salt`; it changes no token.
+    the same `cache_salt`; it changes no token. The text after the thinking follows `schema`, a JSON
+    schema as text, if there is one; the thinking never does.
     """
 
     budget: Budget
@@ -118,6 +119,7 @@ class GenerationSettings:
     seed: int | None = None
     priority: int = 0
     cache_salt: str | None = None
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +324,7 @@ class Question:
         on_unfamiliar: what to do if the question is unlike the calibration's.
         timeout: time limit in seconds, waiting included; None has no limit.
         stop_when_decided: cancel samples that can no longer change the result.
+        schema: JSON schema that the text of the answer follows, as canonical JSON.
 
     Raises:
         RequestRefused: a value is out of range.
@@ -342,6 +345,7 @@ class Question:
     on_unfamiliar: OnUnfamiliar = OnUnfamiliar.ANSWER
     timeout: float | None = None
     stop_when_decided: bool = True
+    schema: str | None = None
 
     def __post_init__(self) -> None:
         if not self.text.strip():

@@ -68,6 +68,13 @@ Event = TokenEvent | CheckpointEvent | ExitEvent | SampleEvent | VoteEvent
 
 OnEvent = Callable[[Event], None]
 
+OnProgress = Callable[[int, int], None]
+"""Called with the number of finished items and the number of all items."""
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """An `OnProgress` that does nothing."""
+
 
 def ignore_event(event: Event) -> None:
     """Ignores an event; for callers who only want the solution."""

@@ -38,7 +38,9 @@ def test_the_cpu_environment_leaves_out_what_only_cuda_can_load() -> None:
     assert locked("cpu.lock")["torch"].endswith("+cpu")
 
 
-@pytest.mark.parametrize("name", ["cpu.lock", "cuda.lock", "dev.lock", "supply.lock"])
+@pytest.mark.parametrize(
+    "name", ["clients.lock", "cpu.lock", "cuda.lock", "dev.lock", "supply.lock"]
+)
 def test_every_pin_has_the_hashes_of_its_files(name: str) -> None:
     lock = (ROOT / "requirements" / name).read_text()
     hashed = r"[^#\s=]+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+\n"

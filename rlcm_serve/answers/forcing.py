@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from rlcm_serve.answers.extraction import BOXED, Extractor
-from rlcm_serve.core import GenerationSettings, Rollout, TokenIds
+from rlcm_serve.answers.extraction import Extractor, extractor_of
+from rlcm_serve.core import Completion, GenerationSettings, Rollout, TokenIds
 from rlcm_serve.engine.contract import Reasoner
 
 
@@ -31,34 +32,45 @@ async def answer_rollout(
     rollout: Rollout,
     generation: GenerationSettings,
     count: int = 1,
-    extractor: Extractor = BOXED,
 ) -> ExtractedAnswers:
     """The model's own answer if it wrote one; else `count` forced answers (RLCM App. A).
+
+    The engine's profile says how they are found. With a schema in `generation` they are always
+    forced, in texts that follow the schema: the model's own text need not follow it.
 
     Raises:
         EngineDead: the engine has died.
     """
-    written = (rollout.answer_text or "").strip()
-    own = await _in_time(extractor, extractor.find, written)
+    extractor = extractor_of(engine.identity.profile, generation.schema)
+    written = (rollout.answer_text or "").strip() if generation.schema is None else ""
+    own = await _in_time(extractor, partial(extractor.find, written))
     if own is not None:
         return ExtractedAnswers((own,), written, rollout.answer_tokens, 0)
-    forced = await engine.continue_after(
-        prompt, rollout.tokens, extractor.opening, generation, count
-    )
-    answers = tuple(
-        [await _in_time(extractor, extractor.close, one.text, one.complete) for one in forced]
-    )
-    first, text = answers[0], None
-    if first is not None:
-        text = "\n\n".join(filter(None, (written, extractor.shown(forced[0].text, first))))
+    opening = opening_of(extractor, generation)
+    forced = await engine.continue_after(prompt, rollout.tokens, opening, generation, count)
+    read = partial(read_forced, extractor, generation)
+    answers = tuple([await _in_time(extractor, partial(read, one)) for one in forced])
+    text = None if answers[0] is None else forced[0].text.strip()
+    if answers[0] is not None and generation.schema is None:
+        text = "\n\n".join(filter(None, (written, extractor.shown(forced[0].text, answers[0]))))
     tokens = rollout.answer_tokens + forced[0].tokens
     return ExtractedAnswers(answers, text, tokens, forced[0].suffix_tokens)
 
 
-async def _in_time(
-    extractor: Extractor, read: Callable[..., str | None], *arguments: object
+def opening_of(extractor: Extractor, generation: GenerationSettings) -> str:
+    """The text that a forced answer continues; empty for one that follows a schema."""
+    return extractor.opening if generation.schema is None else ""
+
+
+def read_forced(
+    extractor: Extractor, generation: GenerationSettings, forced: Completion
 ) -> str | None:
-    """What an extractor reads; a slow one reads in a thread."""
-    if extractor.is_slow:
-        return await asyncio.to_thread(read, *arguments)
-    return read(*arguments)
+    """The answer in a continuation of `opening_of`; None if it was cut off."""
+    if generation.schema is None:
+        return extractor.close(forced.text, forced.complete)
+    return extractor.find(forced.text) if forced.complete else None
+
+
+async def _in_time(extractor: Extractor, read: Callable[[], str | None]) -> str | None:
+    """What is read with an extractor; a slow one reads in a thread."""
+    return await asyncio.to_thread(read) if extractor.is_slow else read()

@@ -25,6 +25,7 @@ from typing import IO, Self
 from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.canonical.form import Form, group
 from rlcm_serve.answers.canonical.reading import canonical, equal_if_canonical, latex
+from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.errors import WorkerFailed
 
 GRADER = f"rlcm-math 2 (math-verify {version('math-verify')})"
@@ -43,7 +44,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 _log = logging.getLogger(__name__)
 
 
-class AnswerGrader:
+class AnswerGrader(Verdicts):
     """Compares answers by their canonical forms, and with math-verify where there is none.
 
     Answers in canonical form need no worker, and neither do identical texts. The others (integrals,
@@ -61,6 +62,8 @@ class AnswerGrader:
             by then count as not equal.
         niceness: how far the worker steps back for other processes, as for `os.nice`.
     """
+
+    name = GRADER
 
     def __init__(
         self, time_limit: float = 5.0, grouping_limit: float = 20.0, niceness: int = 0

@@ -104,11 +104,14 @@ def engine_settings(
         RequestRefused: an option and the profile say the same thing.
         ModelRefused: there is no such confidence, or sampling like this is impossible.
     """
+    from rlcm_serve.answers.profile_graders import require_answerable
     from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.profiles.profile_file import load_profile
     from rlcm_serve.terminal import default_engine_log
 
     profiles = () if profile is None else (load_profile(profile),)
+    for one in profiles:
+        require_answerable(one)
     options = {
         "max_tokens": max_tokens,
         "answer_max_tokens": answer_max_tokens,

@@ -51,6 +51,7 @@ def collect(
     """
     from calibration import write_traces
     from rlcm_serve.answers.grader import AnswerGrader
+    from rlcm_serve.answers.profile_graders import verdicts_of
     from rlcm_serve.core import VoteRule
     from rlcm_serve.recording.offline import record_problems
     from rlcm_serve.recording.rollouts import to_rollouts
@@ -76,7 +77,7 @@ def collect(
         record_problems(settings, data, journal, rollouts, 1, Console(stderr=True))
     )
     with AnswerGrader() as grader:
-        recorded = to_rollouts(recordings, grader)
+        recorded = to_rollouts(recordings, verdicts_of(identity.profile, grader))
     write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
     journal.unlink()
     Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)
@@ -109,67 +110,6 @@ def regrade(
         f"{len(table)} readings in {out}, graded by {graded_by.name} (was {found.was}): "
         f"{found.became_right} became right, {found.became_wrong} became wrong, the classes of "
         f"{found.regrouped} problems changed",
-        highlight=False,
-        soft_wrap=True,
-    )
-
-
-def add_familiarity(
-    traces: Annotated[Path, typer.Argument(help="Traces: a Parquet file.")],
-    data: Annotated[Path, typer.Option(help="JSONL of the problems that were recorded.")],
-    out: Annotated[Path, typer.Option(help="Parquet file for the traces with familiarity.")],
-    model: ModelOption = "embedded",
-    probe: ProbeOption = None,
-    confidence: ConfidenceOption = "probe",
-    interval: IntervalOption = None,
-    max_tokens: MaxTokensOption = None,
-    answer_max_tokens: AnswerMaxTokensOption = None,
-    temperature: TemperatureOption = None,
-    top_p: TopPOption = None,
-    thinking: ThinkingOption = None,
-    engine_log: LogOption = None,
-    verbose: VerboseOption = False,
-    vllm_arguments: VllmArguments = None,
-) -> None:
-    """Add the problems' familiarity to traces that were recorded before the model had that reading.
-
-    Reads the prompts with the engine, at one token each. Give the options that `rlcm collect` had.
-    """
-    from calibration.traces.traces import write_table
-    from rlcm_serve.engine.model_files import resolve_model
-    from rlcm_serve.evaluation.add_familiarity import problems_of, with_familiarity
-    from rlcm_serve.evaluation.regrading import read_table
-    from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
-    from rlcm_serve.recording.problems import read_problems
-    from rlcm_serve.recording.prompt_states import read_prompt_states
-    from rlcm_serve.solving.fingerprints import fingerprint_of
-
-    settings = engine_settings(
-        model,
-        probe=probe,
-        interval=interval,
-        max_tokens=max_tokens,
-        answer_max_tokens=answer_max_tokens,
-        thinking=thinking,
-        temperature=temperature,
-        top_p=top_p,
-        confidence=confidence,
-        engine_log=engine_log,
-        verbose=verbose,
-        vllm_arguments=vllm_arguments,
-    )
-    familiarity = Familiarity.load(resolve_model(model) / FAMILIARITY_FOLDER)
-    table = read_table(traces)
-    problems = problems_of(table, read_problems(data))
-    questions = [problem.problem for problem in problems]
-    identity, states = asyncio.run(read_prompt_states(settings, questions, Console(stderr=True)))
-    found = familiarity.p_values(states).tolist()
-    by_id = {problem.id: p_value for problem, p_value in zip(problems, found, strict=True)}
-    write_table(out, with_familiarity(table, by_id, fingerprint_of(identity)), str(traces))
-    flagged = sum(p_value <= familiarity.config.cutoff for p_value in found)
-    Console().print(
-        f"{len(problems)} problems in {out}, {flagged} of them unfamiliar: `rlcm fit` leaves these "
-        "out",
         highlight=False,
         soft_wrap=True,
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rlcm_serve.core import MAX_TEMPERATURE, Signal
 from rlcm_serve.engine.model_files import ModelFiles
-from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
+from rlcm_serve.engine.requests import STRUCTURED_OUTPUTS
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import EngineDead, ModelRefused
@@ -129,7 +130,6 @@ def launch(
     files: ModelFiles,
     stop_ids: tuple[int, int],
     on_stage: Callable[[str], None],
-    adapters: Sequence[Adapter] = (),
 ) -> AsyncLLM:
     """Starts vLLM with the probed model and the exit processor; blocks until it runs.
 
@@ -143,7 +143,7 @@ def launch(
         warning = check_hooks(settings.runner)
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        arguments = _arguments(settings, files, stop_ids, adapters)
+        arguments = _arguments(settings, files, stop_ids)
     if warning:
         on_stage(warning)
     _choose_runner(settings.runner, on_stage)
@@ -174,22 +174,13 @@ def _choose_runner(runner: str, on_stage: Callable[[str], None]) -> None:
 
 
 def _arguments(
-    settings: EngineSettings,
-    files: ModelFiles,
-    stop_ids: tuple[int, int],
-    adapters: Sequence[Adapter] = (),
+    settings: EngineSettings, files: ModelFiles, stop_ids: tuple[int, int]
 ) -> AsyncEngineArgs:
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.platforms import current_platform
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     for argument in settings.vllm_arguments:
-        name = argument.partition("=")[0].replace("_", "-")
-        if name == "--served-model-name":
-            _refuse_arguments(
-                f"{argument} is an option of the service: give it before `--`, once for each name"
-            )
-        if name in _OURS:
+        if argument.partition("=")[0].replace("_", "-") in _OURS:
             _refuse_arguments(
                 f"{argument} is set by the service; for a model use `rlcm ... --model`"
             )
@@ -207,7 +198,6 @@ def _arguments(
             "batch-sharded sampling is on, but each rank would then see all states and only "
             "its own logits: remove --enable-batch-sharded-sampling"
         )
-    enable_adapters(arguments, adapters, spare=current_platform.is_cpu())
     if _takes_prompts_whole(arguments, files):
         arguments.enable_chunked_prefill = False
     if _computes_in_the_core(arguments):
@@ -231,6 +221,7 @@ def _defaults(files: ModelFiles) -> list[str]:
 
     defaults = ["--model", str(files.folder), "--generation-config", "vllm"]
     defaults += ["--enable-prefix-caching", "--scheduling-policy", "priority"]
+    defaults += ["--structured-outputs-config", json.dumps(STRUCTURED_OUTPUTS)]
     if current_platform.is_cpu():
         defaults += ["--enforce-eager", "--max-num-seqs", "128"]
         if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":

@@ -1,15 +1,19 @@
-"""Sampling parameters of one vLLM request, and the log-probabilities in its output."""
+"""Parameters of one vLLM request: its sampling, and the JSON schema that an answer follows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rlcm_serve.core import GenerationSettings
+from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
     from vllm.outputs import CompletionOutput
+    from vllm.sampling_params import StructuredOutputsParams
+    from vllm.v1.engine.async_llm import AsyncLLM
 
 _STRIDE = 8
 """Most tokens per output when the caller does not want their text.
@@ -18,6 +22,16 @@ One output per token costs this process twice the time. With a divisor of N, a r
 with the very token that settles it.
 """
 _SEEDS = 2**62  # vLLM adds the number of an answer to the seed, and -1 means no seed
+STRUCTURED_OUTPUTS = {"backend": "guidance", "disable_any_whitespace": True}
+"""vLLM's configuration. Guidance refuses what it does not support, where others ignore it; free
+blanks between the parts of a text invite a model to write them until its tokens are used up.
+"""
+MOST_COUNTED = 1000
+"""Largest `minItems`, `maxLength` and the like; ten million took 15 GB to check."""
+_COUNTS = frozenset(
+    f"{end}{what}" for end in ("min", "max") for what in ("Items", "Length", "Properties")
+)
+_PATTERNS = ("pattern", "patternProperties")
 
 
 def sampling_params(
@@ -56,3 +70,66 @@ def log_probs_of(part: CompletionOutput) -> list[float]:
     """Log-probabilities of the new tokens; empty if the request did not ask for them."""
     sampled = zip(part.token_ids, part.logprobs or (), strict=False)
     return [float(found[id_].logprob) for id_, found in sampled]
+
+
+def structured_outputs(generation: GenerationSettings) -> StructuredOutputsParams | None:
+    """What vLLM needs to know of the schema; None without one."""
+    from vllm.sampling_params import StructuredOutputsParams
+
+    if generation.schema is None:
+        return None
+    return StructuredOutputsParams(json=json.loads(generation.schema))
+
+
+def check_schema(llm: AsyncLLM, generation: GenerationSettings) -> None:
+    """Returns if vLLM can let an answer follow the schema, if there is one.
+
+    Raises:
+        RequestRefused: it cannot; the message says why.
+    """
+    from vllm import SamplingParams
+    from vllm.exceptions import VLLMClientError
+
+    if generation.schema is None:
+        return
+    params = SamplingParams(structured_outputs=structured_outputs(generation))
+    config = llm.vllm_config.structured_outputs_config
+    try:
+        params.verify(llm.model_config, None, config, llm.input_processor.tokenizer)
+    except (VLLMClientError, ValueError) as error:
+        raise _refused(f"cannot be followed: {error}") from error
+
+
+def require_bounded(schema: str | None) -> None:
+    """Returns if a caller's schema takes no time and memory to speak of.
+
+    Raises:
+        RequestRefused: it counts too far, or has a pattern, which only a profile's schema may have.
+    """
+    for name, value in _members(json.loads(schema) if schema else None):
+        if name in _COUNTS and isinstance(value, (int, float)) and value > MOST_COUNTED:
+            raise _refused(f"has {name} {value:g}: give at most {MOST_COUNTED}")
+        if name in _PATTERNS and not isinstance(value, bool):
+            raise _refused(
+                f"has {name!r}, which only the schema of a profile may have: leave it out, or ask "
+                "under such a profile"
+            )
+
+
+def _members(node: Any) -> Iterator[tuple[str, Any]]:
+    """Every keyword of a schema with its value, and names in `$defs`, which do no harm."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == "properties" and isinstance(value, dict):
+                for inner in value.values():
+                    yield from _members(inner)
+                continue
+            yield name, value
+            yield from _members(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _members(value)
+
+
+def _refused(why: str) -> RequestRefused:
+    return RequestRefused("response_format", f"the schema of response_format {why}")

@@ -28,9 +28,16 @@ from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.prompts import FORCED_ANSWER
-from rlcm_serve.engine.requests import log_probs_of, sampling_params, seed_of, stride_of
+from rlcm_serve.engine.requests import (
+    check_schema,
+    log_probs_of,
+    require_bounded,
+    sampling_params,
+    seed_of,
+    stride_of,
+    structured_outputs,
+)
 from rlcm_serve.engine.running import RunningVllm
-from rlcm_serve.engine.weights.adapters import Adapter, require_match
 from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.engine.worker.readings.slots import Slot, named
@@ -56,7 +63,6 @@ class VllmEngine(ReasoningEngine):
         self.on_stage: Callable[[str], None] = lambda stage: None
         self.running: RunningVllm | None = None
         self._under: dict[str, VllmEngine] = {}
-        self._adapters: dict[str, Adapter] = {}  # by digest
 
     async def start(self) -> None:
         """Reads the model's files, starts vLLM, and takes one reading as a test."""
@@ -67,18 +73,12 @@ class VllmEngine(ReasoningEngine):
         files = await asyncio.to_thread(self._read_files)
         self.on_stage(f"starting vLLM; thinking format: {self._text.format.name}")
         self.running = await RunningVllm.start(
-            self.settings,
-            files,
-            self.stop_ids,
-            self.identity.checkpoint_interval,
-            self.on_stage,
-            tuple(self._adapters.values()),
+            self.settings, files, self.stop_ids, self.identity.checkpoint_interval, self.on_stage
         )
         self.context = self.running.context
         self.on_stage("warming up")
         try:
             async with asyncio.timeout(_FIRST_TOKEN):
-                await self.running.load_adapters()
                 await self._read_state(self.prompt([Message(Role.USER, "1")]))
         except TimeoutError as error:
             hung = f"vLLM started, but produced no token within {_FIRST_TOKEN:g} s"
@@ -110,15 +110,12 @@ class VllmEngine(ReasoningEngine):
         self._familiarity = (
             Familiarity.load(folder / FAMILIARITY_FOLDER) if files.familiarity else None
         )
-        self._adapters = {}
         self._under = {one.name: self._with_profile(one) for one in self.settings.profiles}
-        for adapter in self._adapters.values():
-            require_match(adapter, folder)
         return files
 
     def _with_profile(self, profile: Profile) -> VllmEngine:
         """The same engine with another text and identity; it gets vLLM once that runs."""
-        for part in ("extractor", "grader", "schema"):
+        for part in ("adapter", "extractor", "grader", "schema"):
             if getattr(profile, part) != getattr(DEFAULT_PROFILE, part):
                 raise ProfileRefused(
                     f"profile {profile.name!r}: {part} cannot be chosen in this release"
@@ -126,12 +123,7 @@ class VllmEngine(ReasoningEngine):
         other = copy(self)
         other._text = self._text.under_profile(profile)
         other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
-        identity = identify_under(profile, self.identity, other._text)
-        if profile.adapter is not None:
-            adapter = Adapter.read(profile.adapter)
-            self._adapters[adapter.digest] = adapter
-            identity = replace(identity, adapter=adapter.digest)
-        other.identity = identity
+        other.identity = identify_under(profile, self.identity, other._text)
         other._familiarity = self._familiarity if other.identity.familiarity else None
         return other
 
@@ -210,6 +202,9 @@ class VllmEngine(ReasoningEngine):
                 f"{answering} for the answer that makes {needed}, but the model's context holds "
                 f"{running.context}: shorten the problem or lower max_tokens",
             )
+        if generation.schema != self.identity.profile.schema_text:
+            require_bounded(generation.schema)
+            check_schema(running.llm, generation)
         if seed_of(generation) is not None and not running.honours_seeds:
             raise RequestRefused(
                 "seed",
@@ -247,7 +242,7 @@ class VllmEngine(ReasoningEngine):
                 running, slot, policy, budget.thinking, self.settings.confidence
             )
             async with running.outputs(
-                prompt, params, generation.priority, generation.cache_salt, self.identity.adapter
+                prompt, params, generation.priority, generation.cache_salt
             ) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
@@ -314,6 +309,7 @@ class VllmEngine(ReasoningEngine):
         running = self._alive()
         params = sampling_params(generation, generation.budget.answer, tuple(self._text.end_ids))
         params.n = count
+        params.structured_outputs = structured_outputs(generation)
         params.logprobs = 0 if logprobs else None  # of the sampled token only
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]
@@ -321,11 +317,7 @@ class VllmEngine(ReasoningEngine):
         suffix = self._text.close(text, after=thinking)
         sample = (*thinking, *suffix)
         async with running.outputs(
-            (*prompt, *sample),
-            params,
-            generation.priority,
-            generation.cache_salt,
-            self.identity.adapter,
+            (*prompt, *sample), params, generation.priority, generation.cache_salt
         ) as outputs:
             async for output in outputs:
                 for part in output.outputs:
@@ -400,7 +392,7 @@ class VllmEngine(ReasoningEngine):
             known = () if statistics is None else tuple(statistics.tolist())
             params.extra_args = self._control(running, slot, FULL_BUDGET, 0, reads, known)
             async with running.outputs(
-                prefix, params, generation.priority, generation.cache_salt, self.identity.adapter
+                prefix, params, generation.priority, generation.cache_salt
             ) as outputs:
                 async for _ in outputs:
                     pass

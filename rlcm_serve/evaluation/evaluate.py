@@ -23,14 +23,14 @@ from calibration.files import write_text
 from calibration.testing.methods import find_split
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.traces import Traces
-from rlcm_serve.answers.grader import GRADER
+from rlcm_serve.answers.grading.base import Grader
+from rlcm_serve.answers.profile_graders import grader_name
 from rlcm_serve.core import RiskName
 from rlcm_serve.engine.contract import EngineIdentity, Reasoner
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
 from rlcm_serve.evaluation.graded import answers_after_stops, graded_table
-from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
 from rlcm_serve.evaluation.measuring.measure import measure_benchmark
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
@@ -185,7 +185,7 @@ def _fingerprint(identity: EngineIdentity, source: Source, grader: Grader) -> Fi
 
     None if no service could use it: a service exits by online sources and has one grader.
     """
-    servable = ABOUT[source].online and grader.name == GRADER
+    servable = ABOUT[source].online and grader.name == grader_name(identity.profile)
     return fingerprint_of(identity) if servable else None
 
 

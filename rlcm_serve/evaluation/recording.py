@@ -6,9 +6,13 @@ import asyncio
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 
 from calibration import ExitReason
+from rlcm_serve.answers.extraction import BOXED, Extractor, extractor_named
+from rlcm_serve.answers.forcing import opening_of, read_forced
+from rlcm_serve.answers.grading.base import Grader
 from rlcm_serve.core import (
     Budget,
     Completion,
@@ -18,10 +22,10 @@ from rlcm_serve.core import (
     TokenIds,
 )
 from rlcm_serve.engine.contract import Reasoner
-from rlcm_serve.evaluation.grading.base import Grader
 from rlcm_serve.evaluation.rollouts import EvaluationReading, EvaluationRollout
 from rlcm_serve.evaluation.sources import Source
 from rlcm_serve.evaluation.verbalized import verbalized
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import FullBudgetRecorder
 
@@ -48,11 +52,13 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
         answers: int = ANSWERS,
         sources: Collection[Source] = tuple(Source),
     ) -> None:
-        budget = engine.identity.budget
-        answer = max(budget.answer, grader.extractor.answer_tokens or 0)
-        generation = GenerationSettings(replace(budget, answer=answer), engine.identity.sampling)
-        super().__init__(engine, generation)
-        self.extractor, self.answers, self.sources = grader.extractor, answers, sources
+        identity = engine.identity
+        extractor = _extractor(identity.profile, grader)
+        answer = max(identity.budget.answer, extractor.answer_tokens or 0)
+        budget = replace(identity.budget, answer=answer)
+        schema = identity.profile.schema_text
+        super().__init__(engine, GenerationSettings(budget, identity.sampling, schema=schema))
+        self.extractor, self.answers, self.sources = extractor, answers, sources
 
     async def _recording(
         self, problem: LabelledProblem, number: int, prompt: TokenIds, rollout: Rollout
@@ -68,7 +74,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             tokens=len(rollout.tokens),
             natural=rollout.exit is ExitReason.NATURAL,
             own_text=own,
-            own_answer=self.extractor.find(own) if own else None,
+            own_answer=self.extractor.find(own) if own and self.generation.schema is None else None,
             own_tokens=rollout.answer_tokens,
             own_verbalized=verbalized(own) if own else None,
             readings=tuple(readings),
@@ -76,7 +82,8 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
         )
 
     async def _reading(self, prompt: TokenIds, rollout: Rollout, at: Reading) -> EvaluationReading:
-        thinking, opening = rollout.tokens[: at.tokens], self.extractor.opening
+        thinking = rollout.tokens[: at.tokens]
+        opening = opening_of(self.extractor, self.generation)
         forced, entropy = await asyncio.gather(
             self.engine.continue_after(
                 prompt,
@@ -88,7 +95,8 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             ),
             self._entropy(prompt, thinking),
         )
-        answers = tuple(self.extractor.close(one.text, one.complete) for one in forced)
+        read = partial(read_forced, self.extractor, self.generation)
+        answers = tuple(map(read, forced))
         confidence, confidence_tokens = await self._verbalize(prompt, thinking, answers[0])
         return EvaluationReading(
             tokens=at.tokens,
@@ -114,11 +122,18 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             return None, 0
         opening = f"<answer>\\boxed{{{answer}}}</answer><confidence>"
         budget = Budget(self.generation.budget.thinking, _VERBALIZED_TOKENS)
-        generation = replace(self.generation, budget=budget)
+        generation = replace(self.generation, budget=budget, schema=None)
         (stated,) = await self.engine.continue_after(
             prompt, thinking, opening, generation, logprobs=True
         )
         return verbalized(f"<confidence>{stated.text}"), _tokens_before(stated, "<")
+
+
+def _extractor(profile: Profile, grader: Grader) -> Extractor:
+    """The profile's extractor if it names one; else the grader's."""
+    return (
+        grader.extractor if profile.extractor == BOXED.spec else extractor_named(profile.extractor)
+    )
 
 
 def _probability(completion: Completion, answer: str | None) -> float | None:

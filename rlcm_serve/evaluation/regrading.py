@@ -16,7 +16,7 @@ from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.table import FINGERPRINT_KEY, fingerprint_of
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading import Grader
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.events import OnProgress, ignore_progress
 from rlcm_serve.recording.problems import LabelledProblem
 
 TEXT_COLUMNS = ("problem_id", "answer", "answer_class", "correct")

@@ -25,6 +25,7 @@ from calibration.errors import CalibrationError
 from calibration.traces.bounds import Bounds
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.profile_graders import verdicts_named
 from rlcm_serve.recording.rollouts import RecordedRollout, to_rollouts
 from rlcm_serve.store.job import CalibrationRequest
 
@@ -47,11 +48,12 @@ def fit(folder: Path) -> None:
     """
     job = json.loads((folder / REQUEST).read_text("utf-8"))
     request = CalibrationRequest.from_json(job["request"])
+    fingerprint = Fingerprint.from_json(json.loads((folder / FINGERPRINT).read_text("utf-8")))
     with AnswerGrader() as grader, (folder / RECORDINGS).open(encoding="utf-8") as lines:
         rollouts = to_rollouts(
-            (RecordedRollout.from_json(json.loads(line)) for line in lines), grader
+            (RecordedRollout.from_json(json.loads(line)) for line in lines),
+            verdicts_named(fingerprint.grader, grader),
         )
-    fingerprint = Fingerprint.from_json(json.loads((folder / FINGERPRINT).read_text("utf-8")))
     write_traces(folder / TRACES, rollouts, fingerprint)
     traces = read_traces(folder / TRACES)
     certificate = certify(

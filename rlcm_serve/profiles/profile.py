@@ -92,6 +92,11 @@ class Profile:
         """
         return hashlib.sha256(canonical_json(self.to_json())).hexdigest()[:16]
 
+    @property
+    def schema_text(self) -> str | None:
+        """The schema as canonical JSON; None without one."""
+        return None if self.schema is None else canonical_json(dict(self.schema)).decode()
+
     def to_json(self) -> dict[str, Any]:
         """The parts that differ from the default profile's, as plain values, without the adapter.
 

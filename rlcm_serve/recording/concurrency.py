@@ -9,14 +9,7 @@ from typing import TypeVar
 CONCURRENCY = 64
 """Items in flight: enough to fill vLLM's batch, few enough to bound what an interrupt loses."""
 
-OnProgress = Callable[[int, int], None]
-"""Called with the number of finished items and the number of all items."""
-
 Item = TypeVar("Item")
-
-
-def ignore_progress(done: int, total: int) -> None:
-    """An `OnProgress` that does nothing."""
 
 
 async def run_all(

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self
 from filelock import lock_descriptor
 
 from rlcm_serve.errors import Conflict, RequestRefused
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.events import OnProgress, ignore_progress
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import FullBudgetRecorder, Recording, record_missing
 from rlcm_serve.recording.rollouts import Key

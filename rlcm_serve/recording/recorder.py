@@ -16,10 +16,12 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 from calibration import FULL_BUDGET, ExitReason
 from rlcm_serve.answers.forcing import answer_rollout
 from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording.concurrency import CONCURRENCY, OnProgress, ignore_progress, run_all
+from rlcm_serve.events import OnProgress, ignore_progress
+from rlcm_serve.recording.concurrency import CONCURRENCY, run_all
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import (
     FullBudgetRollout,
@@ -98,7 +100,7 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
 
     Args:
         engine: has started.
-        grader: decides which answers are right.
+        grader: decides which answers are right, where the profile names no other grader.
         answers: K, forced at every checkpoint.
         priority: of every request to the engine; see `GenerationSettings`.
     """
@@ -111,10 +113,25 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
         priority: int = 0,
     ) -> None:
         identity = engine.identity
-        generation = GenerationSettings(identity.budget, identity.sampling, priority=priority)
+        schema = identity.profile.schema_text
+        generation = GenerationSettings(
+            identity.budget, identity.sampling, priority=priority, schema=schema
+        )
         super().__init__(engine, generation)
-        self.grader, self.answers = grader, answers
+        self.verdicts, self.answers = verdicts_of(identity.profile, grader), answers
         self._unanswered: int | None = 0  # rollouts; None once there was an answer
+
+    def check(self, problem: LabelledProblem) -> None:
+        """Returns if the engine accepts the problem, and the grader its reference.
+
+        Raises:
+            RequestRefused: one does not; the message names the problem.
+        """
+        super().check(problem)
+        try:
+            self.verdicts.check_reference(problem.answer)
+        except RequestRefused as error:
+            raise _with_id(problem, error) from error
 
     async def _recording(
         self, problem: LabelledProblem, number: int, prompt: TokenIds, rollout: Rollout
@@ -161,7 +178,7 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
         stopped = rollout if at.is_final else rollout.cut(at.tokens)
         found = await answer_rollout(self.engine, prompt, stopped, self.generation, self.answers)
         correct = [
-            answer is not None and await self.grader.equal_async(answer, problem.answer)
+            answer is not None and await self.verdicts.equal_async(answer, problem.answer)
             for answer in found.answers
         ]
         return RecordedReading(

@@ -9,7 +9,7 @@ import msgspec
 
 from calibration import ExitReason
 from calibration.traces import table
-from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import TokenIds
 
 Key = tuple[str, int]
@@ -84,7 +84,7 @@ class RecordedRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
     familiarity: float | None = None
 
 
-def to_rollouts(recordings: Iterable[RecordedRollout], grader: AnswerGrader) -> list[table.Rollout]:
+def to_rollouts(recordings: Iterable[RecordedRollout], grader: Verdicts) -> list[table.Rollout]:
     """Recordings as calibration's traces: the first answer of each reading, grouped into classes.
 
     Classes are numbered within a problem, over all its rollouts and readings.

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import Question, Solution
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress, run_all
+from rlcm_serve.events import OnProgress, ignore_progress
+from rlcm_serve.recording.concurrency import run_all
 from rlcm_serve.recording.journal import Journal
 from rlcm_serve.recording.json_lines import parse_rows
 from rlcm_serve.recording.problems import digest_text
@@ -89,8 +90,9 @@ async def solve_all(
     progress(len(rows), len(questions))
 
     async def answer(question: FileQuestion) -> None:
-        solution = await solver.solve(replace(settings, text=question.problem))
-        grade = await _grade(solver.grader, question, solution)
+        prepared = solver.prepare(replace(settings, text=question.problem))
+        solution = await solver.run(prepared)
+        grade = await _grade(solver.verdicts(prepared), question, solution)
         rows[question.id] = {"id": question.id} | describe(solution) | grade
         journal.add(rows[question.id])
         progress(len(rows), len(questions))
@@ -99,9 +101,7 @@ async def solve_all(
     return [rows[question.id] for question in questions]
 
 
-async def _grade(
-    grader: AnswerGrader, question: FileQuestion, solution: Solution
-) -> dict[str, Any]:
+async def _grade(grader: Verdicts, question: FileQuestion, solution: Solution) -> dict[str, Any]:
     if question.answer is None:
         return {}
     answer = solution.answer

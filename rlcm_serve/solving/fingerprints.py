@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 from calibration import Certificate
 from calibration.canonical import canonical_json
 from calibration.traces.fingerprint import Fingerprint
-from rlcm_serve.answers.grader import GRADER
+from rlcm_serve.answers.profile_graders import grader_name
 from rlcm_serve.core import Question, RiskName, VoteRule
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.thinking import format_named
@@ -74,7 +74,6 @@ def fingerprint_of(
         max_tokens=max_tokens or identity.budget.thinking,
         answer_max_tokens=identity.budget.answer,
         forced_suffix=identity.forced_suffix,
-        grader=GRADER,
         samples=samples,
         vote=vote,
         thinking=identity.thinking,
@@ -94,6 +93,7 @@ def _texts_of(profile: Profile) -> dict[str, Any]:
         "user_template": "" if profile.template == PROBLEM else digest_text(profile.template),
         "template_variables": _json(profile.variables),
         "extractor": profile.extractor,
+        "grader": grader_name(profile),
         "answer_schema": "" if profile.schema is None else digest_text(_json(profile.schema)),
     }
 

@@ -288,4 +288,9 @@ def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
     ]
     if question.seed is not None:
         overrides.append(f"seed is {question.seed}; certificates assume unseeded sampling")
+    if question.schema not in (None, identity.profile.schema_text):
+        overrides.append(
+            f"its response_format is not that of the profile {identity.profile.name!r}, which has "
+            f"{'none' if identity.profile.schema is None else 'another schema'}"
+        )
     return overrides

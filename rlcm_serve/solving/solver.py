@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from calibration import ExitPolicy
 from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.grading.verdicts import Verdicts
+from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import (
     CancelledSample,
     GenerationSettings,
@@ -107,6 +109,7 @@ class Solver:
             seed=question.seed,
             priority=priority,
             cache_salt=cache_salt,
+            schema=question.schema or reasoner.identity.profile.schema_text,
         )
         reasoner.check(prompt, generation)
         return Prepared(question, terms, reasoner, prompt, generation)
@@ -134,6 +137,10 @@ class Solver:
         async with in_time(prepared.question.timeout):
             return await self._answer(prepared, prepared.terms.policy, on_event, text, on_start)
 
+    def verdicts(self, prepared: Prepared) -> Verdicts:
+        """The verdicts on answers under the question's profile."""
+        return verdicts_of(prepared.reasoner.identity.profile, self.grader)
+
     async def _answer(
         self,
         prepared: Prepared,
@@ -143,7 +150,8 @@ class Solver:
         on_start: OnStart,
     ) -> Solution:
         question = prepared.question
-        vote = VoteTally(question.samples, question.vote, policy.lambda_vote, self.grader)
+        verdicts = self.verdicts(prepared)
+        vote = VoteTally(question.samples, question.vote, policy.lambda_vote, verdicts)
         gate = FamiliarityGate(
             prepared.reasoner.identity,
             question.on_unfamiliar,

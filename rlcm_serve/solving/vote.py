@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from calibration.policy.voting import Vote, confidence_vote, is_answered, majority_vote
-from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import Sample, VoteRule
 
 
@@ -23,9 +23,7 @@ class VoteTally:
         grader: decides which answers are equal.
     """
 
-    def __init__(
-        self, samples: int, rule: VoteRule, least_share: float, grader: AnswerGrader
-    ) -> None:
+    def __init__(self, samples: int, rule: VoteRule, least_share: float, grader: Verdicts) -> None:
         self.samples = samples
         self.least_share = least_share
         self._rule = rule

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rlcm_serve.settings import load_settings
 from tests.docs.markdown import Block
 
@@ -20,6 +22,9 @@ SECONDS = 300
 RUN = ("sh", "python")
 SHOWN = ("json", "text", "toml")
 """Languages of blocks that are shown and not run: answers, outputs, settings."""
+CLIENTS = Path(__file__).parents[2] / ".clients"
+"""Packages that some blocks import, apart from the environment: `make clients` installs them."""
+IMPORTS_CLIENT = re.compile(r"^(import|from) (instructor|langchain_openai|litellm)\b", re.MULTILINE)
 COMMAND = re.compile(r"(\$ )?(curl|make|pip|python3?|rlcm|docker) ")
 BY_ANSWER = ("tally", "certified_alphas")
 """Members whose keys or length depend on the answer."""
@@ -64,7 +69,15 @@ class Reader:
 
     def _run(self, block: Block) -> str:
         text = block.text.replace(ADDRESS, self._address)
+        environment = self._environment
         if block.language == "python":
+            if IMPORTS_CLIENT.search(text):
+                if not CLIENTS.is_dir():
+                    pytest.skip(f"{block}: no .clients, which `make clients` installs")
+                environment = environment | {
+                    "PYTHONPATH": str(CLIENTS),
+                    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                }
             file = self._folder / f"line_{block.line}.py"
             file.write_text(text)
             command = [sys.executable, file.name]
@@ -73,7 +86,7 @@ class Reader:
         ran = subprocess.run(
             command,
             cwd=self._folder,
-            env=self._environment,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=SECONDS,

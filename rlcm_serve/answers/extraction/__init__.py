@@ -2,6 +2,6 @@
 
 from rlcm_serve.answers.extraction.base import Extractor
 from rlcm_serve.answers.extraction.boxed import BoxedExtractor
-from rlcm_serve.answers.extraction.named import BOXED, extractor_named
+from rlcm_serve.answers.extraction.named import BOXED, extractor_named, extractor_of
 
-__all__ = ["BOXED", "BoxedExtractor", "Extractor", "extractor_named"]
+__all__ = ["BOXED", "BoxedExtractor", "Extractor", "extractor_named", "extractor_of"]

@@ -12,13 +12,16 @@ from rlcm_serve.answers.extraction.boxed import BoxedExtractor
 from rlcm_serve.answers.extraction.code import CodeExtractor
 from rlcm_serve.answers.extraction.texts import AnswerLineExtractor, TextExtractor
 from rlcm_serve.errors import ProfileRefused
+from rlcm_serve.profiles.profile import Profile
 
 BOXED = BoxedExtractor()
 """The extractor of a profile that names none."""
+TEXT = TextExtractor()
 _BY_NAME: dict[str, Extractor] = {
-    one.spec: one for one in (BOXED, AnswerLineExtractor(), TextExtractor(), CodeExtractor())
+    one.spec: one for one in (BOXED, AnswerLineExtractor(), TEXT, CodeExtractor())
 }
-_ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+"""`module:object`, with dots in either."""
 _CHOICES = f"{', '.join(_BY_NAME)}, regex:PATTERN, json:FIELD or module:object"
 
 
@@ -37,9 +40,18 @@ def extractor_named(spec: str) -> Extractor:
         return patterns.RegexExtractor(spec.removeprefix(patterns.PREFIX))
     if spec.startswith(fields.PREFIX):
         return fields.JsonExtractor(spec.removeprefix(fields.PREFIX))
-    if _ENTRY_POINT.fullmatch(spec):
+    if ENTRY_POINT.fullmatch(spec):
         return _loaded(spec)
     raise ProfileRefused(f"extractor is {spec!r}: give {_CHOICES}")
+
+
+def extractor_of(profile: Profile, schema: str | None) -> Extractor:
+    """The extractor of answers that follow a schema, or none, under a profile.
+
+    A text that follows another schema than the profile's is an answer as a whole: the profile's
+    extractor may find nothing in it.
+    """
+    return extractor_named(profile.extractor) if schema == profile.schema_text else TEXT
 
 
 def _loaded(spec: str) -> Extractor:

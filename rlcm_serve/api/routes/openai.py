@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import product
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -97,7 +96,9 @@ async def create_chat_completion(
         prepared = await live.start(request)
     guarantee = prepared.terms.guarantee
     writer = ChunkWriter(response_id, created, body.model, guarantee, body.include_usage)
-    answer = AnswerStream(prepared.terms.policy, body.stops)
+    # What the model writes by itself need not follow a schema, and is not the answer then.
+    is_own = prepared.generation.schema is None
+    answer = AnswerStream(prepared.terms.policy if is_own else None, body.stops)
     chunks = _chunks(live, writer, answer, body, question)
     return event_response(chunks, context.settings.heartbeat_s, guarantee_header(guarantee))
 
@@ -155,14 +156,10 @@ def _models(context: Context) -> dict[str, str | None]:
     Raises:
         NotReady, EngineDead: no model is being served.
     """
-    names, identities = context.model_names, context.service.solver.guarantees.identities
+    solver = context.service.solver
+    name, identities = solver.engine.name, solver.guarantees.identities
     profiles = [one.profile.name for one in identities if one.profile.name != DEFAULT_NAME]
-    plain = dict.fromkeys(names)
-    return plain | {
-        under: profile
-        for name, profile in product(names, profiles)
-        if (under := f"{name}:{profile}") not in plain
-    }
+    return {name: None} | {f"{name}:{profile}": profile for profile in profiles}
 
 
 def _profile_of(context: Context, asked: str) -> str | None:

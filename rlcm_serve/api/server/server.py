@@ -15,6 +15,7 @@ from typing import TextIO
 from rich.console import Console
 
 from rlcm_serve.admission import ALONE_AFTER, Admission
+from rlcm_serve.answers.profile_graders import require_answerable
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
@@ -75,6 +76,8 @@ def build_service(
     if certificates is None:
         certificates = find_certificates(folder)
     settings = replace(settings, profiles=load_profiles([*find_profiles(folder), *profiles]))
+    for profile in settings.profiles:
+        require_answerable(profile)
     engine = VllmEngine(settings)
     service = Service(
         engine, certificates, on_stage=on_stage, load=load, restart_policy=restart_policy

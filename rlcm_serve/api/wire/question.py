@@ -9,6 +9,7 @@ from pydantic.config import JsonDict
 
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire, described
+from rlcm_serve.api.wire.response_format import ResponseFormat, schema_of
 from rlcm_serve.core import (
     MAX_SAMPLES,
     MAX_TEMPERATURE,
@@ -76,6 +77,11 @@ class QuestionSettings(Wire):
     guarantee. `abstain`: give no answer, once the prompt was read. It has no effect if the engine
     does not read familiarity.
     """
+    response_format: ResponseFormat | None = Field(default=None, examples=[None])
+    """Form of the answer's text: `text`, `json_object`, or `json_schema` with a JSON schema. The
+    thinking stays free. A form that is not the certified one removes the guarantee, and the answer
+    is then the whole text.
+    """
     timeout_s: float | None = Field(default=None, gt=0, examples=[60.0])
     """Maximum time for the question in seconds, including time in the queue. The default is the
     server's limit.
@@ -104,6 +110,7 @@ class QuestionSettings(Wire):
             on_unfamiliar=OnUnfamiliar(self.on_unfamiliar),
             timeout=self.timeout_s,
             stop_when_decided=self.stop_when_decided,
+            schema=schema_of(self.response_format),
         )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pkgutil import resolve_name
 
+from rlcm_serve.answers.grading.base import Grader, Pair
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.base import Grader, Pair
 
 GRADERS = {
-    "math": "math:MathGrader",
-    "choice": "choice:ChoiceGrader",
-    "code": "code:CodeGrader",
-    "exact": "exact:ExactGrader",
+    "math": "rlcm_serve.evaluation.grading.math:MathGrader",
+    "choice": "rlcm_serve.answers.grading.choice:ChoiceGrader",
+    "code": "rlcm_serve.evaluation.grading.code:CodeGrader",
+    "exact": "rlcm_serve.answers.grading.exact:ExactGrader",
 }
 """Module and class of each name that `grader_named` accepts."""
 
@@ -27,5 +27,5 @@ def grader_named(name: str) -> Grader:
     if name not in GRADERS:
         known = ", ".join(GRADERS)
         raise RequestRefused("grader", f"{name!r} is not a grader: choose one of {known}")
-    grader: Grader = resolve_name(f"{__name__}.{GRADERS[name]}")()
+    grader: Grader = resolve_name(GRADERS[name])()
     return grader

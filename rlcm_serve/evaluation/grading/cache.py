@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rlcm_serve.evaluation.grading.base import Grader, Pair
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.answers.grading.base import Grader, Pair
+from rlcm_serve.events import OnProgress, ignore_progress
 
 CHUNK = 64
 """Pairs graded between two writes: the most that a kill can lose."""

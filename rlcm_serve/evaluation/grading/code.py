@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 
 from rlcm_serve.answers.extraction.code import CodeExtractor
-from rlcm_serve.evaluation.grading.base import KeyedGrader, Pair
+from rlcm_serve.answers.grading.base import KeyedGrader, Pair
 from rlcm_serve.evaluation.grading.code_tests import CodeTests
 from rlcm_serve.evaluation.grading.sandbox import Limits, Sandbox
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.events import OnProgress, ignore_progress
 
 WORKERS = 2
 

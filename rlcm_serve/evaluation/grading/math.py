@@ -9,9 +9,9 @@ from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.aggregation.graders import Comparison, Graders
 from rlcm_serve.answers.canonical.reading import equal_if_canonical
 from rlcm_serve.answers.grader import GRADER
+from rlcm_serve.answers.grading.base import Grader, Pair
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.base import Grader, Pair
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.events import OnProgress, ignore_progress
 
 _GROUPING_LIMIT = 3600.0
 """Seconds for the classes of one problem; long, because they must not depend on the load."""

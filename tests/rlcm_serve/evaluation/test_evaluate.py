@@ -11,6 +11,7 @@ from rich.console import Console
 
 from calibration import certify, read_traces
 from calibration.metrics.bootstrap import estimate_metrics
+from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
@@ -21,7 +22,6 @@ from rlcm_serve.evaluation.evaluate import (
     record,
     with_other_problems,
 )
-from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
 from rlcm_serve.evaluation.measuring.risk_control import fit_sources
 from rlcm_serve.evaluation.recorded import Recorded

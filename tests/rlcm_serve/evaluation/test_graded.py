@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from calibration import FULL_BUDGET, ExitPolicy
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import ERROR
+from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.evaluation.graded import answers_after_stops, graded_table
-from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.grading.math import MathGrader
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.rollouts import EvaluationRollout

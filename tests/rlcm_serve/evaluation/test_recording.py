@@ -5,9 +5,9 @@ from collections.abc import Collection
 
 import pytest
 
+from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.core import GenerationSettings, TokenIds
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.sources import Source

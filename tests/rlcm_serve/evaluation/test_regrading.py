@@ -11,9 +11,9 @@ from calibration import ExitReason, TraceError, read_traces, write_traces
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.table import Reading, Rollout
 from rlcm_serve.answers.grader import GRADER
+from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading import grader_named
-from rlcm_serve.evaluation.grading.exact import ExactGrader
 from rlcm_serve.evaluation.regrading import read_table, regrade
 from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.command_line import Rlcm

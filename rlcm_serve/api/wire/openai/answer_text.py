@@ -22,7 +22,7 @@ class AnswerStream:
     the text waits. The pieces that `take` and `rest` return add up to the text of the response.
 
     Args:
-        policy: of the question; None if it is answered by nobody.
+        policy: of the question; None if no text is an answer before the end.
         stops: stop sequences; text that may be the start of one waits.
     """
 

@@ -50,13 +50,6 @@ _TextAlone = Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)]
 _Zero = Annotated[float, Field(ge=0, le=0)]
 
 
-class TextFormat(Wire):
-    """The only supported response format: plain text."""
-
-    type: Literal["text"] = Field(examples=["text"])
-    """Plain text."""
-
-
 class UnsupportedFields(Wire):
     """Fields of OpenAI's API that only accept null or their default; each description says why."""
 
@@ -83,8 +76,6 @@ class UnsupportedFields(Wire):
     """not supported: the accepted risk `alpha` decides how long to think, and max_completion_tokens
     caps it
     """
-    response_format: Refused[TextFormat] = Field(default=None, examples=[{"type": "text"}])
-    """not supported: the answer is plain text; leave it out or give {"type": "text"}"""
     tool_choice: Refused[Literal["none", "auto"]] = Field(default=None, examples=["none"])
     """not supported: this service calls no tools"""
     tools: Refused[Nothing] = Field(default=None, examples=[None])

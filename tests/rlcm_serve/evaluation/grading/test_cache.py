@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rlcm_serve.evaluation.grading.base import Pair
+from rlcm_serve.answers.grading.base import Pair
+from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
-from rlcm_serve.evaluation.grading.exact import ExactGrader
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.events import OnProgress, ignore_progress
 
 
 class CountingGrader(ExactGrader):

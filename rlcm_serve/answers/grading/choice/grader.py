@@ -9,16 +9,16 @@ from string import ascii_uppercase
 from typing import Self
 
 from rlcm_serve.answers.extraction.boxed import BoxedExtractor
-from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.base import KeyedGrader
-from rlcm_serve.evaluation.grading.choice.option_texts import forms, plain_form
-from rlcm_serve.evaluation.grading.choice.stated_letters import (
+from rlcm_serve.answers.grading.base import KeyedGrader
+from rlcm_serve.answers.grading.choice.option_texts import forms, plain_form
+from rlcm_serve.answers.grading.choice.stated_letters import (
     Stated,
     after_lead,
     last_said,
     letter_first,
     letter_last,
 )
+from rlcm_serve.errors import RequestRefused
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rlcm_serve.evaluation.grading.choice.option_texts import without_style
+from rlcm_serve.answers.grading.choice.option_texts import without_style
 
 _LEAD = re.compile(
     r"(?:(?:so|thus|hence|therefore|then)\b[,:]?\s*)?"

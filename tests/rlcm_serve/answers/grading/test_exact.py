@@ -1,8 +1,8 @@
 import pytest
 
 from calibration.policy.voting import NO_ANSWER
+from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.exact import ExactGrader
 
 GRADER = ExactGrader()
 

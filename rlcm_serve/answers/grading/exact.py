@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from rlcm_serve.answers.grading.base import KeyedGrader
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.base import KeyedGrader
 
 
 class ExactGrader(KeyedGrader):

@@ -8,7 +8,7 @@ from typing import Self
 
 from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.extraction import BOXED, Extractor
-from rlcm_serve.recording.concurrency import OnProgress, ignore_progress
+from rlcm_serve.events import OnProgress, ignore_progress
 
 Pair = tuple[str, str]
 """An answer and its reference."""

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration.policy.voting import NO_ANSWER
+from rlcm_serve.answers.grading.choice import ChoiceGrader
+from rlcm_serve.answers.grading.choice.grader import Options
+from rlcm_serve.answers.grading.choice.option_texts import plain_form
+from rlcm_serve.answers.grading.choice.stated_letters import letter_first
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading.choice import ChoiceGrader
-from rlcm_serve.evaluation.grading.choice.grader import Options
-from rlcm_serve.evaluation.grading.choice.option_texts import plain_form
-from rlcm_serve.evaluation.grading.choice.stated_letters import letter_first
-from tests.rlcm_serve.evaluation.grading.choice_questions import (
+from tests.rlcm_serve.answers.grading.choice_questions import (
     BOTH_FORMS,
     LETTER_FORMS,
     NO_FORMS,

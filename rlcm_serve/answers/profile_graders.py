@@ -1,0 +1,87 @@
+"""The graders that profiles name."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+
+from rlcm_serve.answers.extraction import extractor_named
+from rlcm_serve.answers.extraction.named import ENTRY_POINT
+from rlcm_serve.answers.grader import GRADER, AnswerGrader
+from rlcm_serve.answers.grading.base import KeyedGrader
+from rlcm_serve.answers.grading.choice import ChoiceGrader
+from rlcm_serve.answers.grading.exact import ExactGrader
+from rlcm_serve.answers.grading.verdicts import KeyedVerdicts, Verdicts
+from rlcm_serve.errors import ProfileRefused
+from rlcm_serve.profiles.profile import Profile
+
+MATH = "math"
+_KEYED: dict[str, Verdicts] = {
+    "choice": KeyedVerdicts(ChoiceGrader()),
+    "exact": KeyedVerdicts(ExactGrader()),
+}
+
+
+def verdicts_of(profile: Profile, math: AnswerGrader) -> Verdicts:
+    """The verdicts under a profile.
+
+    Args:
+        profile: names the grader. `module:object` is a `KeyedGrader` or a subclass of it, in a
+            package that is installed.
+        math: compares mathematical answers.
+
+    Raises:
+        ProfileRefused: there is no such grader; the message says why.
+    """
+    return math if profile.grader == MATH else _keyed(profile.grader)
+
+
+def verdicts_named(name: str, math: AnswerGrader) -> Verdicts:
+    """The verdicts of the grader with this name, as in a fingerprint.
+
+    Raises:
+        ProfileRefused: there is no such grader here.
+    """
+    known = {one.name: one for one in (math, *_KEYED.values())}
+    return known.get(name) or _keyed(name.partition(" ")[0])
+
+
+def grader_name(profile: Profile) -> str:
+    """Name and version of a profile's grader, for a fingerprint.
+
+    Raises:
+        ProfileRefused: there is no such grader.
+    """
+    return GRADER if profile.grader == MATH else _keyed(profile.grader).name
+
+
+def require_answerable(profile: Profile) -> None:
+    """Returns if the profile's extractor and grader exist.
+
+    Raises:
+        ProfileRefused: one does not; the message names the profile.
+    """
+    try:
+        extractor_named(profile.extractor)
+        grader_name(profile)
+    except ProfileRefused as error:
+        raise ProfileRefused(f"profile {profile.name!r}: {error}") from error
+
+
+def _keyed(spec: str) -> Verdicts:
+    if spec in _KEYED:
+        return _KEYED[spec]
+    if not ENTRY_POINT.fullmatch(spec):
+        known = ", ".join((MATH, *_KEYED))
+        raise ProfileRefused(f"grader is {spec!r}: give {known} or module:object")
+    try:
+        found = resolve_name(spec)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ProfileRefused(f"grader is {spec!r}, which cannot be loaded: {error}") from error
+    if isinstance(found, type) and issubclass(found, KeyedGrader):
+        found = found()
+    if not isinstance(found, KeyedGrader):
+        raise ProfileRefused(
+            f"grader is {spec!r}, which is no KeyedGrader: derive its class from "
+            "rlcm_serve.answers.grading.base.KeyedGrader"
+        )
+    return KeyedVerdicts(found, f"{spec} {found.name}")

@@ -1,0 +1,80 @@
+"""Wire types of the form that an answer's text must have, as OpenAI's API has them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from calibration.canonical import canonical_json
+from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.errors import RequestRefused
+
+LONGEST_SCHEMA = 20_000
+"""Characters of a schema, as JSON without blanks."""
+_EXAMPLE = {
+    "type": "object",
+    "properties": {"value": {"type": "integer"}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+
+
+class TextFormat(Wire):
+    """Plain text: the model writes as it likes."""
+
+    type: Literal["text"] = Field(examples=["text"])
+    """Plain text."""
+
+
+class JsonObjectFormat(Wire):
+    """Any JSON object."""
+
+    type: Literal["json_object"] = Field(examples=["json_object"])
+    """Any JSON object."""
+
+
+class NamedSchema(Wire):
+    """A JSON schema with a name."""
+
+    name: str = Field(examples=["reading"])
+    """Name of the schema; it has no effect."""
+    schema_: dict[str, Any] = Field(alias="schema", examples=[_EXAMPLE])
+    """The JSON schema."""
+    description: str | None = Field(default=None, examples=[None])
+    """Accepted and ignored: the model does not see it."""
+    strict: bool | None = Field(default=None, examples=[True])
+    """Accepted and ignored: the schema is always followed strictly."""
+
+
+class JsonSchemaFormat(Wire):
+    """JSON that follows a schema."""
+
+    type: Literal["json_schema"] = Field(examples=["json_schema"])
+    """JSON that follows a schema."""
+    json_schema: NamedSchema = Field(examples=[{"name": "reading", "schema": _EXAMPLE}])
+    """The schema."""
+
+
+ResponseFormat = Annotated[
+    TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")
+]
+
+
+def schema_of(form: ResponseFormat | None) -> str | None:
+    """The JSON schema of a form, as canonical JSON; None for plain text.
+
+    Raises:
+        RequestRefused: the schema is too long.
+    """
+    if form is None or isinstance(form, TextFormat):
+        return None
+    schema = form.json_schema.schema_ if isinstance(form, JsonSchemaFormat) else {"type": "object"}
+    text = canonical_json(schema).decode()
+    if len(text) > LONGEST_SCHEMA:
+        raise RequestRefused(
+            "response_format",
+            f"the schema of response_format has {len(text)} characters: give at most "
+            f"{LONGEST_SCHEMA}",
+        )
+    return text
