@@ -102,6 +102,12 @@ def build_app() -> typer.Typer:
         commands.regrade,
         "rlcm regrade traces.parquet --data problems.jsonl --out regraded.parquet",
     )
+    add(
+        CERTIFICATES,
+        "add-familiarity",
+        commands.add_familiarity,
+        "rlcm add-familiarity traces.parquet --data problems.jsonl --out traces.parquet",
+    )
     add(CERTIFICATES, "plan", certificates.plan, "rlcm plan pilot.parquet --alpha 0.1")
     add(CERTIFICATES, "fit", certificates.fit, "rlcm fit traces.parquet --out certificate.json")
     add(CERTIFICATES, "verify", certificates.verify, "rlcm verify certificate.json traces.parquet")

@@ -52,6 +52,11 @@ class Context:
     evidence: EvidenceLog | None = None
     recomputing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of the model in the API: those of the settings, else the engine's own."""
+        return tuple(self.settings.served_model_names) or (self.service.engine.name,)
+
 
 async def context_of(request: Request) -> Context:  # were it no coroutine, a thread would run it
     """The context of the app that serves a request."""

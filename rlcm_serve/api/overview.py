@@ -53,7 +53,7 @@ async def overview(context: Context, caller: Caller) -> OverviewBody:
         time=iso(time.time()),
         uptime_s=round(readout.uptime, 3),
         version=version("rlcm-serve"),
-        model=context.service.engine.name,
+        model=context.model_names[0],
         figures="service" if own is None else "key",
         engine=await _engine(context, own),
         requests=RequestsNow(

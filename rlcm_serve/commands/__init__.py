@@ -5,11 +5,12 @@ from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.evidence import evidence
 from rlcm_serve.commands.keys import keys
 from rlcm_serve.commands.questions import solve
-from rlcm_serve.commands.recordings import collect, regrade
+from rlcm_serve.commands.recordings import add_familiarity, collect, regrade
 from rlcm_serve.commands.service import config, serve
 from rlcm_serve.commands.store import store
 
 __all__ = [
+    "add_familiarity",
     "aggregate",
     "collect",
     "compare",

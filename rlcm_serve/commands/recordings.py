@@ -113,3 +113,64 @@ def regrade(
         highlight=False,
         soft_wrap=True,
     )
+
+
+def add_familiarity(
+    traces: Annotated[Path, typer.Argument(help="Traces: a Parquet file.")],
+    data: Annotated[Path, typer.Option(help="JSONL of the problems that were recorded.")],
+    out: Annotated[Path, typer.Option(help="Parquet file for the traces with familiarity.")],
+    model: ModelOption = "embedded",
+    probe: ProbeOption = None,
+    confidence: ConfidenceOption = "probe",
+    interval: IntervalOption = None,
+    max_tokens: MaxTokensOption = None,
+    answer_max_tokens: AnswerMaxTokensOption = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
+    thinking: ThinkingOption = None,
+    engine_log: LogOption = None,
+    verbose: VerboseOption = False,
+    vllm_arguments: VllmArguments = None,
+) -> None:
+    """Add the problems' familiarity to traces that were recorded before the model had that reading.
+
+    Reads the prompts with the engine, at one token each. Give the options that `rlcm collect` had.
+    """
+    from calibration.traces.traces import write_table
+    from rlcm_serve.engine.model_files import resolve_model
+    from rlcm_serve.evaluation.add_familiarity import problems_of, with_familiarity
+    from rlcm_serve.evaluation.regrading import read_table
+    from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
+    from rlcm_serve.recording.problems import read_problems
+    from rlcm_serve.recording.prompt_states import read_prompt_states
+    from rlcm_serve.solving.fingerprints import fingerprint_of
+
+    settings = engine_settings(
+        model,
+        probe=probe,
+        interval=interval,
+        max_tokens=max_tokens,
+        answer_max_tokens=answer_max_tokens,
+        thinking=thinking,
+        temperature=temperature,
+        top_p=top_p,
+        confidence=confidence,
+        engine_log=engine_log,
+        verbose=verbose,
+        vllm_arguments=vllm_arguments,
+    )
+    familiarity = Familiarity.load(resolve_model(model) / FAMILIARITY_FOLDER)
+    table = read_table(traces)
+    problems = problems_of(table, read_problems(data))
+    questions = [problem.problem for problem in problems]
+    identity, states = asyncio.run(read_prompt_states(settings, questions, Console(stderr=True)))
+    found = familiarity.p_values(states).tolist()
+    by_id = {problem.id: p_value for problem, p_value in zip(problems, found, strict=True)}
+    write_table(out, with_familiarity(table, by_id, fingerprint_of(identity)), str(traces))
+    flagged = sum(p_value <= familiarity.config.cutoff for p_value in found)
+    Console().print(
+        f"{len(problems)} problems in {out}, {flagged} of them unfamiliar: `rlcm fit` leaves these "
+        "out",
+        highlight=False,
+        soft_wrap=True,
+    )

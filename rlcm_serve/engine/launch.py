@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from rlcm_serve.core import MAX_TEMPERATURE, Signal
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.requests import STRUCTURED_OUTPUTS
+from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import EngineDead, ModelRefused
@@ -130,6 +131,7 @@ def launch(
     files: ModelFiles,
     stop_ids: tuple[int, int],
     on_stage: Callable[[str], None],
+    adapters: Sequence[Adapter] = (),
 ) -> AsyncLLM:
     """Starts vLLM with the probed model and the exit processor; blocks until it runs.
 
@@ -143,7 +145,7 @@ def launch(
         warning = check_hooks(settings.runner)
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        arguments = _arguments(settings, files, stop_ids)
+        arguments = _arguments(settings, files, stop_ids, adapters)
     if warning:
         on_stage(warning)
     _choose_runner(settings.runner, on_stage)
@@ -174,13 +176,22 @@ def _choose_runner(runner: str, on_stage: Callable[[str], None]) -> None:
 
 
 def _arguments(
-    settings: EngineSettings, files: ModelFiles, stop_ids: tuple[int, int]
+    settings: EngineSettings,
+    files: ModelFiles,
+    stop_ids: tuple[int, int],
+    adapters: Sequence[Adapter] = (),
 ) -> AsyncEngineArgs:
     from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.platforms import current_platform
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     for argument in settings.vllm_arguments:
-        if argument.partition("=")[0].replace("_", "-") in _OURS:
+        name = argument.partition("=")[0].replace("_", "-")
+        if name == "--served-model-name":
+            _refuse_arguments(
+                f"{argument} is an option of the service: give it before `--`, once for each name"
+            )
+        if name in _OURS:
             _refuse_arguments(
                 f"{argument} is set by the service; for a model use `rlcm ... --model`"
             )
@@ -198,6 +209,7 @@ def _arguments(
             "batch-sharded sampling is on, but each rank would then see all states and only "
             "its own logits: remove --enable-batch-sharded-sampling"
         )
+    enable_adapters(arguments, adapters, spare=current_platform.is_cpu())
     if _takes_prompts_whole(arguments, files):
         arguments.enable_chunked_prefill = False
     if _computes_in_the_core(arguments):

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,10 @@ from rlcm_serve.core import TokenIds
 from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
 from rlcm_serve.engine.launch import EngineSettings, launch, tracks_tokens
 from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.weights.adapters import Adapter
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
-from rlcm_serve.errors import EngineDead
+from rlcm_serve.errors import EngineDead, ModelRefused
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
@@ -49,13 +50,14 @@ class RunningVllm:
         stop_ids: tuple[int, int],
         interval: int,
         on_stage: Callable[[str], None],
+        adapters: Sequence[Adapter] = (),
     ) -> None:
         before = children()
         # vLLM does not remove its sockets. It creates them in a folder that we can remove.
         self._sockets = tempfile.mkdtemp(prefix="rlcm-vllm-")
         try:
             with _sockets_in(self._sockets):
-                self.llm: AsyncLLM = launch(settings, files, stop_ids, on_stage)
+                self.llm: AsyncLLM = launch(settings, files, stop_ids, on_stage, adapters)
         except BaseException:
             shutil.rmtree(self._sockets, ignore_errors=True)
             raise
@@ -68,6 +70,9 @@ class RunningVllm:
             inputs=files.hidden_size + len(STATISTICS) if settings.record_inputs else 0,
             prompt=files.hidden_size if files.familiarity is not None else 0,
         )
+        self._adapters = {
+            adapter.digest: adapter.request(number) for number, adapter in enumerate(adapters, 1)
+        }
         self.outputs_received = 0
         self._canaries = 0
         self._killed: str | None = None
@@ -83,12 +88,13 @@ class RunningVllm:
         stop_ids: tuple[int, int],
         interval: int,
         on_stage: Callable[[str], None],
+        adapters: Sequence[Adapter] = (),
     ) -> RunningVllm:
         """Starts vLLM in a thread; if cancelled, vLLM is stopped as soon as it has started."""
         unwanted = threading.Event()
 
         def launch_unless_cancelled() -> RunningVllm:
-            running = cls(settings, files, stop_ids, interval, on_stage)
+            running = cls(settings, files, stop_ids, interval, on_stage, adapters)
             if unwanted.is_set():
                 running.close()
             return running
@@ -109,6 +115,24 @@ class RunningVllm:
                 f"vLLM started, but did not answer within {_FIRST_REPLY:g} s"
             ) from error
         return running
+
+    async def load_adapters(self) -> None:
+        """Loads every adapter, so that one that does not fit is refused now.
+
+        Raises:
+            ModelRefused: vLLM cannot load an adapter onto this model.
+        """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        for request in self._adapters.values():
+            try:
+                await self.llm.add_lora(request)
+            except EngineDeadError as error:
+                raise EngineDead(f"vLLM died while it loaded {request.lora_path}") from error
+            except Exception as error:  # of vLLM's worker, by its message alone
+                raise ModelRefused(
+                    f"vLLM cannot load the adapter {request.lora_path} onto this model: {error}"
+                ) from error
 
     def settle(self) -> None:
         """Call this after the first finished request, when all of vLLM's processes exist."""
@@ -135,8 +159,11 @@ class RunningVllm:
         params: SamplingParams,
         priority: int,
         cache_salt: str | None = None,
+        adapter: str = "",
     ) -> AsyncIterator[AsyncIterator[RequestOutput]]:
         """The outputs of one request as they arrive; leaving the context early aborts the request.
+
+        `adapter` is the digest of the LoRA adapter to apply; "" applies none.
 
         Raises:
             EngineDead: vLLM has died.
@@ -149,7 +176,13 @@ class RunningVllm:
         request_id = f"rlcm-{next(self._ids)}"
         try:
             async with aclosing(
-                self.llm.generate(inputs, params, request_id, priority=priority)
+                self.llm.generate(
+                    inputs,
+                    params,
+                    request_id,
+                    priority=priority,
+                    lora_request=self._adapters[adapter] if adapter else None,
+                )
             ) as outputs:
                 yield _Counted(outputs, self)
         except (EngineDeadError, EngineGenerateError) as error:

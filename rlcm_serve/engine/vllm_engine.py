@@ -38,15 +38,16 @@ from rlcm_serve.engine.requests import (
     structured_outputs,
 )
 from rlcm_serve.engine.running import RunningVllm
+from rlcm_serve.engine.weights.adapters import Adapter, require_match
 from rlcm_serve.engine.worker.exit_control import ControlSpec
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.engine.worker.readings.slots import Slot, named
 from rlcm_serve.engine.worker.readings.table import Inputs
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.engine.worker.statistics import STATISTICS
-from rlcm_serve.errors import EngineDead, ModelRefused, ProfileRefused, RequestRefused
+from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
-from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profile
+from rlcm_serve.profiles.profile import Profile, unknown_profile
 
 _FIRST_TOKEN = 300.0
 """Seconds in which vLLM must produce its first token; it may still have to compile."""
@@ -63,6 +64,7 @@ class VllmEngine(ReasoningEngine):
         self.on_stage: Callable[[str], None] = lambda stage: None
         self.running: RunningVllm | None = None
         self._under: dict[str, VllmEngine] = {}
+        self._adapters: dict[str, Adapter] = {}  # by digest
 
     async def start(self) -> None:
         """Reads the model's files, starts vLLM, and takes one reading as a test."""
@@ -73,12 +75,18 @@ class VllmEngine(ReasoningEngine):
         files = await asyncio.to_thread(self._read_files)
         self.on_stage(f"starting vLLM; thinking format: {self._text.format.name}")
         self.running = await RunningVllm.start(
-            self.settings, files, self.stop_ids, self.identity.checkpoint_interval, self.on_stage
+            self.settings,
+            files,
+            self.stop_ids,
+            self.identity.checkpoint_interval,
+            self.on_stage,
+            tuple(self._adapters.values()),
         )
         self.context = self.running.context
         self.on_stage("warming up")
         try:
             async with asyncio.timeout(_FIRST_TOKEN):
+                await self.running.load_adapters()
                 await self._read_state(self.prompt([Message(Role.USER, "1")]))
         except TimeoutError as error:
             hung = f"vLLM started, but produced no token within {_FIRST_TOKEN:g} s"
@@ -110,20 +118,23 @@ class VllmEngine(ReasoningEngine):
         self._familiarity = (
             Familiarity.load(folder / FAMILIARITY_FOLDER) if files.familiarity else None
         )
+        self._adapters = {}
         self._under = {one.name: self._with_profile(one) for one in self.settings.profiles}
+        for adapter in self._adapters.values():
+            require_match(adapter, folder)
         return files
 
     def _with_profile(self, profile: Profile) -> VllmEngine:
         """The same engine with another text and identity; it gets vLLM once that runs."""
-        for part in ("adapter", "extractor", "grader", "schema"):
-            if getattr(profile, part) != getattr(DEFAULT_PROFILE, part):
-                raise ProfileRefused(
-                    f"profile {profile.name!r}: {part} cannot be chosen in this release"
-                )
         other = copy(self)
         other._text = self._text.under_profile(profile)
         other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
-        other.identity = identify_under(profile, self.identity, other._text)
+        identity = identify_under(profile, self.identity, other._text)
+        if profile.adapter is not None:
+            adapter = Adapter.read(profile.adapter)
+            self._adapters[adapter.digest] = adapter
+            identity = replace(identity, adapter=adapter.digest)
+        other.identity = identity
         other._familiarity = self._familiarity if other.identity.familiarity else None
         return other
 
@@ -242,7 +253,7 @@ class VllmEngine(ReasoningEngine):
                 running, slot, policy, budget.thinking, self.settings.confidence
             )
             async with running.outputs(
-                prompt, params, generation.priority, generation.cache_salt
+                prompt, params, generation.priority, generation.cache_salt, self.identity.adapter
             ) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
@@ -317,7 +328,11 @@ class VllmEngine(ReasoningEngine):
         suffix = self._text.close(text, after=thinking)
         sample = (*thinking, *suffix)
         async with running.outputs(
-            (*prompt, *sample), params, generation.priority, generation.cache_salt
+            (*prompt, *sample),
+            params,
+            generation.priority,
+            generation.cache_salt,
+            self.identity.adapter,
         ) as outputs:
             async for output in outputs:
                 for part in output.outputs:
@@ -392,7 +407,7 @@ class VllmEngine(ReasoningEngine):
             known = () if statistics is None else tuple(statistics.tolist())
             params.extra_args = self._control(running, slot, FULL_BUDGET, 0, reads, known)
             async with running.outputs(
-                prefix, params, generation.priority, generation.cache_salt
+                prefix, params, generation.priority, generation.cache_salt, self.identity.adapter
             ) as outputs:
                 async for _ in outputs:
                     pass

@@ -88,6 +88,13 @@ class Settings(BaseSettings):
     model: Annotated[str, BeforeValidator(at_home)] = _setting(
         "embedded", "Model", "Model: a folder, a Hugging Face id, or 'embedded'."
     )
+    served_model_names: Annotated[list[str], NoDecode, Listed] = _setting(
+        [],
+        "Model",
+        "Names of the model in the API, instead of `model`; all are accepted, the first is shown.",
+        flag="--served-model-name",
+        example=["puzzles"],
+    )
     probe: Location | None = _setting(
         None,
         "Model",
@@ -378,6 +385,8 @@ class Settings(BaseSettings):
                 f"auth is off, but host is {self.host!r}, which others can reach: listen on "
                 "127.0.0.1, or set auth to on and make keys with `rlcm keys new`"
             )
+        if "" in self.served_model_names:
+            _refuse("served_model_names has an empty name: remove it")
         for name in self.allowed_hosts:
             _check_host(name)
         for origin in self.cors_origins:

@@ -57,6 +57,7 @@ def test_without_anything_all_settings_are_defaults(tmp_path: Path) -> None:
 WORDS = st.text(string.ascii_letters + string.digits + "-_./", min_size=1, max_size=12)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "model": WORDS.map(lambda word: f"m{word}"),
+    "served_model_names": st.lists(WORDS, min_size=1, max_size=3),
     "probe": WORDS.map(lambda word: f"/p{word}"),
     "certificates": st.lists(WORDS.map(lambda word: f"/c{word}"), min_size=1, max_size=3),
     "profiles": st.lists(WORDS.map(lambda word: f"/c{word}"), min_size=1, max_size=3),

@@ -7,17 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
-from rlcm_serve.core import Message, Role
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.familiarity.familiarity import Familiarity
-from rlcm_serve.familiarity.score import Floats
-from rlcm_serve.recording.concurrency import run_all
-from rlcm_serve.recording.offline import running_engine
 from rlcm_serve.recording.problems import LabelledProblem, read_problems
-from rlcm_serve.terminal import shown_progress
+from rlcm_serve.recording.prompt_states import read_prompt_states
 from training.familiarity.fit import FamiliarityFit, fit_familiarity, split_problems
 
 
@@ -37,31 +32,12 @@ def train_familiarity(
     problems = _different(read_problems(data))
     ids, groups = [problem.id for problem in problems], [problem.group for problem in problems]
     split_problems(ids, groups, fit)
-    states_NH = asyncio.run(prompt_states(settings, problems, console))
+    questions = [problem.problem for problem in problems]
+    settings = replace(settings, needs_probe=False)
+    _, states_NH = asyncio.run(read_prompt_states(settings, questions, console))
     fitted = fit_familiarity(states_NH, ids, groups, fit)
     fitted.save(out)
     return fitted
-
-
-async def prompt_states(
-    settings: EngineSettings, problems: Sequence[LabelledProblem], console: Console
-) -> Floats:
-    """The state at the last token of each problem's prompt (N x H), from a running engine."""
-    states: list[Floats] = [np.empty(0, np.float32)] * len(problems)
-    recording = replace(settings, record_inputs=True, needs_probe=False)
-    async with running_engine(recording, console) as engine:
-        with shown_progress(console, "reading prompts") as progress:
-            done = 0
-
-            async def read(at: int) -> None:
-                nonlocal done
-                turn = Message(Role.USER, problems[at].problem)
-                states[at] = await engine.prompt_state(engine.prompt([turn]))
-                done += 1
-                progress(done, len(problems))
-
-            await run_all(list(range(len(problems))), read)
-    return np.stack(states)
 
 
 def _different(problems: Sequence[LabelledProblem]) -> list[LabelledProblem]:

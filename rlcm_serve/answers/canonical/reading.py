@@ -101,8 +101,8 @@ def _without_tokens(plain: str) -> Part | None:
         return None
     if (number := words.number_in_words(" ".join(plain.split()[:-1]))) is not None:
         return _mathematics(f"{number} {plain.split()[-1]}")
-    members = [words.text_key(each) for each in _LIST_OF_WORDS.split(plain)]
-    return part.listed([part.words(member) for member in members if member])
+    members = [words.text_key(each) for each in _LIST_OF_WORDS.split(plain) if each.strip()]
+    return part.listed([part.words(member) for member in members or [key]])
 
 
 def _letter(letter: str) -> ex.Node:

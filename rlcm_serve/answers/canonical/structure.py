@@ -38,8 +38,8 @@ class AnswerReader:
         """
         found = self.separators(at, end)
         spans = between(at, end, [where for where, _ in found])
-        if len(spans) > _MOST_MEMBERS:
-            raise Unreadable("too many members")
+        if not 0 < len(spans) <= _MOST_MEMBERS:
+            raise Unreadable("no members, or too many")
         if len(spans) == 1:
             return self.item(*spans[0])
         parts = [self.item(*span) for span in spans]

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -156,10 +157,14 @@ def _models(context: Context) -> dict[str, str | None]:
     Raises:
         NotReady, EngineDead: no model is being served.
     """
-    solver = context.service.solver
-    name, identities = solver.engine.name, solver.guarantees.identities
+    names, identities = context.model_names, context.service.solver.guarantees.identities
     profiles = [one.profile.name for one in identities if one.profile.name != DEFAULT_NAME]
-    return {name: None} | {f"{name}:{profile}": profile for profile in profiles}
+    plain = dict.fromkeys(names)
+    return plain | {
+        under: profile
+        for name, profile in product(names, profiles)
+        if (under := f"{name}:{profile}") not in plain
+    }
 
 
 def _profile_of(context: Context, asked: str) -> str | None:

@@ -54,9 +54,10 @@ def index(request: Request, context: ContextOfApp) -> Response:
 @router.get("/page/about")
 async def about(context: ContextOfApp) -> Response:
     """What the page needs to know before the user enters a key."""
+    named = context.settings.served_model_names
     model = context.service.engine.name
     found = {
-        "model": _plain(model),
+        "model": named[0] if named else _plain(model),
         "version": version("rlcm-serve"),
         "keys": context.settings.keys_needed,
         "examples": _is_embedded(model),

@@ -82,6 +82,7 @@ _ARGUMENTS = (
     *("dtype", "enable_prefix_caching", "enforce_eager", "generation_config", "max_num_seqs"),
     *("enable_chunked_prefill", "max_model_len", "max_num_batched_tokens", "scheduling_policy"),
     *("enable_batch_sharded_sampling", "spec_method", "spec_model", "speculative_config"),
+    *("enable_lora", "max_lora_rank", "max_loras"),
     *("distributed_executor_backend", "pipeline_parallel_size", "tensor_parallel_size"),
 )
 _SAMPLING = (
@@ -103,17 +104,22 @@ FRONT_END = (
     Hook(
         "vllm.v1.engine.async_llm:AsyncLLM",
         has=(
-            *("errored", "from_engine_args", "get_supported_tasks", "model_config"),
+            *("add_lora", "errored", "from_engine_args", "get_supported_tasks", "model_config"),
             *("output_handler", "output_processor", "shutdown", "vllm_config"),
         ),
     ),
     Hook(
         "vllm.v1.engine.async_llm:AsyncLLM.generate",
-        takes=("prompt", "sampling_params", "request_id", "priority"),
+        takes=("prompt", "sampling_params", "request_id", "priority", "lora_request"),
     ),
     Hook("vllm.v1.engine.output_processor:OutputProcessor", has=("get_num_unfinished_requests",)),
     Hook("vllm.v1.engine.exceptions:EngineDeadError"),
     Hook("vllm.v1.engine.exceptions:EngineGenerateError"),
+    Hook(
+        "vllm.lora.request:LoRARequest",
+        has=("lora_path",),
+        takes=("lora_name", "lora_int_id", "lora_path"),
+    ),
     Hook("vllm.inputs:tokens_input", takes=("prompt_token_ids", "cache_salt")),
     Hook("vllm:SamplingParams", has=_SAMPLING),
     Hook("vllm:SamplingParams", takes=tuple(name for name in _SAMPLING if name != "extra_args")),

@@ -8,6 +8,7 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletion
 
 from calibration import ExitPolicy
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.openai_client import ASKED, client_of
 from tests.rlcm_serve.api.serving import Running, serving
@@ -379,6 +380,37 @@ async def test_models(client: AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="'gpt-4o' is not served") as caught:
         await client.chat.completions.create(**ASKED | {"model": "gpt-4o"})
     assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+
+
+async def test_a_model_may_have_several_names_instead_of_its_own(one: Path) -> None:
+    settings = Settings(served_model_names=["puzzles", "gpt-4o", "puzzles:tutor"])
+    profiles = [Profile(name="tutor", system="You are a tutor.")]
+    async with (
+        serving(SURE, certificates=[one], settings=settings, profiles=profiles) as running,
+        client_of(running.app) as client,
+    ):
+        listed = [model.id async for model in client.models.list()]
+        assert listed == [
+            "puzzles",
+            "gpt-4o",
+            "puzzles:tutor",
+            "gpt-4o:tutor",
+            "puzzles:tutor:tutor",
+        ]
+        for name in ("puzzles", "gpt-4o"):
+            completion = await client.chat.completions.create(**ASKED | {"model": name})
+            assert completion.model == name
+            assert rlcm_of(completion)["profile"] == "default"
+        under = await client.chat.completions.create(**ASKED | {"model": "gpt-4o:tutor"})
+        assert rlcm_of(under)["profile"] == "tutor"
+        exact = await client.chat.completions.create(**ASKED | {"model": "puzzles:tutor"})
+        assert rlcm_of(exact)["profile"] == "default"
+        with pytest.raises(
+            openai.NotFoundError, match="'scripted' is not served here: use 'puzzles', 'gpt-4o'"
+        ):
+            await client.chat.completions.create(**ASKED | {"model": "scripted"})
+        assert (await running.client.get("/overview")).json()["model"] == "puzzles"
+        assert (await running.client.get("/page/about")).json()["model"] == "puzzles"
 
 
 async def test_a_model_may_be_named_like_a_path(ready: Running, client: AsyncOpenAI) -> None:

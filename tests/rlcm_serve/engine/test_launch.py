@@ -168,6 +168,8 @@ def test_what_vllm_wrote_last_time_is_kept(tmp_path: Path) -> None:
         ("--enable-batch-sharded-sampling", "batch-sharded"),
         ("--model=other", "set by the service"),
         ("--logits_processors=other", "set by the service"),
+        ("--served-model-name=other", "an option of the service"),
+        ("--enable-lora", "no profile names an adapter"),
         ("--no-such-argument", "no-such-argument"),
         ("--max-num-seqs=many", "many"),
     ],

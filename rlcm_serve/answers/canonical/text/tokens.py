@@ -21,7 +21,7 @@ class Unreadable(ValueError):
 
 _TOKEN = re.compile(
     r"""(?P<space>(?:\s|~|\\[,;:!\ ]|\\q?quad(?![A-Za-z]))+)
-    |(?P<repeating>\d*+\.\d*+(?:\\(?:overline|bar)\s*\{\s*\d+\s*\}|\\(?:overline|bar)\s*\d
+    |(?P<repeating>(?=\.?\d|\.\\(?:overline|bar|dot))\d*+\.\d*+(?:\\(?:overline|bar)\s*\{\s*\d+\s*\}|\\(?:overline|bar)\s*\d
         |\(\d+\)(?![\d(])|\\dot\s*\{?\d\}?(?:\d*+\\dot\s*\{?\d\}?)?
         |(?:\.\.+|\\[lc]?dots(?![A-Za-z]))))
     |(?P<prefixed>0x[0-9A-Fa-f]+(?![0-9A-Za-z])|0b[01]+(?![0-9A-Za-z])|0o[0-7]+(?![0-9A-Za-z]))

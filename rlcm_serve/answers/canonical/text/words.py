@@ -117,7 +117,8 @@ def only_words(text: str) -> bool:
     """Whether the text is words, and not mathematics such as `x y`, `sin x` or `p - q`."""
     if not _ONLY_WORDS.fullmatch(text):
         return False
-    return any(not spells_mathematics(word) and word not in GREEK for word in _WORD.findall(text))
+    found = (word for word in _WORD.findall(text) if word not in ("and", "or"))
+    return any(not spells_mathematics(word) and word not in GREEK for word in found)
 
 
 def has_words(text: str) -> bool:

@@ -1,0 +1,76 @@
+"""Adds the familiarity of the problems to traces that were recorded without it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from calibration import TraceError
+from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.table import FAMILIARITY, FINGERPRINT_KEY, fingerprint_of
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.recording.problems import LabelledProblem
+
+
+def problems_of(table: pa.Table, problems: Iterable[LabelledProblem]) -> list[LabelledProblem]:
+    """The problems of the traces, in the order of their first rows.
+
+    Raises:
+        RequestRefused: one is not among `problems`; the message names it.
+    """
+    known = {problem.id: problem for problem in problems}
+    ids = dict.fromkeys(table["problem_id"].to_pylist())
+    for id_ in ids:
+        if id_ not in known:
+            raise RequestRefused(
+                "data",
+                f"problem {id_!r} of the traces is not among the {len(known)} problems: give the "
+                "problems that were recorded",
+            )
+    return [known[id_] for id_ in ids]
+
+
+def with_familiarity(
+    table: pa.Table, p_values: Mapping[str, float], engine: Fingerprint
+) -> pa.Table:
+    """The traces with the p-value of each problem, and the engine's reading in the fingerprint.
+
+    Args:
+        table: of traces.
+        p_values: by problem.
+        engine: the fingerprint of the engine that read them.
+
+    Raises:
+        TraceError: the traces have no fingerprint.
+        RequestRefused: they were recorded on another engine, so that its gate says nothing of them;
+            or the engine has no familiarity reading.
+    """
+    fingerprint = fingerprint_of(table.schema, "traces")
+    if fingerprint is None:
+        raise TraceError("the traces have no fingerprint, so no service can use them: record again")
+    if not engine.is_gated:
+        raise RequestRefused(
+            "model",
+            "the model has no familiarity reading: fit one with `rlcm train familiarity`",
+        )
+    now = replace(
+        fingerprint,
+        familiarity=engine.familiarity,
+        familiarity_cutoff=engine.familiarity_cutoff,
+    )
+    # The texts of the answers are as they were, whoever graded them.
+    if differences := now.differences(replace(engine, grader=now.grader)):
+        raise RequestRefused(
+            "traces",
+            "the traces were recorded on another engine (traces here, engine there): "
+            f"{'; '.join(differences)}; give its model and settings",
+        )
+    if FAMILIARITY.name in table.column_names:
+        table = table.drop_columns([FAMILIARITY.name])
+    column = pa.array([p_values[id_] for id_ in table["problem_id"].to_pylist()], FAMILIARITY.type)
+    table = table.append_column(FAMILIARITY, column)
+    packed = json.dumps(now.to_json()).encode()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), FINGERPRINT_KEY: packed})

@@ -1,0 +1,112 @@
+"""LoRA adapters through the real engine: each profile's own, and none of the others'."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+from calibration import FULL_BUDGET
+from rlcm_serve.core import GenerationSettings, Rollout, TokenIds
+from rlcm_serve.engine.contract import Reasoner
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.weights.adapters import Adapter
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from rlcm_serve.profiles.profile import Profile
+from rlcm_serve.solving.fingerprints import fingerprint_of
+from tests.rlcm_serve.engine.lora import write_adapter
+
+pytestmark = pytest.mark.engine
+
+QUESTION = "A dial shows 3. A up 4. What does the dial show?"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    top = tmp_path_factory.mktemp("adapters")
+    return {
+        name: write_adapter(top / name, seed, rank)
+        for name, seed, rank in (("first", 1, 4), ("second", 2, 20))
+    }
+
+
+@pytest.fixture(scope="module")
+async def engine(folders: dict[str, Path]) -> AsyncIterator[VllmEngine]:
+    profiles = tuple(Profile(name=name, adapter=folder) for name, folder in folders.items())
+    running = VllmEngine(EngineSettings(profiles=profiles, temperature=0.0, max_tokens=160))
+    await running.start()
+    yield running
+    running.stop()
+
+
+async def full(reasoner: Reasoner, prompt: TokenIds) -> Rollout:
+    generation = GenerationSettings(reasoner.identity.budget, reasoner.identity.sampling)
+    events = [event async for event in reasoner.think(prompt, FULL_BUDGET, generation)]
+    assert isinstance(events[-1], Rollout)
+    return events[-1]
+
+
+def readings_of(folder: Path | None, prompt: TokenIds, rollout: Rollout) -> list[float]:
+    """The readings of a plain forward, with the adapter as PEFT applies it."""
+    model = AutoModelForCausalLM.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32)
+    if folder is not None:
+        model = PeftModel.from_pretrained(model, folder).merge_and_unload()
+    ids = torch.tensor([[*prompt, *rollout.tokens]])
+    with torch.inference_mode():
+        hidden_TH = model.eval().base_model(input_ids=ids).last_hidden_state[0]
+        confidence_T = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER).confidence(hidden_TH)
+    return [float(confidence_T[len(prompt) + one.tokens - 1]) for one in rollout.readings]
+
+
+async def test_each_profile_has_its_adapter_also_in_one_batch(
+    engine: VllmEngine, folders: dict[str, Path]
+) -> None:
+    names = ("default", "first", "second")
+    prompt = engine.prompt(engine.identity.profile.messages(QUESTION))
+    rollouts = await asyncio.gather(
+        *(full(engine.under(name), prompt) for name in (*names, *names))
+    )
+    expected = {
+        name: readings_of(folders.get(name), prompt, rollout)
+        for name, rollout in zip(names, rollouts, strict=False)
+    }
+    for name, rollout in zip((*names, *names), rollouts, strict=True):
+        found = [reading.confidence for reading in rollout.readings]
+        assert len(found) > 1
+        own = readings_of(folders.get(name), prompt, rollout)
+        assert found == pytest.approx(own, abs=1e-4)
+        others = [one for one in names if one != name]
+        for other in others:
+            foreign = readings_of(folders.get(other), prompt, rollout)
+            assert max(abs(a - b) for a, b in zip(found, foreign, strict=True)) > 1e-3
+    assert len({tuple(one) for one in expected.values()}) == 3
+
+
+async def test_a_forced_answer_is_the_adapters_too(engine: VllmEngine) -> None:
+    prompt = engine.prompt(engine.identity.profile.messages(QUESTION))
+    thinking = (await full(engine, prompt)).tokens[:32]
+    said = {}
+    for name in ("default", "first", "second"):
+        reasoner = engine.under(name)
+        generation = GenerationSettings(reasoner.identity.budget, reasoner.identity.sampling)
+        (answer,) = await reasoner.continue_after(prompt, thinking, "x", generation, logprobs=True)
+        assert answer.pieces is not None
+        said[name] = tuple(round(log_prob, 3) for _, log_prob in answer.pieces)
+    assert len(set(said.values())) == 3
+
+
+async def test_the_adapter_is_part_of_the_fingerprint(
+    engine: VllmEngine, folders: dict[str, Path]
+) -> None:
+    prints = [fingerprint_of(identity) for identity in engine.identities]
+    digests = ["", *(Adapter.read(folder).digest for folder in folders.values())]
+    assert [one.adapter for one in prints] == digests
+    assert len(set(digests)) == 3
+    assert prints[0].differences(prints[1]) == ["adapter: none here, one there"]
