@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from rlcm_serve.engine.worker.statistics import TOP_TOKENS, Figures
 
 _CACHED = 2**20
 """Logits that a CPU handles at a time: 4 MiB, and as much again for each of two results."""
+
+_SMALL = 2**7
+"""A vocabulary is small if so many rows are handled at a time."""
 
 _BLOCK = 64
 """Neighbouring tokens, of which only the likeliest is compared at first; see `_likeliest`."""
@@ -49,18 +53,23 @@ class Distributions:
         if list(rows) != list(range(len(logits_NV))):
             at = torch.tensor(rows, device=logits_NV.device)
             kept_NV = (logits_NV if raw_NV is None else raw_NV)[at]
-            return cls(kept_NV, _figures(kept_NV))
+            return cls(kept_NV, _figures(kept_NV.float()))
         overwritten = raw_NV is None or raw_NV.data_ptr() == logits_NV.data_ptr()
         kept_NV = logits_NV.clone() if raw_NV is None or overwritten else raw_NV
         return cls(kept_NV, _figures(logits_NV))
 
     def figures(self, rows: Sequence[int], sampled: Sequence[int]) -> Figures:
         """The figures of the tokens sampled in these rows, shape (len(rows), 3); on the host."""
-        # By way of numpy, because torch converts lists slowly.
-        at = torch.from_numpy(np.array((rows, sampled))).to(self._logits_NV.device)
-        figures_NF = self._figures_NF[at[0]]
-        figures_NF[:, 0] = self._logits_NV[at[0], at[1]].float() - figures_NF[:, 0]
-        found: Figures = figures_NF.cpu().numpy()
+        at = np.array((rows, sampled))
+        found: Figures
+        if self._logits_NV.device.type == "cpu" and self._logits_NV.dtype is torch.float32:
+            found = self._figures_NF.numpy()[at[0]]
+            found[:, 0] = self._logits_NV.numpy()[at[0], at[1]] - found[:, 0]
+            return found
+        there = torch.from_numpy(at).to(self._logits_NV.device)
+        figures_NF = self._figures_NF[there[0]]
+        figures_NF[:, 0] = self._logits_NV[there[0], there[1]].float() - figures_NF[:, 0]
+        found = figures_NF.cpu().numpy()
         return found
 
     def entropy(self, row: int) -> float:
@@ -74,32 +83,51 @@ class Distributions:
 
 
 def _figures(logits_NV: torch.Tensor) -> torch.Tensor:
-    """The `figures_NF` of `Distributions`."""
+    """The `figures_NF` of `Distributions`, of float32 logits."""
     rows, vocabulary = logits_NV.shape
     on_host = logits_NV.device.type == "cpu"
+    if on_host and max(vocabulary * _SMALL, logits_NV.numel()) <= _CACHED:
+        return torch.from_numpy(_figures_of_few(logits_NV.numpy()))
     at_once = min(rows, max(1, _CACHED // vocabulary)) if on_host else rows
-    found_NF = logits_NV.new_empty((rows, 3), dtype=torch.float32)
-    scratch_2NV = logits_NV.new_empty((2, at_once, vocabulary), dtype=torch.float32)
+    found_NF = logits_NV.new_empty((rows, 3))
+    scratch_2NV = logits_NV.new_empty((2, at_once, vocabulary))
     for start in range(0, rows, at_once):
         part = slice(start, min(start + at_once, rows))
-        _figures_at_once(
-            logits_NV[part].float(), found_NF[part], scratch_2NV[:, : part.stop - start]
-        )
+        own_2NV = scratch_2NV[:, : part.stop - start]
+        _figures_at_once(logits_NV[part], found_NF[part], own_2NV)
     return found_NF
+
+
+def _figures_of_few(logits_NV: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The same in numpy, for the batches of a small model.
+
+    For so few logits, the calls of torch take longer than their work: the model's forward pass has
+    just filled the caches with something else.
+    """
+    sorted_NV = np.sort(logits_NV, axis=1)  # faster than a selection
+    top_NK = sorted_NV[:, -min(TOP_TOKENS, logits_NV.shape[1] - 2) :]
+    highest_N, mean_N = top_NK[:, -1].copy(), top_NK.mean(axis=1)
+    relative_NV = np.subtract(logits_NV, highest_N[:, None], out=sorted_NV)
+    np.maximum(relative_NV, _IMPOSSIBLE, out=relative_NV)
+    odds_NV = np.exp(relative_NV)
+    odds_N = odds_NV.sum(axis=1)
+    log_N = np.log(odds_N)
+    normaliser_N = log_N + highest_N
+    entropy_N = log_N - np.vecdot(odds_NV, relative_NV) / odds_N
+    return np.stack((normaliser_N, entropy_N, normaliser_N - mean_N), axis=1)
 
 
 def _figures_at_once(
     logits_NV: torch.Tensor, found_NF: torch.Tensor, scratch_2NV: torch.Tensor
 ) -> None:
     """Writes into `found_NF`, and works in `scratch_2NV`: new memory costs more than the work."""
-    top = min(TOP_TOKENS, logits_NV.shape[1] - 2)  # the two stop ids are impossible
-    top_NK = _likeliest(logits_NV, top)
+    top_NK = _likeliest(logits_NV, min(TOP_TOKENS, logits_NV.shape[1] - 2))
     highest_N = top_NK.amax(dim=1)
     relative_NV = torch.sub(logits_NV, highest_N[:, None], out=scratch_2NV[0])
     # An impossible token adds nothing to the entropy: the limit of p log p is 0.
     relative_NV.clamp_(min=_IMPOSSIBLE)
     chance_NV = torch.softmax(relative_NV, dim=1, out=scratch_2NV[1])
-    log_N = -chance_NV.amax(dim=1).log_()  # of the normaliser: the likeliest token's odds are 1
+    log_N = chance_NV.amax(dim=1).log_().neg_()  # of the normaliser: the highest odds are 1
     torch.add(log_N, highest_N, out=found_NF[:, 0])
     torch.sub(log_N, torch.linalg.vecdot(chance_NV, relative_NV), out=found_NF[:, 1])
     torch.sub(found_NF[:, 0], top_NK.mean(dim=1), out=found_NF[:, 2])

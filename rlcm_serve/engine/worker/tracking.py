@@ -120,7 +120,7 @@ class Tracker:
         """Frees the distributions of finished requests; each is as large as the vocabulary."""
         for tracked in self._by_slot.values():
             if tracked.tokens is not None and not tracked.control.readings.wanted:
-                tracked.tokens.distributions = None
+                tracked.tokens.latest = None
 
 
 class Step:

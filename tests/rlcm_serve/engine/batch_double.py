@@ -226,7 +226,7 @@ def held_bytes(runner: Runner) -> int:
     tracker = runner.processor._tracker  # type: ignore[attr-defined]
     kept = [tracked.states_NH for tracked in tracker._by_slot.values()]
     for tracked in tracker._by_slot.values():
-        if tracked.tokens is not None and tracked.tokens.distributions is not None:
-            kept += vars(tracked.tokens.distributions).values()
+        if tracked.tokens is not None and tracked.tokens.latest is not None:
+            kept += vars(tracked.tokens.latest.distributions).values()
     storages = {s.untyped_storage().data_ptr(): s.untyped_storage() for s in kept if s is not None}
     return sum(storage.nbytes() for storage in storages.values())

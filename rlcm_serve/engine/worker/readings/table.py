@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -141,19 +142,32 @@ class Readings:
         return figures_TF
 
 
-def note_figures(requests: Sequence[Readings], tokens: Sequence[int], figures_NF: Figures) -> None:
-    """Keeps the figures of one new token for each of these requests of one engine.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The slots of several requests in one table, with the tickets of the requests."""
+
+    table: npt.NDArray[np.void]
+    slots: npt.NDArray[np.int64]
+    tickets: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, requests: Sequence[Readings]) -> Self:
+        """The places of these requests."""
+        slots = np.array([one.slot for one in requests])
+        return cls(requests[0].table, slots, np.array([one.ticket for one in requests]))
+
+
+def note_figures(places: Places, lengths: Sequence[int], figures_NF: Figures) -> None:
+    """Keeps the figures of one new token for each of these requests.
 
     Args:
-        requests: the slots of one table.
-        tokens: of each, with the new one.
+        places: of the requests.
+        lengths: tokens of each, with the new one.
         figures_NF: of the new tokens.
     """
-    rows = requests[0].table
-    slots = np.array([one.slot for one in requests])
-    lengths = np.array(tokens)
-    wanted = rows["ticket"][slots] == [one.ticket for one in requests]
+    rows, slots, tokens = places.table, places.slots, np.array(lengths)
+    wanted = rows["ticket"][slots] == places.tickets
     if not wanted.all():
-        slots, lengths, figures_NF = slots[wanted], lengths[wanted], figures_NF[wanted]
-    rows["figures"][slots, lengths - 1] = figures_NF
-    rows["observed"][slots] = lengths
+        slots, tokens, figures_NF = slots[wanted], tokens[wanted], figures_NF[wanted]
+    rows["figures"][slots, tokens - 1] = figures_NF
+    rows["observed"][slots] = tokens

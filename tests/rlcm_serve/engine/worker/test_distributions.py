@@ -30,10 +30,11 @@ def logits_of(rows: int, vocabulary: int, spread: float) -> torch.Tensor:
 
 @pytest.mark.parametrize("vocabulary", [8, 24, 512, 5120, 20_037])
 @pytest.mark.parametrize("spread", [0.1, 3.0, 40.0])
+@pytest.mark.parametrize("at_once", [3, 2**12])
 def test_figures_are_those_of_the_whole_distribution(
-    vocabulary: int, spread: float, monkeypatch: pytest.MonkeyPatch
+    vocabulary: int, spread: float, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distributions, "_CACHED", 3 * vocabulary)  # rows go in threes
+    monkeypatch.setattr(distributions, "_CACHED", at_once * vocabulary)
     logits_NV = logits_of(7, vocabulary, spread)
     rows, sampled = [6, 1, 2, 5], [int(logits_NV[row].argmax()) for row in (6, 1, 2, 5)]
     sampled[3] = 4
