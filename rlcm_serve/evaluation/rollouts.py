@@ -31,7 +31,7 @@ class EvaluationReading(msgspec.Struct, frozen=True):
     verbalized_tokens: int = msgspec.field(name="verbalised_tokens")
 
 
-class EvaluationRollout(FullBudgetRollout, frozen=True):
+class EvaluationRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
     """One rollout at full budget, not graded yet; its last reading is the final one.
 
     Stored files keep the names `verbalised`, `verbalised_tokens` and `own_verbalised`.

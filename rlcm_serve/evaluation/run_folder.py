@@ -39,6 +39,7 @@ _ROLLOUTS = pa.schema(
         "own_answer": pa.string(),
         "own_tokens": pa.int64(),
         "own_verbalised": pa.float64(),
+        "familiarity": pa.float64(),
     }
 )
 _READINGS = pa.schema(

@@ -22,8 +22,9 @@ from rlcm_serve.evaluation.evaluate import (
     record,
     with_other_problems,
 )
+from rlcm_serve.evaluation.grading import grader_named
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures
-from rlcm_serve.evaluation.measuring.risk_control import fit_sources
+from rlcm_serve.evaluation.measuring.risk_control import fit_sources, replay_certificates
 from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import RunFolder
@@ -245,3 +246,27 @@ def test_a_folder_without_figures_is_no_run(tmp_path: Path) -> None:
     RunFolder(tmp_path).begin({})
     with pytest.raises(RequestRefused, match=r"let `rlcm eval --out .*` finish"):
         Run.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(("p_value", "counted"), [(0.5, 20), (0.001, None)])
+def test_unfamiliar_problems_are_measured_but_no_certificate_is_held_against_them(
+    tmp_path: Path, p_value: float, counted: int | None
+) -> None:
+    engine = ScriptedEngine(*scripts())
+    engine.reads_familiarity(p_value)
+    with grader_named("math") as grader:
+        plan = plan_of(tmp_path, replace(BENCHMARK, grader=grader), rollouts=1)
+        run(plan, engine)
+    recorded = Recorded.read(tmp_path / "dials" / "traces.parquet", Source.PROBE)
+    assert recorded.own.n_problems == 20
+    assert recorded.own.familiarity_P is not None
+    assert set(recorded.own.familiarity_P) == {p_value}
+    other = replace(recorded.own, problem_ids=tuple(f"other {i}" for i in range(20)))
+    fitted = certify(replace(other, familiarity_P=None), risk="regret", alphas=(0.9,))
+    console = Console(file=io.StringIO(), width=400)
+    left = with_other_problems([fitted], recorded.own, console)
+    assert len(left) == (0 if counted is None else 1)
+    controlled = list(replay_certificates(left, recorded))
+    assert [one.n_problems for one in controlled] == ([] if counted is None else [counted])
+    if counted is None:
+        assert "none of these problems passes" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rlcm_serve.errors import RequestRefused
@@ -18,8 +19,9 @@ def journal_of(folder: BenchmarkFolder) -> RecordingJournal[EvaluationRollout]:
 
 def test_rollouts_come_back_from_the_tables_as_they_were(tmp_path: Path) -> None:
     folder = BenchmarkFolder(tmp_path)
-    folder.write([CUT_OFF, NATURAL])
-    assert list(folder.read()) == [NATURAL, CUT_OFF]
+    read = msgspec.structs.replace(CUT_OFF, familiarity=0.25)
+    folder.write([read, NATURAL])
+    assert list(folder.read()) == [NATURAL, read]
     assert folder.finished() == [NATURAL.key, CUT_OFF.key]
     assert folder.texts() == {NATURAL.key: NATURAL.text, CUT_OFF.key: CUT_OFF.text}
 
