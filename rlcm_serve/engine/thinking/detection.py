@@ -154,6 +154,6 @@ class _Evidence:
         names = [*(one.name for one in formats), NONE.name]
         raise ModelRefused(
             f"the model's thinking format cannot be told: {why}. Name it with `--thinking FORMAT`, "
-            "or as `thinking` in a profile, in the settings or in the model's "
-            f"generation_config.json: {' or '.join(names)}"
+            "or as `thinking` in the settings, in the model's generation_config.json or, for one "
+            f"profile alone, in the profile: {' or '.join(names)}"
         )
