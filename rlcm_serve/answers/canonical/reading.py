@@ -35,9 +35,10 @@ def canonical(answer: str) -> Form | None:
     text = answer.strip()
     if _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text):
         return Form(_number(text))
-    if len(text) > LONGEST:
+    written = as_latex(text) if len(text) <= LONGEST else text
+    if len(written) > LONGEST:
         return Form(f"text {text}", is_text=True)
-    text = cleaned(as_latex(text))
+    text = cleaned(written)
     plain = words.unwrapped(text)
     if (rest := words.without_lead_in(plain)) != plain:
         text = plain = rest

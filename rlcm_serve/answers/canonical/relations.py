@@ -35,7 +35,7 @@ def equation(reader: Reader, spans: Sequence[Span]) -> Part:
         return part.listed([replace(value, name=name) for name in dict.fromkeys(names)])
     if names[0]:
         found = replace(reader.item(*right), name=names[0])
-        return replace(found, relation=_relation_of(reader, spans)) if len(spans) == 2 else found
+        return replace(found, relation=_relation_of(reader, spans))
     if name := name_of(reader.tokens, *right):
         value = reader.item(*left[0])
         if value.node is not None and not ex.contains(value.node, "symbol"):
@@ -123,6 +123,8 @@ def _inequality(reader: Reader, spans: Sequence[Span], mark: str) -> Part:
 
 def _relation_of(reader: Reader, spans: Sequence[Span]) -> str:
     """The key of the equation; empty if a side is no expression."""
+    if len(spans) != 2:
+        return ""
     try:
         left, right = (reader.expression(*span) for span in spans)
         if ex.contains(right, "plus-minus", "minus-plus", "degrees"):

@@ -17,6 +17,10 @@ PIECES = sorted(
     {piece for answer in ANSWERS for piece in re.findall(r"\\[A-Za-z]+|\d+|[A-Za-z]+|.", answer)}
 )
 HOSTILE = {
+    "currencies": "£" * 1900,
+    "chains": "10=n" * 400,
+    "quantities": r"3\sqrt5 inches" * 130,
+    "vulgar fractions": "½" * 1900,
     "brackets": "(" * 500 + "1" + ")" * 500,
     "braces": "{" * 900 + "1" + "}" * 900,
     "roots": r"\sqrt" * 390 + "2",
@@ -63,6 +67,15 @@ def test_a_hostile_answer_is_read_at_once(name: str) -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join) | st.text(max_size=40))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     assert canonical.__wrapped__(text) == canonical.__wrapped__(text)
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join), st.booleans())
+def test_whatever_is_repeated_is_read_at_once(unit: str, nested: bool) -> None:
+    text = (unit * 2000)[:1900]
+    start = time.process_time()
+    canonical.__wrapped__("(" * 25 + text + ")" * 25 if nested else text)
+    assert time.process_time() - start < 0.5
 
 
 @settings(max_examples=500, deadline=None, derandomize=True)
