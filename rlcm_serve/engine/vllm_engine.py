@@ -88,6 +88,10 @@ class VllmEngine(ReasoningEngine):
             async with asyncio.timeout(_FIRST_TOKEN):
                 await self.running.load_adapters()
                 await self._read_state(self.prompt([Message(Role.USER, "1")]))
+        except ModelRefused:  # an adapter that does not fit; vLLM would stay
+            await self.running.aclose()
+            self.running = None
+            raise
         except TimeoutError as error:
             hung = f"vLLM started, but produced no token within {_FIRST_TOKEN:g} s"
             self.running.kill(hung)

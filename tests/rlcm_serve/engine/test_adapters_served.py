@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from calibration import FULL_BUDGET
@@ -19,6 +20,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.weights.adapters import Adapter
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from rlcm_serve.errors import ModelRefused
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.engine.lora import write_adapter
@@ -110,3 +112,18 @@ async def test_the_adapter_is_part_of_the_fingerprint(
     assert [one.adapter for one in prints] == digests
     assert len(set(digests)) == 3
     assert prints[0].differences(prints[1]) == ["adapter: none here, one there"]
+
+
+async def test_an_adapter_for_other_modules_is_refused_and_vllm_stops(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    stored = load_file(folders["first"] / "adapter_model.safetensors")
+    other = {name.replace("q_proj", "fused_proj"): weight for name, weight in stored.items()}
+    save_file(other, tmp_path / "adapter_model.safetensors")
+    (tmp_path / "adapter_config.json").write_bytes(
+        (folders["first"] / "adapter_config.json").read_bytes()
+    )
+    engine = VllmEngine(EngineSettings(profiles=(Profile(name="odd", adapter=tmp_path),)))
+    with pytest.raises(ModelRefused, match=r"cannot load the adapter .* onto this model: .*fused"):
+        await engine.start()
+    assert engine.running is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,19 +26,24 @@ pytestmark = pytest.mark.engine
 PROBLEMS, ROLLOUTS = 5, 2
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> ProbeRun:
-    """A finished training."""
-    folder = tmp_path_factory.mktemp("training")
+SETTINGS = EngineSettings(interval=40, temperature=0.9, needs_probe=False)
+
+
+def train(folder: Path, problems: int, rollouts: int, settings: EngineSettings) -> ProbeRun:
+    """A finished training on the embedded model."""
     data = folder / "data.jsonl"
-    problems = sample_problems(Split.TRAIN, PROBLEMS, seed=0)
-    rows = [{"id": one.id, "problem": one.question, "answer": one.answer} for one in problems]
+    drawn = sample_problems(Split.TRAIN, problems, seed=0)
+    rows = [{"id": one.id, "problem": one.question, "answer": one.answer} for one in drawn]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     training = ProbeTraining(width=8, epochs=2)
-    run = ProbeRun(data, folder / "probe", folder / "log.jsonl", ROLLOUTS, 2, training)
-    settings = EngineSettings(interval=40, temperature=0.9, needs_probe=False)
+    run = ProbeRun(data, folder / "probe", folder / "log.jsonl", rollouts, 2, training)
     train_probe(settings, run, Console(quiet=True))
     return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> ProbeRun:
+    return train(tmp_path_factory.mktemp("training"), PROBLEMS, ROLLOUTS, SETTINGS)
 
 
 def recordings(run: ProbeRun) -> list[ProbeRollout]:
@@ -51,12 +57,11 @@ def stop_ids() -> tuple[int, int]:
     return engine.stop_ids
 
 
-def test_its_inputs_are_those_of_a_plain_forward(run: ProbeRun) -> None:
-    recorded = recordings(run)
-    assert len(recorded) == PROBLEMS * ROLLOUTS
+def compare_with_a_plain_forward(run: ProbeRun) -> int:
+    """Compares the inputs of every recorded reading; returns their number."""
     data = load_probe_data(run.journal)
     assert data.statistics_NS is not None
-    for recording in recorded:
+    for recording in recordings(run):
         hidden_TH, statistics_TS = reference_inputs(
             EMBEDDED_MODEL, recording.prompt, recording.tokens, stop_ids()
         )
@@ -64,6 +69,17 @@ def test_its_inputs_are_those_of_a_plain_forward(run: ProbeRun) -> None:
         rows = torch.arange(recording.first_input, recording.end)
         torch.testing.assert_close(data.hidden_NH[rows], hidden_TH[cuts], atol=1e-4, rtol=0)
         torch.testing.assert_close(data.statistics_NS[rows], statistics_TS[cuts], atol=1e-4, rtol=0)
+    return len(data.target_N)
+
+
+def test_its_inputs_are_those_of_a_plain_forward(run: ProbeRun) -> None:
+    assert len(recordings(run)) == PROBLEMS * ROLLOUTS
+    assert compare_with_a_plain_forward(run) > 2 * PROBLEMS * ROLLOUTS
+
+
+def test_so_are_those_of_a_model_in_two_processes(tmp_path: Path) -> None:
+    parallel = replace(SETTINGS, vllm_arguments=("--tensor-parallel-size", "2"))
+    assert compare_with_a_plain_forward(train(tmp_path, 3, 1, parallel)) > 6
 
 
 def test_it_leaves_a_probe_that_is_served(run: ProbeRun) -> None:
@@ -78,7 +94,6 @@ def test_it_leaves_a_probe_that_is_served(run: ProbeRun) -> None:
 def test_it_can_be_repeated_on_finished_recordings(run: ProbeRun) -> None:
     before = run.journal.read_bytes(), inputs_beside(run.journal).read_bytes()
     wider = replace(run, training=ProbeTraining(width=16, epochs=2))
-    settings = EngineSettings(interval=40, temperature=0.9, needs_probe=False)
-    train_probe(settings, wider, Console(quiet=True))
+    train_probe(SETTINGS, wider, Console(quiet=True))
     assert (run.journal.read_bytes(), inputs_beside(run.journal).read_bytes()) == before
     assert Probe.load(run.out).hidden_weight.shape == (16, 160)
