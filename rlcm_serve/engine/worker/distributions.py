@@ -14,6 +14,8 @@ import torch
 
 from rlcm_serve.engine.worker.statistics import TOP_TOKENS, Figures
 
+Floats = npt.NDArray[np.float32]
+
 _CACHED = 2**20
 """Logits that a CPU handles at a time: 4 MiB, and as much again for each of two results."""
 
@@ -31,7 +33,7 @@ class Distributions:
     """The next token's distribution in some rows of a batch (N), over the vocabulary (V).
 
     Args:
-        logits_NV: raw logits, which nobody overwrites.
+        logits_NV: raw logits, less any number in each row, which nobody overwrites.
         figures_NF: the logarithm of the normaliser, the entropy, and DeepConf's confidence.
     """
 
@@ -52,8 +54,9 @@ class Distributions:
         """
         if list(rows) != list(range(len(logits_NV))):
             at = torch.tensor(rows, device=logits_NV.device)
-            kept_NV = (logits_NV if raw_NV is None else raw_NV)[at]
-            return cls(kept_NV, _figures(kept_NV.float()))
+            logits_NV, raw_NV = logits_NV[at], None if raw_NV is None else raw_NV[at]
+        if _are_few(logits_NV):
+            return cls(*map(torch.from_numpy, _of_few(logits_NV.numpy())))
         overwritten = raw_NV is None or raw_NV.data_ptr() == logits_NV.data_ptr()
         kept_NV = logits_NV.clone() if raw_NV is None or overwritten else raw_NV
         return cls(kept_NV, _figures(logits_NV))
@@ -82,27 +85,16 @@ class Distributions:
         return Distributions(self._logits_NV[own].clone(), self._figures_NF[own].clone())
 
 
-def _figures(logits_NV: torch.Tensor) -> torch.Tensor:
-    """The `figures_NF` of `Distributions`, of float32 logits."""
-    rows, vocabulary = logits_NV.shape
-    on_host = logits_NV.device.type == "cpu"
-    if on_host and max(vocabulary * _SMALL, logits_NV.numel()) <= _CACHED:
-        return torch.from_numpy(_figures_of_few(logits_NV.numpy()))
-    at_once = min(rows, max(1, _CACHED // vocabulary)) if on_host else rows
-    found_NF = logits_NV.new_empty((rows, 3))
-    scratch_2NV = logits_NV.new_empty((2, at_once, vocabulary))
-    for start in range(0, rows, at_once):
-        part = slice(start, min(start + at_once, rows))
-        own_2NV = scratch_2NV[:, : part.stop - start]
-        _figures_at_once(logits_NV[part], found_NF[part], own_2NV)
-    return found_NF
+def _are_few(logits_NV: torch.Tensor) -> bool:
+    on_host, vocabulary = logits_NV.device.type == "cpu", logits_NV.shape[1]
+    return on_host and max(vocabulary * _SMALL, logits_NV.numel()) <= _CACHED
 
 
-def _figures_of_few(logits_NV: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The same in numpy, for the batches of a small model.
+def _of_few(logits_NV: Floats) -> tuple[Floats, Floats]:
+    """The logits less the highest of their row, and their figures, for batches of a small model.
 
-    For so few logits, the calls of torch take longer than their work: the model's forward pass has
-    just filled the caches with something else.
+    In numpy: for so few logits, the calls of torch take longer than their work, because the
+    model's forward pass has just filled the caches with something else.
     """
     sorted_NV = np.sort(logits_NV, axis=1)  # faster than a selection
     top_NK = sorted_NV[:, -min(TOP_TOKENS, logits_NV.shape[1] - 2) :]
@@ -111,10 +103,26 @@ def _figures_of_few(logits_NV: npt.NDArray[np.float32]) -> npt.NDArray[np.float3
     np.maximum(relative_NV, _IMPOSSIBLE, out=relative_NV)
     odds_NV = np.exp(relative_NV)
     odds_N = odds_NV.sum(axis=1)
-    log_N = np.log(odds_N)
-    normaliser_N = log_N + highest_N
-    entropy_N = log_N - np.vecdot(odds_NV, relative_NV) / odds_N
-    return np.stack((normaliser_N, entropy_N, normaliser_N - mean_N), axis=1)
+    figures_NF = np.empty((len(logits_NV), 3), np.float32)
+    figures_NF[:, 0] = log_N = np.log(odds_N)
+    figures_NF[:, 1] = log_N - np.vecdot(odds_NV, relative_NV) / odds_N
+    figures_NF[:, 2] = log_N + highest_N - mean_N
+    return relative_NV, figures_NF
+
+
+def _figures(logits_NV: torch.Tensor) -> torch.Tensor:
+    """The figures of float32 logits."""
+    rows, vocabulary = logits_NV.shape
+    at_once = rows
+    if logits_NV.device.type == "cpu":
+        at_once = min(rows, max(1, _CACHED // vocabulary))
+    found_NF = logits_NV.new_empty((rows, 3))
+    scratch_2NV = logits_NV.new_empty((2, at_once, vocabulary))
+    for start in range(0, rows, at_once):
+        part = slice(start, min(start + at_once, rows))
+        own_2NV = scratch_2NV[:, : part.stop - start]
+        _figures_at_once(logits_NV[part], found_NF[part], own_2NV)
+    return found_NF
 
 
 def _figures_at_once(

@@ -59,7 +59,7 @@ def test_a_sampler_may_work_in_place(rows: list[int]) -> None:
 
 @pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0]])
 def test_logits_that_the_sampler_copies_are_not_copied_again(rows: list[int]) -> None:
-    raw_NV = logits_of(3, 512, 3.0).bfloat16()
+    raw_NV = logits_of(3, 20_000, 3.0).bfloat16()
     logits_NV = raw_NV.float()
     expected = [by_definition(logits_NV[row], 5) for row in rows]
     found = Distributions.of(logits_NV, rows, raw_NV)
