@@ -62,10 +62,12 @@ class StateScore:
 
     def of(self, states_NH: Floats) -> NDArray[np.float64]:
         """The score of each state (N); larger is less familiar, NaN for a state with NaN."""
-        centred_NH = np.asarray(states_NH, np.float64) - self.mean_H
-        along_ND = centred_NH @ self.directions_HD
+        # In float64 the product would take ten times as long: it would copy all directions.
+        centred_NH = np.asarray(states_NH, np.float32) - self.mean_H
+        along_ND = (centred_NH @ self.directions_HD).astype(np.float64)
         whitened_N = ((along_ND / self.scale_D) ** 2).sum(1)
-        rest_N = np.maximum((centred_NH**2).sum(1) - (along_ND**2).sum(1), 0)
+        squared_N = (centred_NH.astype(np.float64) ** 2).sum(1)
+        rest_N = np.maximum(squared_N - (along_ND**2).sum(1), 0)
         return np.asarray(whitened_N + rest_N / self.rest_variance)
 
     def tensors(self) -> dict[str, NDArray[Any]]:

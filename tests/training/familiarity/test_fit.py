@@ -46,7 +46,7 @@ def test_a_fit_flags_what_is_far_and_passes_what_is_near() -> None:
     new = rng.normal(size=(5000, 12)).astype(np.float32)
     assert (fitted.p_values(new) <= fitted.config.cutoff).mean() < 0.006
     assert (fitted.p_values(new + 8) <= fitted.config.cutoff).all()
-    assert fitted.config.cutoff == 2 / 1101
+    assert fitted.config.cutoff == 3 / 1101
 
 
 def test_states_that_are_not_finite_are_refused() -> None:
