@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = (
     "evaluation.aggregation",
     "evaluation.evaluation_speed",
+    "evaluation.grading_pairs",
     "evaluation.grading_study",
     "serving.evidence_cost",
     "serving.first_light",
