@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlcm_serve.aggregation.rollouts import MOST_ROLLOUTS, Places, column, too_many, without_answer
 from rlcm_serve.aggregation.rules import Rule, VoteOptions, kept
-from rlcm_serve.aggregation.texts import Texts
+from rlcm_serve.aggregation.texts import Read, Texts
 
 UNIT = 2**40
 """A weight of 1. As in `calibration.policy.voting`, sums do not depend on the order."""
@@ -57,19 +57,23 @@ class AnswerCounts:
         return np.add.reduceat(value_A, starts)
 
 
-def count_answers(rollouts: pa.RecordBatch, options: VoteOptions, places: Places) -> AnswerCounts:
+def count_answers(
+    rollouts: pa.RecordBatch, options: VoteOptions, places: Places, read: Read
+) -> AnswerCounts:
     """Counts the answers of all rows.
 
     Args:
         rollouts: rows that contain every row of their problems.
+        read: reads the answers.
 
     Raises:
         RequestRefused: a problem has two references, or too many rollouts.
+        RuntimeError: answers could not be read.
     """
     problems = rollouts["problem_id"].dictionary_encode()
     problem_R = problems.indices.to_numpy().astype(np.int64)
     _check_size(problems, problem_R)
-    texts, text_R, reference_R = _read_texts(rollouts)
+    texts, text_R, reference_R = _read_texts(rollouts, read)
     first_P = np.empty(len(problems.dictionary), dtype=np.int64)
     first_P[problem_R[::-1]] = np.arange(len(problem_R))[::-1]
     reference_P = _references(rollouts, problem_R, reference_R, len(first_P), places)
@@ -100,11 +104,11 @@ def _check_size(problems: pa.DictionaryArray, problem_R: Integers) -> None:
         raise too_many(problems.dictionary[largest].as_py(), int(rollouts_P[largest]))
 
 
-def _read_texts(rollouts: pa.RecordBatch) -> tuple[Texts, Integers, Integers]:
+def _read_texts(rollouts: pa.RecordBatch, read: Read) -> tuple[Texts, Integers, Integers]:
     """The distinct texts, and the text numbers of each row's answer and reference."""
     answer_R, reference_R = without_answer(rollouts["answer"]), rollouts["reference"]
     encoded = pa.concat_arrays([answer_R, reference_R]).dictionary_encode()
-    texts = Texts.read(encoded.dictionary)
+    texts = Texts.read(encoded.dictionary, read)
     number = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy().astype(np.int64)
     return texts, number[: len(answer_R)], number[len(answer_R) :]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from rlcm_serve.aggregation.answer_counts import UNKNOWN, AnswerCounts, Integers
 from rlcm_serve.aggregation.graders import Comparison, Graders
-from rlcm_serve.aggregation.texts import HARD
-from rlcm_serve.answers.plain import Kind
 
 Flags = NDArray[np.bool_]
 
@@ -39,7 +37,7 @@ class Classes:
 
 
 def find_classes(counts: AnswerCounts, rank_T: Integers, graders: Graders) -> Classes:
-    """Groups equal answers; the graders compare those that need math-verify."""
+    """Groups equal answers; the graders compare those that keys do not decide."""
     key_A, correct_A, compared_P = _compare(counts, graders)
     voted = np.flatnonzero(counts.answered_A & (counts.votes_A > 0))
     text = counts.text_A[voted]
@@ -116,28 +114,21 @@ def _comparison(
         answers=texts.take(counts.text_A[group]),
         candidates=texts.take(counts.text_A[candidates]),
         reference=texts.take(np.array([reference]))[0] if candidates.size else None,
+        forms=texts.forms,
     )
 
 
 def _compare_with_references(counts: AnswerCounts, key_T: Integers) -> tuple[Flags, Flags]:
-    """Which answers are plainly right, and which need math-verify to tell."""
-    kind_T = np.append(counts.texts.kind_T, HARD)
+    """Which answers are right by their keys, and which the graders must compare."""
+    open_T = np.append(counts.texts.open_T, False)
     reference_A = counts.reference_P[counts.problem_A]
     known_A = (reference_A != UNKNOWN) & counts.answered_A
     correct_A = known_A & (key_T[counts.text_A] == key_T[reference_A])
-    kind_A, reference_kind_A = kind_T[counts.text_A], kind_T[reference_A]
-    hard_A = (kind_A == HARD) | (reference_kind_A == HARD)
-    mixed_A = (kind_A == Kind.DECIMAL) & (reference_kind_A == Kind.NAME)
-    mixed_A |= (kind_A == Kind.NAME) & (reference_kind_A == Kind.DECIMAL)
-    return correct_A, known_A & ~correct_A & (hard_A | mixed_A)
+    return correct_A, known_A & ~correct_A & (open_T[counts.text_A] | open_T[reference_A])
 
 
 def _need_graders(counts: AnswerCounts, voted_A: Flags) -> Flags:
-    """Which problems have answers that only math-verify can compare (see `plain.open_pairs`)."""
-    kind_A = np.append(counts.texts.kind_T, HARD)[counts.text_A]
-    has = {
-        kind: counts.per_problem((voted_A & (kind_A == kind)).astype(np.int64)) > 0
-        for kind in (HARD, Kind.DECIMAL, Kind.NAME)
-    }
+    """Which problems have several answers, and among them one that keys do not decide."""
+    open_A = voted_A & np.append(counts.texts.open_T, False)[counts.text_A]
     several_P = counts.per_problem(voted_A.astype(np.int64)) > 1
-    return several_P & (has[HARD] | (has[Kind.DECIMAL] & has[Kind.NAME]))
+    return several_P & (counts.per_problem(open_A.astype(np.int64)) > 0)

@@ -34,7 +34,7 @@ def take_votes(
         RequestRefused: a problem has two references, or too many rollouts.
         RuntimeError: answers could not be compared.
     """
-    counts = count_answers(rollouts, options, places)
+    counts = count_answers(rollouts, options, places, graders.read)
     rank_T = counts.texts.ranks()
     classes = find_classes(counts, rank_T, graders)
     winner_P, most_P, tied_P = _find_winners(counts, classes, options.seed)

@@ -23,8 +23,15 @@ from pathlib import Path
 from typing import IO, Self
 
 from calibration.policy.voting import NO_ANSWER
-from rlcm_serve.answers.canonical.form import Form, group
-from rlcm_serve.answers.canonical.reading import canonical, equal_if_canonical, latex
+from rlcm_serve.answers.canonical.form import group
+from rlcm_serve.answers.canonical.reading import (
+    UNREAD,
+    Forms,
+    canonical,
+    equal_if_canonical,
+    form_of,
+    latex,
+)
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.errors import WorkerFailed
 
@@ -122,18 +129,23 @@ class AnswerGrader(Verdicts):
             self.undecided += 1
         return bool(known)
 
-    def classes(self, answers: Sequence[str | None], limit: float | None = None) -> list[int]:
+    def classes(
+        self,
+        answers: Sequence[str | None],
+        limit: float | None = None,
+        forms: Forms = UNREAD,
+    ) -> list[int]:
         """The class of each answer, numbered by first appearance; NO_ANSWER where there is none.
 
         All answers of a class are equal. An answer that equals members of two classes, such as `5`
         beside `5 cm` and `5 m`, is in a class of its own. So the classes do not depend on the order
-        of the answers. `limit` replaces the grouping limit.
+        of the answers. `limit` replaces the grouping limit, `forms` are those known already.
         """
         present = sorted({answer for answer in answers if answer is not None})
-        forms = {answer: canonical(answer) for answer in present}
-        known = {answer: form for answer, form in forms.items() if form is not None}
+        read = {answer: form_of(answer, forms) for answer in present}
+        known = {answer: form for answer, form in read.items() if form is not None}
         classes = _by_class(list(known), group(list(known.values())))
-        self._place(classes, forms, self.grouping_limit if limit is None else limit)
+        self._place(classes, read, self.grouping_limit if limit is None else limit)
         class_of = {answer: at for at, members in enumerate(classes) for answer in members}
         number: dict[int, int] = {}
         return [
@@ -141,7 +153,7 @@ class AnswerGrader(Verdicts):
             for answer in answers
         ]
 
-    def _place(self, classes: list[list[str]], forms: dict[str, Form | None], limit: float) -> None:
+    def _place(self, classes: list[list[str]], forms: Forms, limit: float) -> None:
         """Adds the answers without a canonical form to the one class that each equals."""
         deadline = time.monotonic() + limit
         late = False
@@ -149,7 +161,9 @@ class AnswerGrader(Verdicts):
         for answer in sorted(answer for answer, form in forms.items() if form is None):
             equals = []
             for members in classes:
-                late = late or (time.monotonic() >= deadline and self._is_open(answer, members))
+                late = late or (
+                    time.monotonic() >= deadline and self._is_open(answer, members, forms)
+                )
                 if late:
                     break
                 if all(self.equal(answer, member) for member in members):
@@ -162,23 +176,27 @@ class AnswerGrader(Verdicts):
             _log.warning("grouping took over %g s: the remaining answers count as different", limit)
             self.undecided += 1
 
-    def _is_open(self, answer: str, members: Sequence[str]) -> bool:
-        return any(equal_if_canonical(answer, member) is None for member in members)
+    def _is_open(self, answer: str, members: Sequence[str], forms: Forms) -> bool:
+        return any(equal_if_canonical(answer, member, forms) is None for member in members)
 
     def matches(
-        self, answers: Sequence[str], reference: str, limit: float | None = None
+        self,
+        answers: Sequence[str],
+        reference: str,
+        limit: float | None = None,
+        forms: Forms = UNREAD,
     ) -> list[bool]:
         """Whether each answer equals the reference; False if not compared in time.
 
-        `limit` replaces the grouping limit.
+        `limit` replaces the grouping limit, `forms` are those known already.
         """
         deadline = time.monotonic() + (self.grouping_limit if limit is None else limit)
         verdicts = []
         for answer in answers:
-            known = equal_if_canonical(answer, reference)
+            known = equal_if_canonical(answer, reference, forms)
             in_time = known is not None or time.monotonic() < deadline
             self.undecided += not in_time
-            verdicts.append(in_time and self.equal(answer, reference))
+            verdicts.append(in_time and (self.equal(answer, reference) if known is None else known))
         return verdicts
 
     async def equal_async(self, answer: str, other: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from rlcm_serve.answers.canonical import intervals, part
@@ -22,6 +23,9 @@ from rlcm_serve.answers.canonical.text.tokens import LONGEST, Unreadable, tokeni
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{0,300}\.[0-9]{1,300}")
 _LIST_OF_WORDS = re.compile(r"\s*(?:[,;]|\band\b|\bor\b)\s*")
+Forms = Mapping[str, Form | None]
+"""Canonical forms of answers that have been read; None where there is none."""
+UNREAD: Forms = {}
 _SENTENCE = 3
 """Words from which on a text may be a sentence that states a number."""
 
@@ -55,20 +59,25 @@ def canonical(answer: str) -> Form | None:
         return None
 
 
-def equal_if_canonical(answer: str, other: str) -> bool | None:
+def equal_if_canonical(answer: str, other: str, forms: Forms = UNREAD) -> bool | None:
     """Whether two answers are equal; None if one of them has no canonical form.
 
-    Words are never equal to mathematics that has none.
+    Words are never equal to mathematics that has none. `forms` are those known already.
     """
     if answer == other:
         return True
-    one, two = canonical(answer), canonical(other)
+    one, two = form_of(answer, forms), form_of(other, forms)
     if one is not None and two is not None:
         return equal(one, two)
     left = one or two
     if left is None and "".join(latex(answer).split()) == "".join(latex(other).split()):
         return True
     return False if left is not None and left.is_text else None
+
+
+def form_of(answer: str, forms: Forms) -> Form | None:
+    """The canonical form of an answer, which is only read if it is not among `forms`."""
+    return forms[answer] if answer in forms else canonical(answer)
 
 
 def latex(answer: str) -> str:
