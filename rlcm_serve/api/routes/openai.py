@@ -29,7 +29,7 @@ from rlcm_serve.api.wire.openai.models import ErrorResponse, ModelCard, ModelLis
 from rlcm_serve.api.wire.openai.request import ChatRequest
 from rlcm_serve.api.wire.openai.response import ChatCompletion
 from rlcm_serve.core import Question, Solution
-from rlcm_serve.errors import ModelNotFound, RequestRefused
+from rlcm_serve.errors import ModelNotFound, NotFound, RequestRefused
 from rlcm_serve.evidence.records import new_id
 from rlcm_serve.profiles.profile import DEFAULT_NAME
 
@@ -133,6 +133,15 @@ async def _chunks(
             yield frame(json.dumps(document_of(outcome).openai_error()))
     finally:
         live.cancel()
+
+
+@router.post("/responses", include_in_schema=False, dependencies=[Depends(require_solve)])
+@router.post("/completions", include_in_schema=False, dependencies=[Depends(require_solve)])
+async def refuse_other_interfaces(request: Request) -> Response:
+    """OpenAI's other interfaces to a model, which keep state or continue texts."""
+    raise NotFound(
+        f"{request.url.path} is not served: use /v1/chat/completions, with the same model"
+    )
 
 
 _MODELS = _documented(401, 403, 404, 421, 500, 503)

@@ -294,8 +294,11 @@ FUNCTION = {"name": "f", "parameters": {"type": "object"}}
         ("moderation", {"model": "m"}),
         ("n", 2),
         ("presence_penalty", -1),
+        ("chat_template_kwargs", {"enable_thinking": False}),
+        ("min_p", 0.1),
+        ("repetition_penalty", 1.1),
+        ("top_k", 20),
         ("reasoning_effort", "low"),
-        ("response_format", {"type": "json_object"}),
         ("tool_choice", "required"),
         ("tools", [{"type": "function", "function": FUNCTION}]),
         ("top_logprobs", 3),
@@ -326,7 +329,7 @@ async def test_unsupported_fields_are_refused_with_the_reason(
         ("alpha", {"extra_body": {"alpha": 1}}),
         ("n_votes", {"extra_body": {"n_votes": 65}}),
         ("vote", {"extra_body": {"vote": "loudest"}}),
-        ("top_k", {"extra_body": {"top_k": 5}}),
+        ("n_vote", {"extra_body": {"n_vote": 5}}),
         ("stream_options.include_obfuscation", {
             "stream": True, "stream_options": {"include_obfuscation": True}
         }),

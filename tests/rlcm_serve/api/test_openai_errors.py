@@ -138,6 +138,9 @@ async def test_a_mistake_of_the_service_tells_nothing_of_itself(ready: Running) 
 async def test_errors_of_the_framework_use_the_envelope(ready: Running) -> None:
     json_type = {"content-type": "application/json"}
     assert error_of(await ready.client.get("/v1/embeddings"), 404)["code"] == "not_found"
+    async with client_of(ready.app) as client:
+        with pytest.raises(openai.NotFoundError, match="use /v1/chat/completions"):
+            await client.responses.create(model="scripted", input="A dial shows 3.")
     refused = await ready.client.get(PATH)
     assert error_of(refused, 405)["code"] == "method_not_allowed"
     assert refused.headers["allow"] == "POST"

@@ -48,10 +48,14 @@ Nothing = Annotated[list[Any], Field(max_length=0)]
 _NoBias = Annotated[dict[str, Any], Field(max_length=0)]
 _TextAlone = Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)]
 _Zero = Annotated[float, Field(ge=0, le=0)]
+_One = Annotated[float, Field(ge=1, le=1)]
 
 
 class UnsupportedFields(Wire):
-    """Fields of OpenAI's API that only accept null or their default; each description says why."""
+    """Fields of OpenAI's API, and of vLLM's, that only accept null or their default.
+
+    Each description says why.
+    """
 
     audio: Refused[None] = Field(default=None, examples=[None])
     """not supported: answers are text"""
@@ -76,6 +80,15 @@ class UnsupportedFields(Wire):
     """not supported: the accepted risk `alpha` decides how long to think, and max_completion_tokens
     caps it
     """
+    chat_template_kwargs: Refused[None] = Field(default=None, examples=[None])
+    """not supported: variables of the chat template are a prompt profile's; name one in `profile`
+    """
+    min_p: Refused[None] = Field(default=None, examples=[None])
+    """not supported: it is a prompt profile's; name one in `profile`"""
+    repetition_penalty: Refused[_One] = Field(default=None, examples=[None])
+    """not supported: a penalty would void the certificate; leave it out or give 1"""
+    top_k: Refused[None] = Field(default=None, examples=[None])
+    """not supported: it is a prompt profile's; name one in `profile`"""
     tool_choice: Refused[Literal["none", "auto"]] = Field(default=None, examples=["none"])
     """not supported: this service calls no tools"""
     tools: Refused[Nothing] = Field(default=None, examples=[None])
