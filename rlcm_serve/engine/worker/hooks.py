@@ -87,7 +87,7 @@ _ARGUMENTS = (
 )
 _SAMPLING = (
     *("detokenize", "extra_args", "logprobs", "max_tokens", "n", "output_kind", "seed"),
-    *("stop_token_ids", "stream_interval", "temperature", "top_p"),
+    *("stop_token_ids", "stream_interval", "structured_outputs", "temperature", "top_p"),
 )
 
 FRONT_END = (
@@ -104,8 +104,15 @@ FRONT_END = (
     Hook(
         "vllm.v1.engine.async_llm:AsyncLLM",
         has=(
-            *("add_lora", "errored", "from_engine_args", "get_supported_tasks", "model_config"),
-            *("output_handler", "output_processor", "shutdown", "vllm_config"),
+            *("add_lora", "errored", "from_engine_args", "get_supported_tasks"),
+            *(
+                "input_processor",
+                "model_config",
+                "output_handler",
+                "output_processor",
+                "shutdown",
+                "vllm_config",
+            ),
         ),
     ),
     Hook(
@@ -121,8 +128,10 @@ FRONT_END = (
         takes=("lora_name", "lora_int_id", "lora_path"),
     ),
     Hook("vllm.inputs:tokens_input", takes=("prompt_token_ids", "cache_salt")),
-    Hook("vllm:SamplingParams", has=_SAMPLING),
+    Hook("vllm:SamplingParams", has=(*_SAMPLING, "verify")),
     Hook("vllm:SamplingParams", takes=tuple(name for name in _SAMPLING if name != "extra_args")),
+    Hook("vllm.sampling_params:StructuredOutputsParams", takes=("json",)),
+    Hook("vllm.exceptions:VLLMClientError"),
     Hook("vllm.sampling_params:RequestOutputKind", has=("DELTA",)),
     Hook("vllm:RequestOutput", has=("num_cached_tokens", "outputs")),
     Hook(
@@ -132,7 +141,10 @@ FRONT_END = (
     Hook("vllm.logprobs:Logprob", has=("logprob",)),
     Hook(
         "vllm.config:VllmConfig",
-        has=("additional_config", "parallel_config", "scheduler_config", "use_v2_model_runner"),
+        has=(
+            *("additional_config", "parallel_config", "scheduler_config"),
+            *("structured_outputs_config", "use_v2_model_runner"),
+        ),
     ),
     Hook("vllm.config:ModelConfig", has=("max_model_len",)),
     Hook("vllm.config:ParallelConfig", has=("data_parallel_size",)),
