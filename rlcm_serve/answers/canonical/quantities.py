@@ -24,22 +24,27 @@ from rlcm_serve.answers.canonical.units import (
 )
 
 _MARKS = {"'": "foot", '"': "inch", "' '": "inch"}
+_MOST_QUANTITIES = 3
 _PERCENT = ("percent", "percents", "pct")
 _TEMPERATURE = {"C": "celsius", "F": "fahrenheit"}
 
 
-def read_quantity(reader: Reader, at: int, end: int, most: int = 3) -> Part:
-    """The value of a range, with its unit if it has one; the sum of `most` at most.
+def read_quantity(reader: Reader, at: int, end: int) -> Part:
+    """The value of a range, with its unit if it has one.
 
     Raises:
         Unreadable: it is no value.
         Undefined: it has none.
     """
+    found = _with_currency(reader, at, end)
+    return _without_currency(reader, at, end, _MOST_QUANTITIES) if found is None else found
+
+
+def _without_currency(reader: Reader, at: int, end: int, most: int) -> Part:
+    """The sum of one quantity or more, as in `5 feet 3 inches`."""
     tokens = reader.tokens
     if most == 0:
         raise Unreadable("too many quantities")
-    if (found := _with_currency(reader, at, end)) is not None:
-        return found
     start = _unit_start(reader, at, end)
     if start == end:
         return part.value(reader.expression(at, end))
@@ -59,7 +64,7 @@ def read_quantity(reader: Reader, at: int, end: int, most: int = 3) -> Part:
             as_product = ex.product(node, ex.symbol(tokens[start][1]))
             return replace(found, relation=evaluation.key(as_product))
         return found
-    rest = read_quantity(reader, following, end, most - 1)
+    rest = _without_currency(reader, following, end, most - 1)
     if rest.node is None or rest.unit.powers != unit.powers or not unit.powers:
         raise Unreadable("two quantities")
     ratio = ex.simplest(rest.unit.factor / unit.factor)
@@ -98,9 +103,7 @@ def _with_currency(reader: Reader, at: int, end: int) -> Part | None:
     name = CURRENCIES.get(text) or (text.lower() if text in ("USD", "EUR", "GBP", "Rs") else None)
     if name is None or at + 1 == end or (kind == "word" and tokens[at + 1][0] not in NUMBERS):
         return None
-    if tokens[at + 1][1] in CURRENCIES:
-        raise Unreadable("two currencies")
-    found = read_quantity(reader, at + 1, end, 1)
+    found = _without_currency(reader, at + 1, end, most=1)
     if found.node is None:
         raise Unreadable("an amount of money")
     unit = read_unit(name)

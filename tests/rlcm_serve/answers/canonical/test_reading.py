@@ -18,6 +18,7 @@ PIECES = sorted(
 )
 HOSTILE = {
     "currencies": "£" * 1900,
+    "negative currencies": r"\$-" * 600,
     "chains": "10=n" * 400,
     "quantities": r"3\sqrt5 inches" * 130,
     "vulgar fractions": "½" * 1900,
