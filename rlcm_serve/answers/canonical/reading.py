@@ -30,16 +30,22 @@ _SENTENCE = 3
 """Words from which on a text may be a sentence that states a number."""
 
 
-@lru_cache(maxsize=2**14)
 def canonical(answer: str) -> Form | None:
     """The canonical form of an answer; None if it can only be compared with others one by one.
 
     Never raises an error, and takes time linear in the length of the answer.
     """
     text = answer.strip()
+    if len(text) > LONGEST:  # not kept, so that long texts do not fill the cache
+        return Form(f"text {text}", is_text=True)
+    return _read(text)
+
+
+@lru_cache(maxsize=2**14)
+def _read(text: str) -> Form | None:
     if _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text):
         return Form(_number(text))
-    written = as_latex(text) if len(text) <= LONGEST else text
+    written = as_latex(text)
     if len(written) > LONGEST:
         return Form(f"text {text}", is_text=True)
     text = cleaned(written)
@@ -124,7 +130,7 @@ def _mathematics(text: str) -> Part | None:
     try:
         tokens = tokenize(text)
         return AnswerReader(tokens).read(0, len(tokens)) if tokens else None
-    except (Unreadable, Undefined):
+    except (Unreadable, Undefined, RecursionError):  # the last if the caller is deep already
         return None
 
 
