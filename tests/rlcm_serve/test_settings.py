@@ -334,11 +334,13 @@ def test_paths_in_a_file_are_seen_from_its_folder(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "rlcm.toml").write_text(
         'certificates = ["one.json", "/two.json", "~/three.json"]\nstate = "../state"\n'
+        'profiles = ["brief.toml"]\n'
         'engine_log = "engine.log"\nmodel = "./model"\n'
     )
     settings = load_settings({}, folder / "rlcm.toml").settings
     home = Path.home()
     assert settings.certificates == [folder / "one.json", Path("/two.json"), home / "three.json"]
+    assert settings.profiles == [folder / "brief.toml"]
     assert settings.state == folder / "../state"
     assert settings.engine_log == folder / "engine.log"
     assert settings.model == f"{folder}/model"
