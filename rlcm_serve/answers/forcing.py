@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from rlcm_serve.answers.extraction import Extractor, extractor_of
-from rlcm_serve.core import Completion, GenerationSettings, Rollout, TokenIds
+from rlcm_serve.core import Budget, Completion, GenerationSettings, Rollout, TokenIds
 from rlcm_serve.engine.contract import Reasoner
+
+SCHEMA_TOKENS = 1024
+"""Least budget of a text under a schema that no profile has; the budgets of profiles are theirs."""
 
 
 class ExtractedAnswers(NamedTuple):
@@ -41,7 +45,10 @@ async def answer_rollout(
     Raises:
         EngineDead: the engine has died.
     """
-    extractor = extractor_of(engine.identity.profile, generation.schema)
+    profile = engine.identity.profile
+    extractor = extractor_of(profile, generation.schema)
+    if generation.schema != profile.schema_text:
+        generation = replace(generation, budget=with_room(generation.budget))
     written = (rollout.answer_text or "").strip() if generation.schema is None else ""
     own = await _in_time(extractor, partial(extractor.find, written))
     if own is not None:
@@ -55,6 +62,11 @@ async def answer_rollout(
         text = "\n\n".join(filter(None, (written, extractor.shown(forced[0].text, answers[0]))))
     tokens = rollout.answer_tokens + forced[0].tokens
     return ExtractedAnswers(answers, text, tokens, forced[0].suffix_tokens)
+
+
+def with_room(budget: Budget) -> Budget:
+    """The budget for a text under a schema of the caller's, which may be long."""
+    return replace(budget, answer=max(budget.answer, SCHEMA_TOKENS))
 
 
 def opening_of(extractor: Extractor, generation: GenerationSettings) -> str:

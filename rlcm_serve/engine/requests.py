@@ -72,16 +72,14 @@ def log_probs_of(part: CompletionOutput) -> list[float]:
     return [float(found[id_].logprob) for id_, found in sampled]
 
 
-def structured_outputs(generation: GenerationSettings) -> StructuredOutputsParams | None:
+def structured_outputs(schema: str | None) -> StructuredOutputsParams | None:
     """What vLLM needs to know of the schema; None without one."""
     from vllm.sampling_params import StructuredOutputsParams
 
-    if generation.schema is None:
-        return None
-    return StructuredOutputsParams(json=json.loads(generation.schema))
+    return None if schema is None else StructuredOutputsParams(json=json.loads(schema))
 
 
-def check_schema(llm: AsyncLLM, generation: GenerationSettings) -> None:
+def check_schema(llm: AsyncLLM, schema: str | None) -> None:
     """Returns if vLLM can let an answer follow the schema, if there is one.
 
     Raises:
@@ -90,9 +88,9 @@ def check_schema(llm: AsyncLLM, generation: GenerationSettings) -> None:
     from vllm import SamplingParams
     from vllm.exceptions import VLLMClientError
 
-    if generation.schema is None:
+    if schema is None:
         return
-    params = SamplingParams(structured_outputs=structured_outputs(generation))
+    params = SamplingParams(structured_outputs=structured_outputs(schema))
     config = llm.vllm_config.structured_outputs_config
     try:
         params.verify(llm.model_config, None, config, llm.input_processor.tokenizer)
@@ -132,4 +130,4 @@ def _members(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _refused(why: str) -> RequestRefused:
-    return RequestRefused("response_format", f"the schema of response_format {why}")
+    return RequestRefused("response_format", f"the schema of the answer {why}")

@@ -45,7 +45,7 @@ from rlcm_serve.engine.worker.readings.slots import Slot, named
 from rlcm_serve.engine.worker.readings.table import Inputs
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.engine.worker.statistics import STATISTICS
-from rlcm_serve.errors import EngineDead, ModelRefused, RequestRefused
+from rlcm_serve.errors import EngineDead, ModelRefused, ProfileRefused, RequestRefused
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
 from rlcm_serve.profiles.profile import Profile, unknown_profile
 
@@ -88,7 +88,9 @@ class VllmEngine(ReasoningEngine):
             async with asyncio.timeout(_FIRST_TOKEN):
                 await self.running.load_adapters()
                 await self._read_state(self.prompt([Message(Role.USER, "1")]))
-        except ModelRefused:  # an adapter that does not fit; vLLM would stay
+            await asyncio.to_thread(self._check_schemas, self.running)
+        # An adapter that does not fit, or a schema that cannot be followed; vLLM would stay.
+        except (ModelRefused, ProfileRefused):
             await self.running.aclose()
             self.running = None
             raise
@@ -99,6 +101,14 @@ class VllmEngine(ReasoningEngine):
         self.running.settle()
         for other in self._under.values():
             other.running, other.context = self.running, self.context
+
+    def _check_schemas(self, running: RunningVllm) -> None:
+        """Raises `ProfileRefused` if answers cannot follow the schema of a profile."""
+        for name, other in self._under.items():
+            try:
+                check_schema(running.llm, other.identity.profile.schema_text)
+            except RequestRefused as error:
+                raise ProfileRefused(f"profile {name!r}: {error}") from error
 
     def _read_files(self) -> ModelFiles:
         folder = resolve_model(self.settings.model)
@@ -219,7 +229,7 @@ class VllmEngine(ReasoningEngine):
             )
         if generation.schema != self.identity.profile.schema_text:
             require_bounded(generation.schema)
-            check_schema(running.llm, generation)
+            check_schema(running.llm, generation.schema)
         if seed_of(generation) is not None and not running.honours_seeds:
             raise RequestRefused(
                 "seed",
@@ -324,7 +334,7 @@ class VllmEngine(ReasoningEngine):
         running = self._alive()
         params = sampling_params(generation, generation.budget.answer, tuple(self._text.end_ids))
         params.n = count
-        params.structured_outputs = structured_outputs(generation)
+        params.structured_outputs = structured_outputs(generation.schema)
         params.logprobs = 0 if logprobs else None  # of the sampled token only
         ids: list[list[int]] = [[] for _ in range(count)]
         log_probs: list[list[float]] = [[] for _ in range(count)]

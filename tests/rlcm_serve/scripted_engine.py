@@ -130,6 +130,7 @@ class ScriptedEngine(ReasoningEngine):
         self.thinking = 0
         self.aborted = 0
         self.forced = 0
+        self.answering: GenerationSettings | None = None
         self.canaries = 0
         self.hangs = False
         self.killed_for = ""
@@ -271,6 +272,7 @@ class ScriptedEngine(ReasoningEngine):
     ) -> tuple[Completion, ...]:
         await self.check_health()
         self.forced += 1
+        self.answering = generation
         script = self.scripts[thinking[0]]
         return tuple(
             script.continuation(text, number, logprobs=logprobs) for number in range(count)

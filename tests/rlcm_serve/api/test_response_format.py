@@ -10,6 +10,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from calibration import ExitPolicy
+from rlcm_serve.answers.forcing import SCHEMA_TOKENS
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.api.openai_client import ASKED, chunks_of, client_of, joined
@@ -59,17 +60,21 @@ async def test_a_schema_of_the_request_is_followed_without_a_guarantee(
     assert rlcm["answer"] == '{"value": 8}', "the whole text, as no profile says what counts"
     assert rlcm["guarantee"] is None
     assert "its response_format is not that of the profile 'default'" in rlcm["no_guarantee_reason"]
-    assert '"minimum"' not in (ready.engine.drawings[-1].schema or "")
     assert '"integer"' in (ready.engine.drawings[-1].schema or "")
+    assert ready.engine.drawings[-1].budget.answer == 8
+    assert ready.engine.answering is not None
+    assert ready.engine.answering.budget.answer == SCHEMA_TOKENS
 
 
-async def test_the_schema_of_the_profile_is_certified(client: AsyncOpenAI) -> None:
+async def test_the_schema_of_the_profile_is_certified(ready: Running, client: AsyncOpenAI) -> None:
     asked = ASKED | {"model": "scripted:dial"}
     for form in ({}, {"response_format": FORMAT}, {"response_format": {"type": "text"}}):
         completion = await client.chat.completions.create(**asked, **form)
         rlcm = rlcm_of(completion)
         assert rlcm["no_guarantee_reason"] is None
         assert (rlcm["answer"], rlcm["text"]) == ("8", '{"value": 8}')
+        assert ready.engine.answering is not None
+        assert ready.engine.answering.budget.answer == 8
     other = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
     rlcm = rlcm_of(await client.chat.completions.create(**asked, response_format=other))
     assert "the profile 'dial', which has another schema" in rlcm["no_guarantee_reason"]
