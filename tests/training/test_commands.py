@@ -64,7 +64,15 @@ class Recorded:
                 first = inputs.append(rows_RD)
                 recordings.append(
                     ProbeRollout(
-                        problem.id, number, None, (1,), (2,), True, readings, first, len(rows_RD.T)
+                        problem.id,
+                        number,
+                        None,
+                        (1,),
+                        (2,),
+                        True,
+                        readings,
+                        first_input=first,
+                        n_inputs=len(rows_RD.T),
                     )
                 )
         return replace(IDENTITY, checkpoint_interval=settings.interval or 500), recordings

@@ -30,7 +30,7 @@ def write_probe_card(
     facts = {
         "rollouts_per_problem": rollouts,
         "forced_answers_per_cut": samples,
-        "recorded": asdict(recorded),
+        "recorded": recorded.to_json(),
         "training": asdict(training),
         "validation": asdict(metrics),
     }

@@ -26,7 +26,9 @@ def a_recording(problem: str, first: int, *cuts: int) -> ProbeRollout:
         RecordedReading(cut, math.nan, ("1",) * 4, (True,) * i + (False,) * (4 - i), 3)
         for i, cut in enumerate(cuts)
     )
-    return ProbeRollout(problem, first, None, (1,), (2,), True, readings, first, D)
+    return ProbeRollout(
+        problem, first, None, (1,), (2,), True, readings, first_input=first, n_inputs=D
+    )
 
 
 def write(path: Path, count: int) -> np.ndarray:
