@@ -6,6 +6,7 @@ runs at the niceness in `argv[1]`, until standard input ends.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -17,6 +18,7 @@ from rlcm_serve.answers.canonical.reading import canonical
 def main() -> None:
     """Serves until standard input ends."""
     os.nice(int(sys.argv[1]))
+    gc.set_threshold(200_000, 20, 20)  # forms hold no cycles
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not look like a reply
     for line in sys.stdin.buffer:

@@ -9,7 +9,8 @@ compares answers as text, without exact sums, random ties or grading. In `decima
 answers are written `7.0` instead of `7`. In `LaTeX`, with 100,032 rollouts, one in five is a text
 of its own: a fraction, root, percentage, quantity, tuple, set, interval or name (`latex_of`).
 
-Prints Markdown: the median of RUNS runs, with the slowest and the fastest.
+Prints Markdown: the median of RUNS runs, with the slowest and the fastest, and the median per
+second of CPU time of all processes, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def main() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     print(f"{problems * ROLLOUTS} rollouts, {ROLLOUTS} of each problem, one core, {_processor()}\n")
-    print("| | rollouts per second, median | slowest | fastest |")
-    print("|---|---:|---:|---:|", flush=True)
+    print("| | rollouts per second, median | slowest | fastest | per CPU second |")
+    print("|---|---:|---:|---:|---:|", flush=True)
     together, mixed = make(problems), make(problems, scattered=True)
     report(
         "in memory: string keys", lambda: string_keys(columns), columns := as_lists(together), runs
@@ -100,13 +101,20 @@ def measure_files(folder: Path, together: pa.RecordBatch, mixed: pa.RecordBatch,
 def report(name: str, run: Callable[[], object], batch: object, runs: int) -> None:
     """Prints a line of the table."""
     rollouts = len(batch[0]) if isinstance(batch, list) else len(batch)
-    speeds = []
+    speeds, per_cpu = [], []
     for _ in range(runs):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu_seconds()
         run()
         speeds.append(rollouts / (time.perf_counter() - began))
-    figures = (statistics.median(speeds), min(speeds), max(speeds))
+        per_cpu.append(rollouts / (cpu_seconds() - used))
+    figures = (statistics.median(speeds), min(speeds), max(speeds), statistics.median(per_cpu))
     print(f"| {name} | {' | '.join(f'{each:,.0f}' for each in figures)} |", flush=True)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of all that have ended since it started them."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def make(

@@ -121,3 +121,11 @@ def test_decimals_are_exact(digits: int, places: int) -> None:
     written = f"{sign}{text[: len(text) - places]}.{text[len(text) - places :]}0"
     assert canonical(written) == canonical(rf"\frac{{{digits}}}{{{10**places}}}")
     assert canonical(written) != canonical(rf"\frac{{{digits + 1}}}{{{10**places}}}")
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(1, 10**9), st.sampled_from(["", "d", "t"]))
+def test_a_fraction_is_the_quotient(numerator: int, denominator: int, size: str) -> None:
+    fraction = canonical(rf"\{size}frac{{{numerator}}}{{{denominator}}}")
+    assert fraction is not None
+    assert fraction == canonical(f"{numerator}/{denominator}")
+    assert fraction == canonical(rf"\frac{{{2 * numerator}}}{{{2 * denominator}}}")
