@@ -68,7 +68,7 @@ async def test_a_text_that_the_budget_cuts_off_is_not_complete(engine: VllmEngin
         ({"$ref": "#/nowhere"}, "nowhere"),
         ({"type": "string", "format": "no-such"}, "format"),
         ({"type": "object", "properties": {"a": {"not": {}}}}, "not"),
-        ({"type": "object", "dependentRequired": 3}, ""),
+        ({"type": "object", "dependentRequired": 3}, "dependentRequired"),
     ],
 )
 async def test_a_schema_that_cannot_be_followed_is_refused_before_any_token(
