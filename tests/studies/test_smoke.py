@@ -11,6 +11,7 @@ SCRIPTS = (
     "evaluation.aggregation",
     "evaluation.evaluation_speed",
     "evaluation.grading_pairs",
+    "evaluation.familiarity_study",
     "evaluation.grading_study",
     "serving.evidence_cost",
     "serving.first_light",
