@@ -93,7 +93,6 @@ class Settings(BaseSettings):
         "Model",
         "Names of the model in the API, instead of `model`; all are accepted, the first is shown.",
         flag="--served-model-name",
-        example=["puzzles"],
     )
     probe: Location | None = _setting(
         None,

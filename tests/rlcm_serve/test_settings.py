@@ -394,6 +394,8 @@ def test_every_setting_has_an_option_that_works(rlcm: Rlcm, name: str) -> None:
         value = ["https://a.example", "http://localhost:3000"]
     if name == "allowed_hosts":
         value = ["a.example", "fd00::7"]
+    if name == "served_model_names":
+        value = ["puzzles", "puzzles-2"]
     words = [flag_of(name)]
     if isinstance(value, bool):
         value = name != "cancel_decided"

@@ -69,7 +69,7 @@ def test_a_hostile_answer_is_read_at_once(name: str) -> None:
     for text in (HOSTILE[name], HOSTILE[name] * 3, HOSTILE[name] * 1000):
         start = time.process_time()
         read(text)
-        assert time.process_time() - start < 0.5
+        assert time.process_time() - start < 2
 
 
 @settings(max_examples=1000, deadline=None, derandomize=True)
@@ -84,7 +84,7 @@ def test_whatever_is_repeated_is_read_at_once(unit: str, nested: bool) -> None:
     text = (unit * 2000)[:1900]
     start = time.process_time()
     read("(" * 25 + text + ")" * 25 if nested else text)
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < 2
 
 
 @settings(max_examples=500, deadline=None, derandomize=True)

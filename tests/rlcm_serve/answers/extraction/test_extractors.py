@@ -17,7 +17,11 @@ WRITTEN = st.text(
     st.sampled_from('ab1{}[]"\\:, \n*_.}') | st.characters(codec="utf-8"), max_size=30
 )
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=5,
 )
