@@ -36,7 +36,9 @@ _INFIX = re.compile(r"\{([^{}\\]*)\\(choose|over)(?![A-Za-z])([^{}\\]*)\}")
 _INFIXES = {"choose": "binom", "over": "frac"}
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 .,'/^%:;*-]*")
 _LAYOUT = re.compile(r"[{}]|\\[,;:! ]|~")
-_IN_BASE = re.compile(r"([0-9A-Za-z]+)\s*,?\s*\(?(?:in\s+)?base[\s-]+([0-9a-z]+)\)?")
+_IN_BASE = re.compile(
+    r"(?:\$|\\\()*\s*([0-9A-Za-z]+)\s*,?\s*\(?(?:in\s+)?base[\s-]+([0-9a-z]+)\)?(?:\$|\\\)|[\s.])*"
+)
 
 
 def cleaned(text: str) -> str:
