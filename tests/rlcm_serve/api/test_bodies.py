@@ -76,7 +76,8 @@ def test_counting_stops_at_the_limit(part: str) -> None:
             sys.setprofile(None)
         return counted
 
-    assert calls(part * 4 * MOST_VALUES) == calls(part * 2 * MOST_VALUES)
+    # The garbage collector's callbacks are counted as well, a few now and then.
+    assert calls(part * 4 * MOST_VALUES) == pytest.approx(calls(part * 2 * MOST_VALUES), rel=0.01)
 
 
 def test_a_body_is_what_json_says() -> None:
