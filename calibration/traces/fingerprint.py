@@ -31,7 +31,7 @@ class Fingerprint:
         system_prompt: digest of the system prompt.
         user_template: digest of the text around the question.
         template_variables: the chat template's variables, as canonical JSON.
-        thinking: the thinking format, where it was chosen and not detected.
+        thinking: the name of the thinking format, chosen or detected; "" if it was not recorded.
         top_k: tokens that sampling considers; 0 for all.
         min_p: lowest probability that sampling considers, relative to the likeliest token's.
         extractor: how the answer is found in the text.

@@ -29,8 +29,8 @@ from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profil
 class EngineIdentity:
     """The engine's part of a certificate's fingerprint, under one profile.
 
-    `thinking` is the thinking format, where it was chosen and not detected. `sampling` and `budget`
-    are the profile's where it says them, otherwise the model's. `adapter` is the digest of the
+    `thinking` is the name of the thinking format, chosen or detected. `sampling` and `budget` are
+    the profile's where it says them, otherwise the model's. `adapter` is the digest of the
     profile's adapter, "" without one. `probe` says where confidence comes from. It is the digest of
     the probe, "" without a probe, or the definition of another signal as
     `rlcm_serve.engine.worker.signals.definition` writes it.

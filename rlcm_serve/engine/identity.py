@@ -67,7 +67,7 @@ def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> En
             answer=_first(settings.answer_max_tokens, own.get("answer_max_tokens"), _ANSWER_TOKENS),
         ),
         forced_suffix=text.suffix_text,
-        thinking=text.format.name if text.named else "",
+        thinking=text.format.name,
         familiarity=files.familiarity_digest(),
         familiarity_cutoff=files.familiarity.cutoff if files.familiarity else 0.0,
     )
@@ -84,7 +84,7 @@ def identify_under(profile: Profile, default: EngineIdentity, text: ModelText) -
     return replace(
         default,
         profile=profile,
-        thinking=text.format.name if profile.thinking or text.named else "",
+        thinking=text.format.name,
         familiarity=default.familiarity if reads else "",
         familiarity_cutoff=default.familiarity_cutoff if reads else 0.0,
         forced_suffix=text.suffix_text,

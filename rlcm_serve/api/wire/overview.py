@@ -13,7 +13,7 @@ from rlcm_serve.api.wire.calibrations import LogLineBody
 
 _JOB_EXAMPLE = {"id": "cal_5f3a9c21d07e", "state": "recording", "done": 320, "total": 1600}
 _LEVEL_EXAMPLE = {"alpha": 0.1, "certified": True, "questions": 41, "expected_tokens": 133.2}
-_CERTIFICATE_EXAMPLE = {"id": "b941732bbe73", "risk": "selective", "n": 1, "vote": "confidence"}
+_CERTIFICATE_EXAMPLE = {"id": "4552eb6e69a7", "risk": "selective", "n": 1, "vote": "confidence"}
 
 State = Literal["starting", "ready", "restarting", "failed", "stopping"]
 

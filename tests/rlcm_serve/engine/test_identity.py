@@ -7,10 +7,11 @@ from transformers import AutoTokenizer
 
 from rlcm_serve.core import Signal
 from rlcm_serve.engine.contract import EngineIdentity
-from rlcm_serve.engine.identity import identify
+from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.model_text import ModelText
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
 
 FILES = ModelFiles.read(EMBEDDED_MODEL)
@@ -39,6 +40,19 @@ def test_each_confidence_has_a_fingerprint_of_its_own(text: ModelText) -> None:
 def test_what_a_signal_is_made_of_is_in_it(text: ModelText) -> None:
     assert identity(text, "tail").probe.endswith("window=128 half=10"), "the probe's interval: 32"
     assert identity(text, "tail", interval=500).probe.endswith("window=2000 half=10")
+
+
+def test_the_thinking_format_has_its_canonical_name_whether_chosen_or_detected(
+    text: ModelText,
+) -> None:
+    detected = identity(text, "probe")
+    assert detected.thinking == "deepseek_r1"
+    settings = EngineSettings(thinking="qwen3")
+    chosen = identify(settings, FILES, default_text(settings, FILES, text.tokenizer))
+    assert chosen == detected
+    for profile in (Profile(name="one"), Profile(name="one", thinking="qwen3")):
+        under = identify_under(profile, detected, text.under_profile(profile))
+        assert under.thinking == "deepseek_r1"
 
 
 def test_what_is_recorded_besides_changes_nothing(text: ModelText) -> None:
