@@ -104,6 +104,12 @@ def build_app() -> typer.Typer:
     )
     add(
         CERTIFICATES,
+        "reread",
+        commands.reread,
+        "rlcm reread traces.parquet --probe new-probe --out reread.parquet",
+    )
+    add(
+        CERTIFICATES,
         "add-familiarity",
         commands.add_familiarity,
         "rlcm add-familiarity traces.parquet --data problems.jsonl --out traces.parquet",

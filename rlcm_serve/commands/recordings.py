@@ -1,10 +1,11 @@
-"""`rlcm collect` and `rlcm regrade`: recordings of labelled problems, for `rlcm fit`."""
+"""Recordings of labelled problems, for `rlcm fit`: recorded, graded again, read again."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -26,6 +27,9 @@ from rlcm_serve.commands.options import (
     engine_settings,
 )
 
+if TYPE_CHECKING:
+    from rlcm_serve.recording.rollouts import RecordedRollout
+
 
 def collect(
     data: Annotated[Path, typer.Option(help="JSONL of labelled problems.")],
@@ -41,6 +45,9 @@ def collect(
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
     thinking: ThinkingOption = None,
+    keep_inputs: Annotated[
+        bool, typer.Option(help="Also write what a probe can read, for `rlcm reread`.")
+    ] = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -53,7 +60,9 @@ def collect(
     from rlcm_serve.answers.grader import AnswerGrader
     from rlcm_serve.answers.profile_graders import verdicts_of
     from rlcm_serve.core import VoteRule
-    from rlcm_serve.recording.offline import record_problems
+    from rlcm_serve.recording.inputs import inputs_beside
+    from rlcm_serve.recording.kept_inputs import kept_beside, write_kept_inputs
+    from rlcm_serve.recording.offline import record_inputs, record_problems
     from rlcm_serve.recording.rollouts import to_rollouts
     from rlcm_serve.solving.fingerprints import fingerprint_of
 
@@ -73,13 +82,21 @@ def collect(
         vllm_arguments=vllm_arguments,
     )
     journal = out.with_suffix(".journal.jsonl")
-    identity, recordings = asyncio.run(
-        record_problems(settings, data, journal, rollouts, 1, Console(stderr=True))
-    )
+    console = Console(stderr=True)
+    recordings: Sequence[RecordedRollout]
+    if keep_inputs:
+        identity, kept = asyncio.run(record_inputs(settings, data, journal, rollouts, 1, console))
+        write_kept_inputs(kept_beside(out), kept, inputs_beside(journal))
+        recordings = kept
+    else:
+        identity, recordings = asyncio.run(
+            record_problems(settings, data, journal, rollouts, 1, console)
+        )
     with AnswerGrader() as grader:
         recorded = to_rollouts(recordings, verdicts_of(identity.profile, grader))
     write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
     journal.unlink()
+    inputs_beside(journal).unlink(missing_ok=True)
     Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)
 
 
@@ -113,6 +130,29 @@ def regrade(
         highlight=False,
         soft_wrap=True,
     )
+
+
+def reread(
+    traces: Annotated[Path, typer.Argument(help="Traces: a Parquet file.")],
+    probe: Annotated[Path, typer.Option(help="Folder of the probe.")],
+    out: Annotated[Path, typer.Option(help="Parquet file for the traces with new confidences.")],
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="What a probe can read. Default: TRACES with .inputs.parquet."),
+    ] = None,
+) -> None:
+    """Read recorded traces again with another probe. Needs no model.
+
+    The traces must have been recorded with `rlcm collect --keep-inputs`.
+    """
+    from calibration.traces.traces import write_table
+    from rlcm_serve.evaluation.regrading import read_table
+    from rlcm_serve.evaluation.rereading import reread
+    from rlcm_serve.recording.kept_inputs import kept_beside, read_kept_inputs
+
+    table = reread(read_table(traces), read_kept_inputs(inputs or kept_beside(traces)), probe)
+    write_table(out, table, str(traces))
+    Console().print(f"{len(table)} readings in {out}", highlight=False)
 
 
 def add_familiarity(

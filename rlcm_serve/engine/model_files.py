@@ -70,6 +70,14 @@ def digest_files(paths: Iterable[Path], root: Path, under: str = "") -> str:
     return whole.hexdigest()[:16]
 
 
+def digest_probe(folder: Path) -> str:
+    """Digest of a probe's weights and configuration, without its card.
+
+    It is the same wherever the probe is.
+    """
+    return digest_files([folder / WEIGHTS_FILE, folder / CONFIG_FILE], folder, f"{PROBE_FOLDER}/")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
     """A model's folder and the folder of its probe, read without loading any weights.
@@ -197,15 +205,8 @@ class ModelFiles:
         return digest_files(files, self.folder)
 
     def probe_digest(self) -> str:
-        """Digest of the probe's weights and configuration, without its card; "" without a probe.
-
-        It is the same wherever the probe is.
-        """
-        if self.probe is None:
-            return ""
-        folder = self.probe_folder
-        files = [folder / WEIGHTS_FILE, folder / CONFIG_FILE]
-        return digest_files(files, folder, under=f"{PROBE_FOLDER}/")
+        """Digest of the probe, as of `digest_probe`; "" without a probe."""
+        return "" if self.probe is None else digest_probe(self.probe_folder)
 
     def familiarity_digest(self) -> str:
         """Digest of the familiarity reading, without its card; "" without one."""
