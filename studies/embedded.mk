@@ -13,7 +13,7 @@ REPORTS := $(foreach risk,$(RISKS),$(SAMPLES:%=$(MODEL)/certificates/reports/$(r
 REPORTS += $(SFT)/certificates/reports/selective-1.json
 RESULTS  := $(RUN)/evaluation-embedded/metrics.json $(RUN)/evaluation-embedded-sft/metrics.json
 SHIPPED  := config.json generation_config.json chat_template.jinja tokenizer.json tokenizer_config.json model.safetensors
-SHIPPED  += probe certificates
+SHIPPED  += probe familiarity certificates
 
 embedded: $(REPORTS) $(RESULTS) $(RUN)/embedded-sft-calibration.parquet $(RUN)/embedded-sft-study.parquet  ## train, calibrate and measure the embedded model anew, and put it in its place (hours)
 	@cp $(RUN)/*.parquet studies/traces/
@@ -39,18 +39,22 @@ $(MODEL)/model.safetensors: configs/embedded.toml $(SFT)/model.safetensors
 
 # Their probes. The policy's is made after it, on problems that it was not trained on: the one trained beside it is less
 # well calibrated (docs/decisions.md).
-$(SFT)/probe/metrics.json: $(RUN)/train-1200-0.jsonl $(SFT)/model.safetensors
-	@$(RLCM) train probe --model $(SFT) --data $< --interval 32 --rollouts 2 --samples 4
+$(SFT)/probe/metrics.json: $(RUN)/train-1000-0.jsonl $(SFT)/model.safetensors
+	@$(RLCM) train probe --model $(SFT) --data $< --interval 32 --rollouts 4 --samples 4 --inputs state,tokens
 
-$(MODEL)/probe/metrics.json: $(RUN)/validation-3600-0.jsonl $(MODEL)/model.safetensors
-	@$(RLCM) train probe --model $(MODEL) --data $< --interval 32 --samples 4
+$(MODEL)/probe/metrics.json: $(RUN)/validation-2600-0.jsonl $(MODEL)/model.safetensors
+	@$(RLCM) train probe --model $(MODEL) --data $< --interval 32 --rollouts 2 --samples 4 --inputs state,tokens
+
+# What tells questions that are unlike the calibration's.
+$(RUN)/%/familiarity/config.json: $(RUN)/validation-4000-21.jsonl $(RUN)/%/model.safetensors
+	@$(RLCM) train familiarity --model $(RUN)/$* --data $<
 
 # What certificates are fitted on, for either model, and held against.
-$(RUN)/%-calibration-8.parquet: $(RUN)/calibration-1600-3.jsonl $(RUN)/%/probe/metrics.json
-	@$(RLCM) collect --model $(RUN)/$* --data $< --rollouts 8 --out $@
+$(RUN)/%-calibration-8.parquet: $(RUN)/calibration-1600-3.jsonl $(RUN)/%/probe/metrics.json $(RUN)/%/familiarity/config.json
+	@$(RLCM) collect --model $(RUN)/$* --data $< --rollouts 8 --keep-inputs --out $@
 
-$(RUN)/%-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/%/probe/metrics.json
-	@$(RLCM) collect --model $(RUN)/$* --data $< --rollouts 8 --out $@
+$(RUN)/%-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/%/probe/metrics.json $(RUN)/%/familiarity/config.json
+	@$(RLCM) collect --model $(RUN)/$* --data $< --rollouts 8 --keep-inputs --out $@
 
 # What the power study was made on, and so the constants of the default method: other problems.
 $(RUN)/embedded-sft-calibration.parquet: $(RUN)/calibration-3000-1.jsonl $(SFT)/probe/metrics.json
