@@ -82,6 +82,11 @@ class Recorded:
             answer_tokens_RC=np.where(brought_RC, 0, self.answer_tokens_RC),
         )
 
+    @property
+    def without_readings(self) -> Traces:
+        """The traces where no reading costs tokens, so that every answer costs its own."""
+        return replace(self.own, answer_tokens_RC=self.answer_tokens_RC, confidence_tokens_RC=None)
+
     def scored(self, source: Source) -> ScoredRollouts:
         """The final answers of the rollouts, with the confidence of this source."""
         return at_end(self.traces(source))

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from calibration import Certificate, ExitPolicy
 from calibration.certificate.levels import CertifiedLevel
 from calibration.metrics.bootstrap import estimate_metrics, mean_over_problems, ratios_over_problems
-from calibration.metrics.budget_cuts import cut_at
+from calibration.metrics.budget_cuts import at_end, cut_at
+from calibration.metrics.early_exits import REGRETS, OracleExits, depth_auroc, oracle_distances
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.ranking import risk_coverage
 from calibration.metrics.reliability import reliability_bins
@@ -26,6 +27,7 @@ from rlcm_serve.evaluation.measuring.measures import (
     AtBudget,
     BenchmarkMeasures,
     Marker,
+    OracleExit,
     Part,
     SourceMeasures,
 )
@@ -55,6 +57,8 @@ def measure_benchmark(
     final = np.arange(own.n_rollouts), own.final_R
     spent_R = own.tokens_RC[final] + recorded.answer_tokens_RC[final]
     categories, indicators = _markers(own, texts)
+    full = recorded.without_readings
+    oracle = OracleExits.find(full)
     return BenchmarkMeasures(
         name=benchmark.name,
         title=benchmark.title,
@@ -66,7 +70,12 @@ def measure_benchmark(
         tokens=_mean(spent_R, own),
         natural=float(own.natural_R.mean()),
         unread=float((own.answer_class_RC[final] == NO_ANSWER).mean()),
-        sources=tuple(_source(recorded, source) for source in recorded.sources),
+        oracle_exit=OracleExit(
+            share=len(oracle.row_O) / own.n_rollouts,
+            tokens=oracle.mean_tokens(full),
+            full_distance=oracle.full_distance(full),
+        ),
+        sources=tuple(_source(recorded, source, oracle) for source in recorded.sources),
         parts=tuple(_parts(scored, own.problem_ids, benchmark.parts)),
         budgets=tuple(_budgets(recorded, certificates)),
         controlled=(*replay_certificates(certificates, recorded), *fit_sources(recorded)),
@@ -76,16 +85,22 @@ def measure_benchmark(
     )
 
 
-def _source(recorded: Recorded, source: Source) -> SourceMeasures:
-    scored = recorded.scored(source)
+def _source(recorded: Recorded, source: Source, oracle: OracleExits) -> SourceMeasures:
+    traces = recorded.traces(source)
+    scored = at_end(traces)
     confidence_R, correct_R = scored.confidence_R, scored.correct_R
     curve = risk_coverage(confidence_R, correct_R)
+    distances = oracle_distances(traces, oracle, REGRETS)
     thinned = np.unique(np.linspace(0, len(curve.risk_K) - 1, _CURVE).astype(np.intp))
     return SourceMeasures(
         source=source,
         reading_tokens=recorded.reading_tokens(source),
         missing=recorded.missing(source),
         metrics=estimate_metrics(scored, METRICS),
+        depth_auroc=depth_auroc(traces),
+        oracle_distance={
+            f"{regret:g}": found for regret, found in zip(REGRETS, distances, strict=True)
+        },
         bins=reliability_bins(confidence_R, correct_R),
         right=_histogram(confidence_R[correct_R]),
         wrong=_histogram(confidence_R[~correct_R]),

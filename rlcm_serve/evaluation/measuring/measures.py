@@ -6,7 +6,8 @@ bootstrap intervals over problems. A tuple of a curve has one entry per point.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.reliability import ReliabilityBin
@@ -30,6 +31,9 @@ class SourceMeasures:
         mean, median: of the confidence.
         coverage, risk: points of the risk-coverage curve.
         votes: weighted by this confidence.
+        depth_auroc: AUROC within question and depth, of the readings at checkpoints.
+        oracle_distance: tokens from the oracle exit to the exit by this source, by the accepted
+            regret (as text, `0.01`); empty in files of older evaluations.
     """
 
     source: str
@@ -44,6 +48,8 @@ class SourceMeasures:
     coverage: tuple[float, ...]
     risk: tuple[float, ...]
     votes: VoteCurves
+    depth_auroc: Estimate = field(default_factory=partial(Estimate, None))
+    oracle_distance: dict[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,21 @@ class AtBudget:
     majority: Estimate
     confidence: Estimate
     oracle: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class OracleExit:
+    """The first reading from which on every answer is right, in rollouts that end right.
+
+    Attributes:
+        share: of rollouts that have one, because they end right.
+        tokens: reasoning and answer tokens there; the mean over these rollouts.
+        full_distance: tokens that the full budget takes beyond it, without readings.
+    """
+
+    share: float
+    tokens: Estimate
+    full_distance: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +219,7 @@ class BenchmarkMeasures:
         natural: share of rollouts that ended by themselves.
         unread: share of rollouts without a readable answer, which counts as wrong.
         categories, indicators: markers by category and by phrase; empty without texts.
+        oracle_exit: what exits are compared with; None in files of older evaluations.
     """
 
     name: str
@@ -217,6 +239,7 @@ class BenchmarkMeasures:
     frontiers: tuple[Frontier, ...]
     categories: tuple[Marker, ...]
     indicators: tuple[Marker, ...]
+    oracle_exit: OracleExit | None = None
 
     def by_source(self, source: str) -> SourceMeasures | None:
         """The measures of a source of confidence, if it was read."""

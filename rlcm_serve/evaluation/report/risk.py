@@ -36,6 +36,7 @@ def _content(run: RunMeasures) -> Iterator[Part]:
     draw = partial(risk_figures.draw_frontier, frontiers)
     yield words.plate("frontier", draw, benchmarks=frontiers)
     yield from map(risk_tables.at_equal_error, frontiers)
+    yield from (risk_tables.before_the_end(each) for each in frontiers if each.oracle_exit)
 
 
 def _one_risk(

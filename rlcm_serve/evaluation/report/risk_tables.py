@@ -1,12 +1,21 @@
-"""Tables of controlled risk: by target, at equal error, and all of it."""
+"""Tables of controlled risk: by target, at equal error, beside the oracle, and all of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from calibration.metrics.early_exits import REGRETS
 from calibration.metrics.estimates import Estimate
-from calibration.report_kit.tables import Cell, Row, Table
-from calibration.report_kit.wording import UNDEFINED, percent, share, share_in_full, target, tokens
+from calibration.report_kit.tables import Cell, Rank, Row, Table, number_cell, ranked
+from calibration.report_kit.wording import (
+    UNDEFINED,
+    percent,
+    rate,
+    share,
+    share_in_full,
+    target,
+    tokens,
+)
 from rlcm_serve.evaluation.measuring.equal_error import ALLOWED, error_levels, tokens_at
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
 from rlcm_serve.evaluation.report.risk_figures import certified_sources
@@ -85,6 +94,24 @@ def at_equal_error(benchmark: BenchmarkMeasures) -> Table:
     more = [f"+{100 * extra:g} points" for extra in ALLOWED[1:]]
     caption = words("at_equal_error", benchmark=benchmark)
     return Table(caption, ["source", "as at the full budget", *more], rows)
+
+
+def before_the_end(benchmark: BenchmarkMeasures) -> Table:
+    """Ranking of readings at equal depth, and the distance of exits to the oracle exit."""
+    sources = benchmark.sources
+    columns = [("AUROC within question and depth", [each.depth_auroc for each in sources], 3)]
+    for regret in REGRETS:
+        distances = [each.oracle_distance[f"{regret:g}"] for each in sources]
+        columns.append((f"tokens beyond the oracle, regret {rate(regret)}", distances, 0))
+    cells: list[list[Cell]] = [[] for _ in sources]
+    for name, estimates, digits in columns:
+        ranks = ranked(estimates, higher_is_better=name.startswith("AUROC"))
+        for of_source, estimate, rank in zip(cells, estimates, ranks, strict=True):
+            best: Rank = "best" if rank == "best" else ""
+            of_source.append(number_cell(estimate, digits, best))
+    rows = [Row(title_of(each.source), of) for each, of in zip(sources, cells, strict=True)]
+    head = ["source", *(name for name, _, _ in columns)]
+    return Table(words("before_the_end", benchmark=benchmark), head, rows)
 
 
 def _target_cell(found: Controlled | None, cheapest: str | None) -> Cell:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.metrics.early_exits import REGRETS
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.ranking import auroc, risk_coverage
 from calibration.metrics.reliability import (
@@ -25,6 +26,7 @@ from rlcm_serve.evaluation.measuring.measures import (
     Controlled,
     Frontier,
     Marker,
+    OracleExit,
     Origin,
     Part,
     RunMeasures,
@@ -189,6 +191,11 @@ def measure(name: str, world: World, seed: int = 0) -> BenchmarkMeasures:
         tokens=world.estimate(world.tokens_R.mean(), 1200.0),
         natural=float((world.final_R < CHECKPOINTS - 1).mean()),
         unread=0.013,
+        oracle_exit=OracleExit(
+            share=float(world.right_R.mean()),
+            tokens=world.estimate(0.5 * world.tokens_R.mean(), 900.0),
+            full_distance=world.estimate(0.5 * world.tokens_R.mean(), 900.0),
+        ),
         sources=tuple(_source(world, source) for source in sources),
         parts=_parts(world, sources[0]) if sources else (),
         budgets=tuple(_at_budget(world, c, sources) for c in range(CHECKPOINTS)),
@@ -229,6 +236,11 @@ def _source(world: World, source: Source) -> SourceMeasures:
         metrics={
             name: Estimate(None) if value is None else world.estimate(value, 0.2)
             for name, value in values.items()
+        },
+        depth_auroc=world.estimate(0.5 + 0.1 * SHARPNESS[source][0], 0.2),
+        oracle_distance={
+            f"{regret:g}": world.estimate(world.tokens_R.mean() * (0.4 - 4 * regret), 600.0)
+            for regret in REGRETS
         },
         bins=reliability_bins(confidence_R, right_R),
         right=tuple(right.tolist()),

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from calibration import certify, read_traces
 from calibration.metrics.bootstrap import estimate_metrics
+from calibration.metrics.early_exits import OracleExits, depth_auroc, oracle_distances
+from calibration.metrics.estimates import Estimate
 from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import EngineDead, RequestRefused
@@ -135,6 +137,28 @@ def test_the_figures_are_those_of_the_rollouts(finished: Finished) -> None:
     assert probe.votes.n == (1, 2, 3)
     assert [point.tokens for point in measured.budgets] == [16, 32, 48, 64, 80]
     assert {point.risk for point in measured.controlled} == {"selective", "error"}
+
+
+def test_every_source_is_measured_before_the_end(finished: Finished) -> None:
+    measured, recorded = (
+        finished.measured,
+        Recorded.read(finished.path / "dials" / "traces.parquet", Source.PROBE),
+    )
+    oracle = OracleExits.find(recorded.without_readings)
+    assert measured.oracle_exit is not None
+    assert measured.oracle_exit.share == measured.accuracy.value
+    assert measured.oracle_exit.tokens == oracle.mean_tokens(recorded.without_readings)
+    for found in measured.sources:
+        traces = recorded.traces(Source(found.source))
+        assert found.depth_auroc == depth_auroc(traces)
+        assert tuple(found.oracle_distance.values()) == oracle_distances(traces, oracle)
+    # Every forced answer is right, so the first checkpoint is the oracle exit.
+    probe, agreement = measured.by_source(Source.PROBE), measured.by_source(Source.AGREEMENT)
+    assert probe is not None
+    assert agreement is not None
+    assert probe.depth_auroc == Estimate(None)
+    assert probe.oracle_distance["0.01"] == Estimate(0.0, 0.0, 0.0)
+    assert (agreement.oracle_distance["0.01"].value or 0) > 0  # its readings cost tokens
 
 
 def test_traces_graded_otherwise_than_the_service_does_are_not_servable(finished: Finished) -> None:

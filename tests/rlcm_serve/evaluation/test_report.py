@@ -109,6 +109,12 @@ def test_the_page_says_what_was_measured(report: Path, benchmark: BenchmarkMeasu
     for found in benchmark.sources:
         for estimate in found.metrics.values():
             assert f"{wording.number(estimate)} {wording.number_interval(estimate)}" in text
+        assert wording.number(found.depth_auroc) in text
+        for estimate in found.oracle_distance.values():
+            assert f"{wording.number(estimate, 0)} {wording.number_interval(estimate, 0)}" in text
+    assert benchmark.oracle_exit is not None
+    assert wording.number_in_full(benchmark.oracle_exit.tokens, 0) in text
+    assert wording.number_in_full(benchmark.oracle_exit.full_distance, 0) in text
     for part in benchmark.parts:
         assert f"{part.name} {part.n_problems} {plain(wording.share(part.accuracy))}" in text
     for found in benchmark.controlled:
