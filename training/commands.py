@@ -66,7 +66,10 @@ def probe(
     interval: Annotated[int, typer.Option(min=1, help="Tokens between two readings (N).")] = 500,
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 8,
     samples: Annotated[int, typer.Option(min=1, help="Forced answers per reading (K).")] = 4,
-    width: Annotated[int, typer.Option(min=1, help="Hidden units of the probe.")] = 256,
+    heads: Annotated[
+        int, typer.Option(min=1, help="Networks whose log-odds the probe averages.")
+    ] = 3,
+    width: Annotated[int, typer.Option(min=1, help="Hidden units of each of them.")] = 256,
     inputs: Annotated[
         str, typer.Option(help="What the probe reads: state, or state,tokens.")
     ] = "state",
@@ -107,9 +110,8 @@ def probe(
         vllm_arguments=vllm_arguments,
     )
     journal = work or out.with_suffix(".recordings.jsonl")
-    run = ProbeRun(
-        data, out, journal, rollouts, samples, ProbeTraining(inputs=_inputs(inputs), width=width)
-    )
+    training = ProbeTraining(inputs=_inputs(inputs), heads=heads, width=width)
+    run = ProbeRun(data, out, journal, rollouts, samples, training)
     console = Console()
     metrics = train_probe(replace(settings, needs_probe=False), run, console)
     console.print(asdict(metrics))

@@ -149,7 +149,7 @@ def test_a_probe_may_read_the_tokens_too(
     done = train(model_folder, data, out, "--inputs", "state,tokens")
     assert done.exit_code == 0, done.output
     assert ProbeConfig.load(out).inputs == STATE_AND_TOKENS
-    assert Probe.load(out).hidden_weight.shape == (16, 32 + len(STATISTICS))
+    assert Probe.load(out).hidden_weight.shape == (3 * 16, 32 + len(STATISTICS))
     done = train(model_folder, data, out, "--inputs", "layers")
     assert done.exit_code == 2
     assert "'layers' is not what a probe can read" in done.output

@@ -18,16 +18,25 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from rlcm_serve.engine.worker.probe import STATE_ALONE, Probe, ProbeInputs
 from training.probe.data import FIT_SHARE, ProbeData, chunks, split_by_problem
 from training.probe.metrics import ProbeMetrics, measure_probe
-from training.probe.plain import plain_probe
+from training.probe.plain import mean_probe, plain_probe
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTraining:
-    """Settings of one fit; `patience` counts epochs without a better validation loss."""
+    """Settings of one fit.
+
+    Attributes:
+        inputs: what the probe reads.
+        heads: networks that are fitted from different random weights. The probe's log-odds are the
+            mean of theirs, so it is one network of heads x width hidden units.
+        width: hidden units of a head.
+        patience: epochs without a better validation loss before a head's fit stops.
+    """
 
     inputs: ProbeInputs = STATE_ALONE
+    heads: int = 3
     width: int = 256
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
@@ -41,39 +50,65 @@ class ProbeTraining:
 def fit_probe(
     data: ProbeData, training: ProbeTraining = ProbeTraining(), report: Report = lambda line: None
 ) -> tuple[Probe, ProbeMetrics]:
-    """Fits a probe to 80% of the problems and returns its best state on the other 20%.
+    """Fits a probe to 80% of the problems; each head is taken at its best epoch on the other 20%.
 
     Raises:
         TrainingRefused: there are too few problems, or the data lack an input.
     """
     fit_N, validation_N = split_by_problem(data, FIT_SHARE, training.seed)
-    mean_I, scale_I = _moments(data, training.inputs, fit_N)
+    problem = _Problem(data, training.inputs, fit_N, validation_N)
+    probe = mean_probe(
+        [_fit_head(problem, training, head, report) for head in range(training.heads)]
+    )
+    return probe, measure_probe(probe, data, validation_N, float(data.target_N[fit_N].mean()))
 
-    def standardised(rows_B: Tensor) -> Tensor:
-        return (data.inputs(training.inputs, rows_B) - mean_I) / scale_I
 
-    torch.manual_seed(training.seed)
-    inner, outer = nn.Linear(len(mean_I), training.width), nn.Linear(training.width, 1)
+class _Problem:
+    """Standardised inputs and targets, for fitting and validation."""
+
+    def __init__(
+        self, data: ProbeData, inputs: ProbeInputs, fit_N: Tensor, validation_N: Tensor
+    ) -> None:
+        self.data, self.inputs, self.validation_N = data, inputs, validation_N
+        self.fit_rows = fit_N.nonzero()[:, 0]
+        self.mean_I, self.scale_I = _moments(data, inputs, fit_N)
+
+    def standardised(self, rows_B: Tensor) -> Tensor:
+        """The inputs at some of the cuts (B, I)."""
+        return (self.data.inputs(self.inputs, rows_B) - self.mean_I) / self.scale_I
+
+    def validation_loss(self, layers: nn.Module) -> float:
+        """Binary cross-entropy on the validation problems."""
+        with torch.inference_mode():
+            logit_V = torch.cat(
+                [layers(self.standardised(part))[:, 0] for part in chunks(self.validation_N)]
+            )
+            target_V = self.data.target_N[self.validation_N]
+            return binary_cross_entropy_with_logits(logit_V, target_V).item()
+
+
+def _fit_head(problem: _Problem, training: ProbeTraining, head: int, report: Report) -> Probe:
+    torch.manual_seed(training.seed + head)
+    inner = nn.Linear(len(problem.mean_I), training.width)
+    outer = nn.Linear(training.width, 1)
     layers = nn.Sequential(inner, nn.GELU(), nn.Dropout(training.dropout), outer)
     optimizer = torch.optim.AdamW(
         layers.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
     )
-    rows = fit_N.nonzero()[:, 0]
+    rows, target_N = problem.fit_rows, problem.data.target_N
     best, best_state, stale = math.inf, layers.state_dict(), 0
     for epoch in range(training.epochs):
         layers.train()
         shuffled = rows[torch.randperm(len(rows))]
         for batch in torch.split(shuffled, training.batch):
-            logits_B = layers(standardised(batch))[:, 0]
-            loss = binary_cross_entropy_with_logits(logits_B, data.target_N[batch])
+            logits_B = layers(problem.standardised(batch))[:, 0]
+            loss = binary_cross_entropy_with_logits(logits_B, target_N[batch])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         layers.eval()
-        with torch.inference_mode():
-            logit_V = torch.cat([layers(standardised(part))[:, 0] for part in chunks(validation_N)])
-            bce = binary_cross_entropy_with_logits(logit_V, data.target_N[validation_N]).item()
-        report(f"epoch {epoch + 1}: validation BCE {bce:.4f}")
+        bce = problem.validation_loss(layers)
+        report(f"head {head + 1}, epoch {epoch + 1}: validation BCE {bce:.4f}")
         if bce < best - 1e-5:
             best, stale = bce, 0
             best_state = {name: value.clone() for name, value in layers.state_dict().items()}
@@ -81,8 +116,7 @@ def fit_probe(
             break
     layers.load_state_dict(best_state)
     with torch.no_grad():
-        probe = plain_probe(inner, outer, mean_I, scale_I, training.inputs)
-    return probe, measure_probe(probe, data, validation_N, float(data.target_N[fit_N].mean()))
+        return plain_probe(inner, outer, problem.mean_I, problem.scale_I, training.inputs)
 
 
 def _moments(data: ProbeData, inputs: ProbeInputs, on_N: Tensor) -> tuple[Tensor, Tensor]:

@@ -70,7 +70,7 @@ def test_folding_the_standardisation_changes_nothing(planted: ProbeData) -> None
 
 def test_a_fit_finds_a_planted_signal(planted: ProbeData) -> None:
     lines: list[str] = []
-    training = ProbeTraining(width=32, epochs=15, learning_rate=3e-3)
+    training = ProbeTraining(heads=1, width=32, epochs=15, learning_rate=3e-3)
     probe, metrics = fit_probe(planted, training, lines.append)
     assert (metrics.problems, metrics.points) == (40, 400)
     assert metrics.auroc > 0.9
@@ -90,7 +90,7 @@ def test_a_fit_stops_when_it_no_longer_helps(planted: ProbeData) -> None:
         planted.tokens_N[:200],
     )
     lines: list[str] = []
-    training = ProbeTraining(width=64, patience=2, learning_rate=0.03)
+    training = ProbeTraining(heads=1, width=64, patience=2, learning_rate=0.03)
     _, metrics = fit_probe(noise, training, lines.append)
     assert len(lines) < training.epochs
     assert metrics.bce == pytest.approx(min(float(line.split()[-1]) for line in lines), abs=1e-4)
@@ -101,6 +101,32 @@ def test_the_same_seed_fits_the_same_probe(planted: ProbeData) -> None:
     (first, _), (again, _) = fit_probe(planted, training), fit_probe(planted, training)
     assert torch.equal(first.hidden_weight, again.hidden_weight)
     assert torch.equal(first.output_bias, again.output_bias)
+
+
+def test_a_probe_is_the_mean_of_its_heads(planted: ProbeData) -> None:
+    lines: list[str] = []
+    training = ProbeTraining(heads=3, width=8, epochs=4, learning_rate=3e-3)
+    probe, metrics = fit_probe(planted, training, lines.append)
+    assert probe.hidden_weight.shape == (24, HIDDEN)
+    heads = [
+        Probe(
+            probe.hidden_weight[first : first + 8],
+            probe.hidden_bias[first : first + 8],
+            3 * probe.output_weight[:, first : first + 8],
+            probe.output_bias,
+        ).logit(planted.hidden_NH)
+        for first in (0, 8, 16)
+    ]
+    assert not torch.allclose(heads[0], heads[1])
+    mean_N = torch.stack(heads).mean(0)
+    torch.testing.assert_close(probe.logit(planted.hidden_NH), mean_N, atol=1e-4, rtol=0)
+    # The loss is convex in the log-odds: that of the mean is at most the mean loss.
+    best: dict[str, float] = {}
+    for line in lines:
+        head = line.split(",")[0]
+        best[head] = min(best.get(head, math.inf), float(line.split()[-1]))
+    assert list(best) == ["head 1", "head 2", "head 3"]
+    assert metrics.bce <= sum(best.values()) / 3 + 1e-4
 
 
 def identity_probe() -> Probe:
