@@ -22,8 +22,8 @@ from rlcm_serve.core import CancelledSample, Question, Reading, Sample, Solution
 
 NOTHING = "0" * 64
 """`previous` of the first record of a chain."""
-ID_PREFIX = "chatcmpl-"
-"""Of OpenAI's completions; an answer has one id, however it was asked for."""
+ID_PREFIXES = ("chatcmpl-", "resp_")
+"""Of OpenAI's chat completions, and of its responses."""
 _MS_DIGITS = 12
 
 
@@ -48,14 +48,14 @@ class Answered:
     engine: Fingerprint
 
 
-def new_id() -> str:
-    """An id for an answer: the time in milliseconds, and 80 random bits."""
-    return f"{ID_PREFIX}{time.time_ns() // 1_000_000:0{_MS_DIGITS}x}{secrets.token_hex(10)}"
+def new_id(prefix: str = ID_PREFIXES[0]) -> str:
+    """An id for an answer: one of the prefixes, the time in milliseconds, and 80 random bits."""
+    return f"{prefix}{time.time_ns() // 1_000_000:0{_MS_DIGITS}x}{secrets.token_hex(10)}"
 
 
 def time_in(id_: str) -> float | None:
     """The time in seconds at which this id was made; None if it is no id."""
-    digits = id_.removeprefix(ID_PREFIX)
+    digits = next((id_.removeprefix(one) for one in ID_PREFIXES if id_.startswith(one)), "")
     if len(digits) != _MS_DIGITS + 20 or not set(digits) <= set("0123456789abcdef"):
         return None
     return int(digits[:_MS_DIGITS], 16) / 1000

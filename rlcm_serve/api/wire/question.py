@@ -1,4 +1,4 @@
-"""Wire types of a question, for `/solve` and the chat interface."""
+"""Wire types of a question: what all requests share, and the request of `/solve`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MessageBody(Wire):
 
 
 class QuestionSettings(Wire):
-    """Settings that `/solve` and `/v1/chat/completions` share."""
+    """Settings that all requests with a question share."""
 
     profile: str | None = Field(default=None, examples=[None])
     """Name of a prompt profile. By default it is the profile whose system prompt the conversation
@@ -50,10 +50,6 @@ class QuestionSettings(Wire):
     """
     vote: terms.AskedVote = "confidence"
     risk: terms.AskedRisk = "selective"
-    max_tokens: int | None = Field(default=None, ge=1, examples=[256])
-    """Thinking budget of one sample, in tokens. The default is the engine's budget. Another value
-    has a guarantee only if a certificate was fitted for it.
-    """
     temperature: float | None = Field(default=None, ge=0, le=MAX_TEMPERATURE, examples=[0.8])
     """Sampling temperature; 0 is greedy. The default is the certified value. Another value removes
     the guarantee.
@@ -77,11 +73,6 @@ class QuestionSettings(Wire):
     guarantee. `abstain`: give no answer, once the prompt was read. It has no effect if the engine
     does not read familiarity.
     """
-    response_format: ResponseFormat | None = Field(default=None, examples=[None])
-    """Form of the answer's text: `text`, `json_object`, or `json_schema` with a JSON schema. The
-    thinking stays free. A form that is not the certified one removes the guarantee, and the answer
-    is then the whole text.
-    """
     timeout_s: float | None = Field(default=None, gt=0, examples=[60.0])
     """Maximum time for the question in seconds, including time in the queue. The default is the
     server's limit.
@@ -89,7 +80,14 @@ class QuestionSettings(Wire):
     stop_when_decided: bool = Field(default=True, examples=[True])
     """Cancel samples that can no longer change the result. A server setting can turn this off."""
 
-    def question(self, messages: list[Message], alpha: float, samples: int) -> Question:
+    def question(
+        self,
+        messages: list[Message],
+        alpha: float,
+        samples: int,
+        max_tokens: int | None,
+        schema: str | None,
+    ) -> Question:
         """The question that `messages` ask under these settings.
 
         Raises:
@@ -102,7 +100,7 @@ class QuestionSettings(Wire):
             profile=self.profile,
             vote=VoteRule(self.vote),
             risk=RiskName(self.risk),
-            max_tokens=self.max_tokens,
+            max_tokens=max_tokens,
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,
@@ -110,8 +108,22 @@ class QuestionSettings(Wire):
             on_unfamiliar=OnUnfamiliar(self.on_unfamiliar),
             timeout=self.timeout_s,
             stop_when_decided=self.stop_when_decided,
-            schema=schema_of(self.response_format),
+            schema=schema,
         )
+
+
+class BudgetAndFormat(Wire):
+    """Settings that `/solve` and `/v1/chat/completions` call alike."""
+
+    max_tokens: int | None = Field(default=None, ge=1, examples=[256])
+    """Thinking budget of one sample, in tokens. The default is the engine's budget. Another value
+    has a guarantee only if a certificate was fitted for it.
+    """
+    response_format: ResponseFormat | None = Field(default=None, examples=[None])
+    """Form of the answer's text: `text`, `json_object`, or `json_schema` with a JSON schema. The
+    thinking stays free. A form that is not the certified one removes the guarantee, and the answer
+    is then the whole text.
+    """
 
 
 _ONE_OF_TWO: JsonDict = {
@@ -129,7 +141,7 @@ _TOKENS_NEED_A_STREAM: JsonDict = {
 }
 
 
-class SolveRequest(QuestionSettings):
+class SolveRequest(BudgetAndFormat, QuestionSettings):
     """A question and the risk that the caller accepts. Give either `problem` or `messages`."""
 
     # What `_ask_once` checks, for those who read the schema.
@@ -170,4 +182,5 @@ class SolveRequest(QuestionSettings):
         """
         asked = [Message(Role.USER, self.problem)] if self.problem is not None else []
         messages = [*asked, *(m.to_message() for m in self.messages or ())]
-        return self.question(messages, self.alpha, self.n)
+        schema = schema_of(self.response_format)
+        return self.question(messages, self.alpha, self.n, self.max_tokens, schema)

@@ -56,12 +56,24 @@ class JsonSchemaFormat(Wire):
     """The schema."""
 
 
+class FlatJsonSchemaFormat(NamedSchema):
+    """JSON that follows a schema, without a level of its own for the schema."""
+
+    type: Literal["json_schema"] = Field(examples=["json_schema"])
+    """JSON that follows a schema."""
+
+
 ResponseFormat = Annotated[
     TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")
 ]
+"""The form in a chat completion and in `/solve`."""
+FlatResponseFormat = Annotated[
+    TextFormat | JsonObjectFormat | FlatJsonSchemaFormat, Field(discriminator="type")
+]
+"""The form in `/v1/responses`."""
 
 
-def schema_of(form: ResponseFormat | None) -> str | None:
+def schema_of(form: ResponseFormat | FlatResponseFormat | None) -> str | None:
     """The JSON schema of a form, as canonical JSON; None for plain text.
 
     Raises:
@@ -69,12 +81,12 @@ def schema_of(form: ResponseFormat | None) -> str | None:
     """
     if form is None or isinstance(form, TextFormat):
         return None
-    schema = form.json_schema.schema_ if isinstance(form, JsonSchemaFormat) else {"type": "object"}
+    named = form.json_schema if isinstance(form, JsonSchemaFormat) else form
+    schema = named.schema_ if isinstance(named, NamedSchema) else {"type": "object"}
     text = canonical_json(schema).decode()
     if len(text) > LONGEST_SCHEMA:
         raise RequestRefused(
             "response_format",
-            f"the schema of response_format has {len(text)} characters: give at most "
-            f"{LONGEST_SCHEMA}",
+            f"the schema of the answer has {len(text)} characters: give at most {LONGEST_SCHEMA}",
         )
     return text

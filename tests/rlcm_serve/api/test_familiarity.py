@@ -83,3 +83,17 @@ async def test_an_unfamiliar_question_is_declined_on_request(gated: Path) -> Non
         assert answered["usage"]["reasoning_tokens"] == 0
     assert start["no_guarantee_reason"].startswith(UNFAMILIAR)
     assert refused.status_code == 422
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_openais_clients_get_the_reason_as_a_refusal(gated: Path, stream: bool) -> None:
+    body = {"model": "scripted", "on_unfamiliar": "abstain", "stream": stream}
+    async with asked(gated, 0.002) as running:
+        for path, question in (
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": PROBLEM}]}),
+        ):
+            response = await running.client.post(path, json=body | question)
+            assert response.status_code == 200
+            assert '"refusal":"The service abstained: ' in response.text
+            assert UNFAMILIAR in response.text
+            assert "boxed" not in response.text

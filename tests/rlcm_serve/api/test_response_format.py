@@ -123,7 +123,7 @@ async def test_a_streamed_answer_is_the_schemas_text_alone(client: AsyncOpenAI) 
                 "type": "json_schema",
                 "json_schema": {"name": "x", "schema": {"enum": ["7" * 20000]}},
             },
-            "the schema of response_format has 20013 characters: give at most 20000",
+            "the schema of the answer has 20013 characters: give at most 20000",
         ),
     ],
 )

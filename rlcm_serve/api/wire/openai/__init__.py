@@ -1,1 +1,1 @@
-"""Wire types of OpenAI's chat interface."""
+"""Wire types of the part of OpenAI's API that this service supports."""

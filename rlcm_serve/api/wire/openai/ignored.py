@@ -1,4 +1,4 @@
-"""Fields of OpenAI's chat completions that have no effect here, because they change no answer."""
+"""Fields of OpenAI's API that have no effect here, because they change no answer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ class IgnoredFields(Wire):
     """Accepted and ignored: there is one service tier."""
     parallel_tool_calls: bool | None = Field(default=None, examples=[True])
     """Accepted and ignored: there are no tools."""
-    prediction: dict[str, Any] | None = Field(default=None, examples=[None])
-    """Accepted and ignored: it only makes some services faster."""
     prompt_cache_key: str | None = Field(default=None, examples=["dials"])
     """Accepted and ignored: prompts are cached by themselves."""
     prompt_cache_options: dict[str, Any] | None = Field(default=None, examples=[None])

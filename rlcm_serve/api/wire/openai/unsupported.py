@@ -1,4 +1,4 @@
-"""Fields of OpenAI's chat completions that this service refuses instead of ignoring them.
+"""Fields of OpenAI's API, and of vLLM's, that this service refuses instead of ignoring them.
 
 Null and default values request nothing, so they are accepted.
 """
@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, ValidatorFunctionWr
 from pydantic.functional_validators import WrapValidator
 from pydantic_core import PydanticCustomError
 
-from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.base import Wire, described
 
 
 def refused(why: str) -> WrapValidator:
@@ -26,7 +26,9 @@ def refused(why: str) -> WrapValidator:
 def _refused_as_described(
     value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Any:
-    field = UnsupportedFields.model_fields[info.field_name or ""]
+    name = info.field_name or ""
+    kinds = (UnsupportedFields, UnsupportedInChat, UnsupportedInResponses)
+    field = next(kind.model_fields[name] for kind in kinds if name in kind.model_fields)
     return _checked(value, handler, " ".join((field.description or "").split()))
 
 
@@ -47,39 +49,25 @@ Refused = Annotated[_Given | None, WrapValidator(_refused_as_described)]
 Nothing = Annotated[list[Any], Field(max_length=0)]
 _NoBias = Annotated[dict[str, Any], Field(max_length=0)]
 _TextAlone = Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)]
+_FIXED_LENGTH = 'not supported: the length of answers is fixed; leave it out or give "medium"'
+Verbosity = Annotated[
+    Literal["medium"] | None, refused(_FIXED_LENGTH), described(_FIXED_LENGTH, "medium")
+]
 _Zero = Annotated[float, Field(ge=0, le=0)]
 _One = Annotated[float, Field(ge=1, le=1)]
 
 
 class UnsupportedFields(Wire):
-    """Fields of OpenAI's API, and of vLLM's, that only accept null or their default.
+    """Fields of all interfaces that accept only null or their default; each says why."""
 
-    Each description says why.
-    """
-
-    audio: Refused[None] = Field(default=None, examples=[None])
-    """not supported: answers are text"""
     frequency_penalty: Refused[_Zero] = Field(default=None, examples=[0])
     """not supported: a penalty would void the certificate; leave it out or give 0"""
-    function_call: Refused[Literal["none"]] = Field(default=None, examples=["none"])
-    """not supported: this service calls no functions"""
-    functions: Refused[Nothing] = Field(default=None, examples=[None])
-    """not supported: this service calls no functions"""
     logit_bias: Refused[_NoBias] = Field(default=None, examples=[{}])
     """not supported: a bias would void the certificate; leave it out"""
-    logprobs: Refused[Literal[False]] = Field(default=None, examples=[False])
-    """not supported: read rlcm.confidence instead, which is calibrated; leave it out or give false
-    """
-    modalities: Refused[_TextAlone] = Field(default=None, examples=[["text"]])
-    """not supported: answers are text; leave it out or give ["text"]"""
     moderation: Refused[None] = Field(default=None, examples=[None])
     """not supported: this service does no moderation"""
     presence_penalty: Refused[_Zero] = Field(default=None, examples=[0])
     """not supported: a penalty would void the certificate; leave it out or give 0"""
-    reasoning_effort: Refused[None] = Field(default=None, examples=[None])
-    """not supported: the accepted risk `alpha` decides how long to think, and max_completion_tokens
-    caps it
-    """
     chat_template_kwargs: Refused[None] = Field(default=None, examples=[None])
     """not supported: variables of the chat template are a prompt profile's; name one in `profile`
     """
@@ -95,8 +83,48 @@ class UnsupportedFields(Wire):
     """not supported: this service calls no tools"""
     top_logprobs: Refused[Literal[0]] = Field(default=None, examples=[None])
     """not supported: read rlcm.confidence instead, which is calibrated; leave it out"""
-    verbosity: Refused[Literal["medium"]] = Field(default=None, examples=["medium"])
-    """not supported: the length of answers is fixed; leave it out or give "medium"
+
+
+class UnsupportedInChat(UnsupportedFields):
+    """Those of chat completions."""
+
+    audio: Refused[None] = Field(default=None, examples=[None])
+    """not supported: answers are text"""
+    function_call: Refused[Literal["none"]] = Field(default=None, examples=["none"])
+    """not supported: this service calls no functions"""
+    functions: Refused[Nothing] = Field(default=None, examples=[None])
+    """not supported: this service calls no functions"""
+    logprobs: Refused[Literal[False]] = Field(default=None, examples=[False])
+    """not supported: read rlcm.confidence instead, which is calibrated; leave it out or give false
+    """
+    modalities: Refused[_TextAlone] = Field(default=None, examples=[["text"]])
+    """not supported: answers are text; leave it out or give ["text"]"""
+    reasoning_effort: Refused[None] = Field(default=None, examples=[None])
+    """not supported: the accepted risk `alpha` decides how long to think, and max_completion_tokens
+    caps it
     """
     web_search_options: Refused[None] = Field(default=None, examples=[None])
     """not supported: this service searches nothing"""
+    verbosity: Verbosity = None
+
+
+class UnsupportedInResponses(UnsupportedFields):
+    """Those of `/v1/responses`."""
+
+    background: Refused[Literal[False]] = Field(default=None, examples=[False])
+    """not supported: a response is sent when it is asked for; leave it out or give false"""
+    context_management: Refused[Nothing] = Field(default=None, examples=[None])
+    """not supported: a conversation is never shortened"""
+    conversation: Refused[None] = Field(default=None, examples=[None])
+    """not supported: nothing is stored; send the whole conversation in `input`"""
+    max_tool_calls: Refused[None] = Field(default=None, examples=[None])
+    """not supported: this service calls no tools"""
+    previous_response_id: Refused[None] = Field(default=None, examples=[None])
+    """not supported: nothing is stored; send the whole conversation in `input`"""
+    prompt: Refused[None] = Field(default=None, examples=[None])
+    """not supported: there are no stored prompts; name a prompt profile in `profile`"""
+    response_format: Refused[None] = Field(default=None, examples=[None])
+    """not supported: here it is `text.format`"""
+    truncation: Refused[Literal["disabled"]] = Field(default=None, examples=["disabled"])
+    """not supported: a conversation is never shortened; leave it out or give "disabled"
+    """

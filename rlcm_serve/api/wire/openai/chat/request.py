@@ -1,27 +1,20 @@
-"""Wire types of a request to `/v1/chat/completions`: OpenAI's fields and this service's own."""
+"""Wire types of a request to `/v1/chat/completions`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from rlcm_serve.api.wire.base import Wire, described
-from rlcm_serve.api.wire.openai.ignored import IgnoredFields
-from rlcm_serve.api.wire.openai.unsupported import Nothing, UnsupportedFields, refused
-from rlcm_serve.api.wire.question import PROBLEM, QuestionSettings
-from rlcm_serve.api.wire.terms import SAMPLES_TEXT, STREAM_FLAG
-from rlcm_serve.core import MAX_SAMPLES, Message, Question, Role
+from rlcm_serve.api.wire.openai.asked import ROLES, OpenAIRequest, StreamOptions
+from rlcm_serve.api.wire.openai.unsupported import Nothing, UnsupportedInChat, refused
+from rlcm_serve.api.wire.question import PROBLEM, BudgetAndFormat
+from rlcm_serve.api.wire.response_format import schema_of
+from rlcm_serve.core import Message
 from rlcm_serve.errors import RequestRefused
-
-ROLES = {
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-}
 
 _TEXT_ALONE = (
     'give a string, or a list of {"type": "text", "text": ...} parts: this service reads no '
@@ -33,7 +26,6 @@ StopText = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
 _ONE_CHOICE = "give 1: there is one answer; set n_votes for the number of samples"
 _NO_TOOLS = "not supported: this service calls no tools"
 _NO_AUDIO = "not supported: this service reads no audio"
-_PLAIN_DELTAS = "not supported: deltas are not obfuscated; leave it out or give false"
 
 
 # What `ChatMessage.to_message` checks, for those who read the schema.
@@ -98,40 +90,31 @@ class ChatMessage(Wire):
         return Message(ROLES[self.role], content)
 
 
-class StreamOptions(Wire):
-    """Options of a streamed response."""
+class ChatStreamOptions(StreamOptions):
+    """Options of a streamed chat completion."""
 
     include_usage: bool | None = Field(default=None, examples=[True])
     """Send the usage in a last chunk, which has no choices."""
-    include_obfuscation: Annotated[
-        Literal[False] | None, refused(_PLAIN_DELTAS), described(_PLAIN_DELTAS, False)
-    ] = None
 
 
-class ChatRequest(IgnoredFields, UnsupportedFields, QuestionSettings):
+class ChatRequest(UnsupportedInChat, BudgetAndFormat, OpenAIRequest):
     """A conversation whose last message is the question.
 
     Earlier messages and changed sampling settings remove the guarantee; `rlcm.no_guarantee_reason`
     in the response says why.
     """
 
-    model: str = Field(min_length=1, examples=["embedded"])
-    """Id of the model, as listed in `/v1/models`: its name alone, or `NAME:PROFILE`."""
     messages: list[ChatMessage] = Field(
         min_length=1, examples=[[{"role": "user", "content": PROBLEM}]]
     )
     """The conversation. The last message is the user's question."""
-    alpha: float | None = Field(default=None, gt=0, lt=1, examples=[0.1])
-    """Accepted risk, between 0 and 1. The default is the server's `default_alpha`."""
-    n_votes: Annotated[int, described(SAMPLES_TEXT, 4, ge=1, le=MAX_SAMPLES)] = 1
-    return_trace: bool = Field(default=False, examples=[False])
-    """Also return, under `rlcm`, what each sample thought and every confidence reading."""
     max_completion_tokens: int | None = Field(default=None, ge=1, examples=[256])
     """Thinking budget of one sample, in tokens; the same as `max_tokens`."""
     n: Annotated[Literal[1] | None, refused(_ONE_CHOICE)] = Field(default=None, examples=[1])
     """Number of choices; only 1 is supported. The number of samples is `n_votes`."""
-    stream: Annotated[bool | None, described(STREAM_FLAG, False)] = None
-    stream_options: StreamOptions | None = Field(default=None, examples=[{"include_usage": True}])
+    stream_options: ChatStreamOptions | None = Field(
+        default=None, examples=[{"include_usage": True}]
+    )
     """Options of a streamed response; ignored without `stream`."""
     stop: Annotated[
         StopText | list[StopText] | None, Field(max_length=MOST_STOPS), refused(_STOPS)
@@ -139,6 +122,8 @@ class ChatRequest(IgnoredFields, UnsupportedFields, QuestionSettings):
     """Sequences before which `content` is cut: up to four. The thinking and the answer that is
     counted under `rlcm` do not change.
     """
+    prediction: dict[str, Any] | None = Field(default=None, examples=[None])
+    """Accepted and ignored: it only makes some services faster."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -150,12 +135,13 @@ class ChatRequest(IgnoredFields, UnsupportedFields, QuestionSettings):
         """Whether a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage is True
 
-    def to_question(self, default_alpha: float) -> Question:
-        """The question in the service's own terms.
+    def to_messages(self) -> list[Message]:
+        """The messages."""
+        return [message.to_message() for message in self.messages]
 
-        Raises:
-            RequestRefused: fields contradict each other, or a value is out of range.
-        """
+    @property
+    def thinking_budget(self) -> int | None:
+        """The budget, by either name."""
         budgets = {self.max_tokens, self.max_completion_tokens} - {None}
         if len(budgets) > 1:
             raise RequestRefused(
@@ -163,17 +149,17 @@ class ChatRequest(IgnoredFields, UnsupportedFields, QuestionSettings):
                 f"max_completion_tokens is {self.max_completion_tokens} and max_tokens "
                 f"{self.max_tokens}: they mean the same here, give one",
             )
-        alpha = default_alpha if self.alpha is None else self.alpha
-        messages = [message.to_message() for message in self.messages]
-        question = self.question(messages, alpha, self.n_votes)
-        return replace(question, max_tokens=self.max_tokens or self.max_completion_tokens)
+        return self.max_tokens or self.max_completion_tokens
 
-    def in_its_terms(self, error: RequestRefused) -> RequestRefused:
-        """The same refusal, with the field's name in OpenAI's request."""
+    @property
+    def answer_schema(self) -> str | None:
+        """That of `response_format`."""
+        return schema_of(self.response_format)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Those of chat completions."""
         names = {"n": "n_votes", "problem": "messages"}
         if self.max_completion_tokens is not None:
             names["max_tokens"] = "max_completion_tokens"
-        if error.field not in names:
-            return error
-        name = names[error.field]
-        return RequestRefused(name, f"{name}: {error}")
+        return names

@@ -6,14 +6,9 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from calibration import ExitReason
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.openai.answer_text import cut_at
-from rlcm_serve.api.wire.openai.request import ChatRequest
-from rlcm_serve.api.wire.solution import SolveResponse, UsageBody
-from rlcm_serve.core import Question, Solution
+from rlcm_serve.api.wire.openai.outcome import Counts, FinishReason, Outcome, RlcmBody
 
-FinishReason = Literal["stop", "length"]
 _THINKING = "A up 5: 8. B down 3: unrelated. ..."
 _ABSTENTION = "The service abstained: it is not confident enough of any answer at alpha = 0.1."
 
@@ -49,34 +44,15 @@ class ChatUsage(Wire):
     """Details of the generated tokens."""
 
     @classmethod
-    def from_solution(cls, solution: Solution) -> Self:
-        """The counts of `/solve` in OpenAI's terms."""
-        usage = UsageBody.from_solution(solution)
+    def of(cls, counts: Counts) -> Self:
+        """The counts as chat completions name them."""
         return cls(
-            prompt_tokens=usage.prompt_tokens + usage.suffix_tokens,
-            completion_tokens=solution.tokens,
-            total_tokens=usage.total_tokens,
-            prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_prompt_tokens),
-            completion_tokens_details=CompletionTokensDetails(
-                reasoning_tokens=solution.tokens - usage.answer_tokens
-            ),
+            prompt_tokens=counts.input,
+            completion_tokens=counts.output,
+            total_tokens=counts.total,
+            prompt_tokens_details=PromptTokensDetails(cached_tokens=counts.cached),
+            completion_tokens_details=CompletionTokensDetails(reasoning_tokens=counts.reasoning),
         )
-
-
-class RlcmBody(SolveResponse):
-    """The response of `/solve` to this question, and the accepted risk."""
-
-    alpha: float = Field(examples=[0.1])
-    """Accepted risk, between 0 and 1."""
-    alpha_is_default: bool = Field(examples=[False])
-    """Whether alpha is the server's `default_alpha`, because the request named none."""
-
-    @classmethod
-    def of(cls, id_: str, body: ChatRequest, question: Question, solution: Solution) -> Self:
-        """The service's own part of the response."""
-        solved = SolveResponse.from_solution(solution, body.return_trace, id_)
-        is_default = body.alpha is None
-        return cls(**dict(solved), alpha=question.alpha, alpha_is_default=is_default)
 
 
 class AnswerMessage(Wire):
@@ -98,14 +74,13 @@ class AnswerMessage(Wire):
     """The same as `reasoning`, for clients that read this name."""
 
     @classmethod
-    def of(cls, body: ChatRequest, question: Question, solution: Solution) -> Self:
+    def of(cls, outcome: Outcome) -> Self:
         """The assistant's message for a solution."""
-        thinking = shown_thinking(solution)
         return cls(
-            content=None if solution.text is None else cut_at(solution.text, body.stops),
-            refusal=refusal_of(question, solution),
-            reasoning=thinking,
-            reasoning_content=thinking,
+            content=outcome.content,
+            refusal=outcome.refusal,
+            reasoning=outcome.thinking,
+            reasoning_content=outcome.thinking,
         )
 
 
@@ -147,56 +122,3 @@ class ChatCompletion(Wire):
         examples=[{"alpha": 0.1, "alpha_is_default": False, "answer": "8", "exit": "high"}]
     )
     """The guarantee and the details of the answer, as `/solve` returns them."""
-
-    @classmethod
-    def of(
-        cls,
-        response_id: str,
-        created: int,
-        body: ChatRequest,
-        question: Question,
-        solution: Solution,
-    ) -> Self:
-        """The completion for a solution."""
-        guarantee = solution.guarantee
-        choice = Choice(
-            message=AnswerMessage.of(body, question, solution),
-            finish_reason=finish_reason_of(solution),
-        )
-        return cls(
-            id=response_id,
-            created=created,
-            model=body.model,
-            system_fingerprint=None if guarantee is None else guarantee.certificate,
-            choices=[choice],
-            usage=ChatUsage.from_solution(solution),
-            rlcm=RlcmBody.of(response_id, body, question, solution),
-        )
-
-
-def shown_thinking(solution: Solution) -> str | None:
-    """The thinking of the only sample, or of the first sample that gave the winning answer."""
-    samples = solution.finished
-    if len(solution.samples) == 1:
-        return samples[0].rollout.text
-    if solution.abstained:
-        return None
-    return next(sample.rollout.text for sample in samples if sample.answer == solution.answer)
-
-
-def refusal_of(question: Question, solution: Solution) -> str | None:
-    """The refusal text of an abstention; None if there is an answer."""
-    if not solution.abstained:
-        return None
-    if not solution.samples:
-        return f"The service abstained: {solution.no_guarantee_reason}."
-    return (
-        "The service abstained: it is not confident enough of any answer at alpha = "
-        f"{question.alpha:g}."
-    )
-
-
-def finish_reason_of(solution: Solution) -> FinishReason:
-    """OpenAI's `finish_reason` for a solution."""
-    exits = {sample.rollout.exit for sample in solution.finished}
-    return "length" if solution.abstained and exits == {ExitReason.BUDGET} else "stop"
