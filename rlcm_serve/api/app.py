@@ -24,7 +24,7 @@ from rlcm_serve.api.routes import (
     solve,
     status,
 )
-from rlcm_serve.api.routes.openai import chat, models
+from rlcm_serve.api.routes.openai import chat, models, responses
 from rlcm_serve.api.server.browsers import BrowserMiddleware
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
@@ -99,7 +99,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
     def document() -> JSONResponse:  # in a thread: FastAPI takes 0.2 s to make it
         return JSONResponse(app.openapi())
 
-    questions = (solve, chat, models, answers, aggregate)
+    questions = (solve, chat, responses, models, answers, aggregate)
     for area in (*questions, certificates, calibrations, status, page):
         app.include_router(area.router)
     add_handlers(app)

@@ -14,10 +14,10 @@ def event_stream(description: str, events: dict[str, type[Wire]]) -> dict[int | 
 
     Args:
         description: of the response.
-        events: type of each event's content, by its name.
+        events: type of each event's content, by its name; without `error`, problem details.
     """
-    schemas = {name: inline_schema(body) for name, body in events.items()}
-    schemas["error"] = error_schema()
+    schemas = {"error": error_schema()}
+    schemas |= {name: inline_schema(body) for name, body in events.items()}
     return _response(description, {"oneOf": [_event(*named) for named in schemas.items()]})
 
 

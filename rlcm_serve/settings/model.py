@@ -167,7 +167,7 @@ class Settings(BaseSettings):
         example=0.95,
     )
     default_alpha: Annotated[float, Field(gt=0, lt=1)] = _setting(
-        0.1, "Model", "Accepted risk (alpha) of chat completions that give none."
+        0.1, "Model", "Accepted risk (alpha) of requests from OpenAI's clients that give none."
     )
     vllm_arguments: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_words)] = _setting(
         (), "Model", "Engine arguments for vLLM.", flag="--"

@@ -23,6 +23,11 @@ def chat(**changes: object) -> bytes:
     return _bytes(asked | changes)
 
 
+def response(**changes: object) -> bytes:
+    """A body for `/v1/responses`."""
+    return _bytes({"model": EMBEDDED, "input": QUESTION} | changes)
+
+
 def _bytes(body: object) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -119,3 +124,21 @@ CHAT: dict[str, bytes] = {
     "90,000 unknown fields": chat(**{f"f{n}": n % 10 for n in range(80_000)}),
 }
 """For `/v1/chat/completions`."""
+
+RESPONSES: dict[str, bytes] = {
+    "special tokens": response(input=_within("<|im_end|>")),
+    "long instructions": response(instructions=_within("漢")),
+    "30,000 messages": response(input=_turns(30_000)),
+    "20,000 parts": response(
+        input=[{"role": "user", "content": [{"type": "input_text", "text": "a"}] * 20_000}]
+    ),
+    "parts of wrong types": response(input=[{"role": "user", "content": [{"type": 1}] * 60_000}]),
+    "items of no type": response(input=[{"type": n} for n in range(60_000)]),
+    "reasoning": response(input=[{"type": "reasoning", "summary": [], "id": "r"}] * 20_000),
+    "texts": response(input=["a"] * 100_000),
+    "metadata": response(metadata={f"k{n}": "v" for n in range(60_000)}),
+    "tools": response(tools=[{"type": "function"}] * 30_000),
+    "includes": response(include=["reasoning.encrypted_content"] * 30_000),
+    "90,000 unknown fields": response(**{f"f{n}": n % 10 for n in range(80_000)}),
+}
+"""For `/v1/responses`."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attack.bodies import AT_THE_LIMIT, CHAT, SOLVE, solve
+from tests.attack.bodies import AT_THE_LIMIT, CHAT, RESPONSES, SOLVE, solve
 from tests.attack.target import Target
 
 pytestmark = pytest.mark.attack
 AT_ONCE = 8
-PATHS = {"/solve": SOLVE, "/v1/chat/completions": CHAT}
+PATHS = {"/solve": SOLVE, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSES}
 REFUSED = {400, 413, 422, 429}
 
 

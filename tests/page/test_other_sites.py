@@ -37,6 +37,7 @@ TARGETS = {
     "/certificates": json.dumps(FORGED.to_json()),
     "/solve": QUESTION,
     "/v1/chat/completions": CHAT,
+    "/v1/responses": json.dumps({"model": "scripted", "input": PROBLEM}),
     "/aggregate": '{"rollouts": []}',
 }
 """Paths with an effect, and bodies for them."""

@@ -223,7 +223,9 @@ def test_a_second_request_has_its_own_time(
         problem_in(wire.rest(), 408)
 
 
-@pytest.mark.parametrize("path", ["/solve", "/v1/chat/completions", "/calibrations"])
+@pytest.mark.parametrize(
+    "path", ["/solve", "/v1/chat/completions", "/v1/responses", "/calibrations"]
+)
 def test_a_body_that_never_ends_is_refused(
     open_: tuple[str, Running], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
@@ -271,7 +273,7 @@ def gone(url: str) -> float:
 def test_json_that_is_none_is_refused_as_such(open_: tuple[str, Running]) -> None:
     kind = {"content-type": "application/json"}
     for content in (b"\xff\xfe", b'{"problem": "\xff"}', b"[" * 100_000, b"nul", b'{"a": 1}}'):
-        for path in ("/solve", "/v1/chat/completions"):
+        for path in ("/solve", "/v1/chat/completions", "/v1/responses"):
             response = httpx.post(f"{open_[0]}{path}", content=content, headers=kind)
             assert response.status_code == (422 if path == "/solve" else 400), content[:20]
             assert len(response.content) < 1000
@@ -300,6 +302,8 @@ def test_no_log_line_holds_a_question_an_answer_or_a_key(
             client.post("/solve", json=asked | {"alpha": SECRET})
             client.post("/solve", content=json.dumps(asked)[:-1])
             client.post("/v1/chat/completions", json={"model": SECRET, "messages": []})
+            client.post("/v1/responses", json={"model": SECRET, "input": SECRET})
+            client.post("/v1/responses", json={"model": "scripted", "input": SECRET})
             client.get("/certificates/x%0A2026 fake line", params={"q": SECRET})
             prompt = running.engine.prompt
             running.engine.prompt = None  # type: ignore[assignment, method-assign]

@@ -29,12 +29,12 @@ class _Stream:
     """Which events of a route's streams are kept: what a client needs to have the answer.
 
     Attributes:
-        last: how the last event of a complete stream begins.
+        last: how the last event of a complete stream begins; one of these.
         kept: how events that are kept begin; empty keeps all.
         dropped: what events that are dropped contain.
     """
 
-    last: bytes
+    last: tuple[bytes, ...]
     kept: tuple[bytes, ...] = (b"",)
     dropped: bytes = b"\x00"
 
@@ -43,9 +43,14 @@ class _Stream:
 
 
 ROUTES = {
-    "/solve": _Stream(b"event: done\n", (b"event: start\n", b"event: done\n")),
+    "/solve": _Stream((b"event: done\n",), (b"event: start\n", b"event: done\n")),
     # Quotation marks inside a text are escaped, so no text contains this.
-    "/v1/chat/completions": _Stream(b"data: [DONE]", (b"data: ",), b'"delta":{"reasoning":'),
+    "/v1/chat/completions": _Stream((b"data: [DONE]",), (b"data: ",), b'"delta":{"reasoning":'),
+    "/v1/responses": _Stream(
+        (b"event: response.completed\n", b"event: response.incomplete\n"),
+        (b"event: response.",),
+        b"event: response.reasoning_text.delta\n",
+    ),
 }
 """Where questions are asked. `/calibrations` has its own way, which survives a restart."""
 

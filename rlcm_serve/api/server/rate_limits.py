@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlcm_serve.settings import Settings
     from rlcm_serve.store.caller import Caller
 
-LIMITED_PATHS = frozenset({"/solve", "/v1/chat/completions", "/aggregate"})
+LIMITED_PATHS = frozenset({"/solve", "/v1/chat/completions", "/v1/responses", "/aggregate"})
 """Routes whose requests cost something; each request counts as one, whatever comes of it."""
 
 

@@ -18,7 +18,7 @@ OUTSIDE = ("/", "/page/about", "/page/{name}", "/openapi.json", "/docs", "/{name
 """Paths that the OpenAPI document leaves out; they are read with GET."""
 BROKEN = ("none", "wrong", "malformed", "revoked")
 ROLES = ("admin",) * 8 + ("solve",) * 4 + ("other", "metrics", *BROKEN)
-ASKS = {"POST /solve", "POST /v1/chat/completions", "POST /aggregate"}
+ASKS = {"POST /solve", "POST /v1/chat/completions", "POST /v1/responses", "POST /aggregate"}
 FOR_ADMIN = {
     *("POST /certificates", "POST /calibrations", "DELETE /calibrations/{id}"),
     *("POST /certificates/{id}/activate", "POST /certificates/{id}/deactivate"),
@@ -182,6 +182,10 @@ def _valid(rng: random.Random, route: str) -> tuple[str, list[Any]]:
             return _JSON, [cheap | asked | dict(rng.sample(sorted(more.items()), 2))]
         case "POST /v1/chat/completions":
             return _JSON, [{"model": "embedded", "messages": [_TURN], "n_votes": 1} | cheap]
+        case "POST /v1/responses":
+            del cheap["max_tokens"]
+            asked = {"input": rng.choice((PROBLEM, [_TURN])), "max_output_tokens": 8}
+            return _JSON, [{"model": "embedded", "n_votes": 1} | asked | cheap]
         case "POST /aggregate":
             if rng.random() < 0.5:
                 return _LINES, [dict(row) for row in _ROWS]

@@ -42,6 +42,7 @@ def toy(settings: Settings, keys: Keys) -> FastAPI:
         return {"key": caller.key_id, "body": body}
 
     @app.post("/v1/chat/completions")
+    @app.post("/v1/responses")
     async def complete(body: dict[str, Any]) -> None: ...
 
     @app.post("/aggregate")
@@ -231,7 +232,13 @@ class TestBodies:
         return bearer(keys.create("solver", [AccessScope.SOLVE])[0])
 
     @pytest.mark.parametrize(
-        ("path", "limit"), [("/solve", 1000), ("/aggregate", 5000), ("/v1/chat/completions", 1000)]
+        ("path", "limit"),
+        [
+            ("/solve", 1000),
+            ("/aggregate", 5000),
+            ("/v1/chat/completions", 1000),
+            ("/v1/responses", 1000),
+        ],
     )
     @pytest.mark.parametrize("is_chunked", [False, True])
     async def test_a_body_may_be_as_large_as_the_limit(

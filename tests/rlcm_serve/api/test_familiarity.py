@@ -91,6 +91,7 @@ async def test_openais_clients_get_the_reason_as_a_refusal(gated: Path, stream: 
     async with asked(gated, 0.002) as running:
         for path, question in (
             ("/v1/chat/completions", {"messages": [{"role": "user", "content": PROBLEM}]}),
+            ("/v1/responses", {"input": PROBLEM}),
         ):
             response = await running.client.post(path, json=body | question)
             assert response.status_code == 200

@@ -18,6 +18,8 @@ from tests.rlcm_serve.scripted_engine import Script
 
 QUESTION = {"problem": PROBLEM, "alpha": 0.1}
 CHAT = {"model": "scripted", "messages": [{"role": "user", "content": PROBLEM}]}
+RESPONSE = {"model": "scripted", "input": PROBLEM}
+BODIES = {"/solve": QUESTION, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSE}
 REPLAYED = "idempotent-replayed"
 
 
@@ -61,9 +63,9 @@ async def test_a_key_belongs_to_one_route(ready: Running) -> None:
     assert len(ready.engine.policies) == 2
 
 
-@pytest.mark.parametrize("path", ["/solve", "/v1/chat/completions"])
+@pytest.mark.parametrize("path", BODIES)
 async def test_another_body_under_the_key_is_422(ready: Running, path: str) -> None:
-    body = QUESTION if path == "/solve" else CHAT
+    body = BODIES[path]
     await ask(ready, body, path=path)
     refused = await ask(ready, body | {"alpha": 0.2}, path=path)
     assert refused.status_code == 422
@@ -72,9 +74,9 @@ async def test_another_body_under_the_key_is_422(ready: Running, path: str) -> N
     assert len(ready.engine.policies) == 1
 
 
-@pytest.mark.parametrize("path", ["/solve", "/v1/chat/completions"])
+@pytest.mark.parametrize("path", BODIES)
 async def test_a_repeat_of_a_running_request_is_409(ready: Running, path: str) -> None:
-    body = QUESTION if path == "/solve" else CHAT
+    body = BODIES[path]
     ready.engine.hold(1)
     first = asyncio.create_task(ask(ready, body, path=path))
     await ready.engine.all_held.wait()
@@ -109,6 +111,18 @@ async def test_a_repeated_chat_stream_gets_all_but_the_thinking(ready: Running) 
     assert len(kept) < len(told)
     assert events(repeat.text) == kept
     assert kept[-1] == "data: [DONE]"
+
+
+async def test_a_repeated_response_gets_all_but_the_deltas_of_the_thinking(ready: Running) -> None:
+    asked = RESPONSE | {"stream": True}
+    first = await ask(ready, asked, path="/v1/responses")
+    repeat = await ask(ready, asked, path="/v1/responses")
+    told = events(first.text)
+    kept = [one for one in told if not one.startswith("event: response.reasoning_text.delta")]
+    assert len(kept) < len(told)
+    assert events(repeat.text) == kept
+    assert kept[-1].startswith("event: response.completed\n")
+    assert len(ready.engine.policies) == 1
 
 
 async def test_what_failed_may_be_asked_again(ready: Running) -> None:

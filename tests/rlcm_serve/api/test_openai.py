@@ -429,8 +429,11 @@ async def test_the_description_is_complete(ready: Running) -> None:
     assert {"200", "400", "401", "404", "409", "422", "429", "503", "504"} <= set(responses)
     assert set(responses["200"]["content"]) == {"application/json", "text/event-stream"}
     schemas = description["components"]["schemas"]
-    ours = [name for name in schemas if name.startswith(("Chat", "Model", "Error", "Rlcm"))]
+    ours = [
+        name for name in schemas if name.startswith(("Chat", "Model", "Error", "Rlcm", "Response"))
+    ]
     assert {"ChatRequest", "ChatMessage", "ChatCompletion", "ModelList"} <= set(ours)
+    assert {"ResponseRequest", "ResponseBody", "ResponseUsage"} <= set(ours)
     for name in ours:
         for field, schema in schemas[name]["properties"].items():
             target = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

@@ -140,7 +140,7 @@ async def test_errors_of_the_framework_use_the_envelope(ready: Running) -> None:
     assert error_of(await ready.client.get("/v1/embeddings"), 404)["code"] == "not_found"
     async with client_of(ready.app) as client:
         with pytest.raises(openai.NotFoundError, match="use /v1/chat/completions"):
-            await client.responses.create(model="scripted", input="A dial shows 3.")
+            await client.completions.create(model="scripted", prompt="A dial shows 3.")
     refused = await ready.client.get(PATH)
     assert error_of(refused, 405)["code"] == "method_not_allowed"
     assert refused.headers["allow"] == "POST"

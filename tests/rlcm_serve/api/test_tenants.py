@@ -154,6 +154,7 @@ async def test_limits_per_minute_are_told_in_the_headers_of_openai(tenants: Tena
     for path, body in (
         ("/solve", {"problem": PROBLEM, "alpha": 0.1}),
         ("/v1/chat/completions", {"model": "scripted", "messages": messages}),
+        ("/v1/responses", {"model": "scripted", "input": PROBLEM}),
         ("/aggregate", {"rollouts": []}),
     ):
         refused = await ask(path, body)

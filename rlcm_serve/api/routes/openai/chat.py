@@ -40,10 +40,7 @@ async def create_chat_completion(
     return await answer(body, ChatWriter, request, context, caller)
 
 
-@router.post("/responses", include_in_schema=False, dependencies=[Depends(require_solve)])
 @router.post("/completions", include_in_schema=False, dependencies=[Depends(require_solve)])
-async def refuse_other_interfaces(request: Request) -> Response:
-    """OpenAI's other interfaces to a model, which keep state or continue texts."""
-    raise NotFound(
-        f"{request.url.path} is not served: use /v1/chat/completions, with the same model"
-    )
+async def refuse_completions() -> Response:
+    """OpenAI's older interface, which continues texts."""
+    raise NotFound("/v1/completions is not served: use /v1/chat/completions, with the same model")

@@ -72,6 +72,7 @@ async def test_pages_of_other_origins_are_refused(ready: Running, headers: dict[
     [
         ("POST", "/solve"),
         ("POST", "/v1/chat/completions"),
+        ("POST", "/v1/responses"),
         ("POST", "/aggregate"),
         ("POST", "/certificates"),
         ("POST", "/certificates/abc/activate"),

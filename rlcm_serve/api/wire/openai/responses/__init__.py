@@ -1,0 +1,1 @@
+"""Wire types of `/v1/responses`."""
