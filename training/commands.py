@@ -71,8 +71,8 @@ def probe(
     ] = 3,
     width: Annotated[int, typer.Option(min=1, help="Hidden units of each of them.")] = 256,
     inputs: Annotated[
-        str, typer.Option(help="What the probe reads: state, or state,tokens.")
-    ] = "state",
+        str, typer.Option(help="What the probe reads: state,tokens, or state (RLCM).")
+    ] = "state,tokens",
     profile: ProfileOption = None,
     max_tokens: MaxTokensOption = None,
     answer_max_tokens: AnswerMaxTokensOption = None,

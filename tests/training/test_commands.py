@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS, Probe, ProbeConfig
+from rlcm_serve.engine.worker.probe import STATE_ALONE, STATE_AND_TOKENS, Probe, ProbeConfig
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.recording.inputs import InputsFile, ProbeRollout, inputs_beside
 from rlcm_serve.recording.problems import read_problems
@@ -92,6 +92,9 @@ def problems(folder: Path, count: int) -> Path:
     return data
 
 
+NO_TOKENS = torch.zeros(2, len(STATISTICS))
+
+
 def train(model: Path, data: Path, out: Path, *options: str) -> Result:
     command = f"probe --model {model} --data {data} --out {out} --interval 8 --width 16"
     return CliRunner().invoke(app, [*command.split(), *options])
@@ -103,8 +106,8 @@ def test_a_probe_is_recorded_fitted_and_written_with_its_card(
     out = tmp_path / "probe"
     done = train(model_folder, problems(tmp_path, 20), out, "--rollouts", "3")
     assert done.exit_code == 0, done.output
-    assert ProbeConfig.load(out) == ProbeConfig(hidden_size=32, width=16, checkpoint_interval=8)
-    assert Probe.load(out).confidence(torch.zeros(2, 32)).shape == (2,)
+    assert ProbeConfig.load(out) == ProbeConfig(32, 3 * 16, 8, STATE_AND_TOKENS)
+    assert Probe.load(out).confidence(torch.zeros(2, 32), NO_TOKENS).shape == (2,)
     facts = json.loads((out / "metrics.json").read_text())
     assert facts["validation"]["problems"] == 4
     assert facts["validation"]["points"] == 4 * 3 * 8
@@ -137,19 +140,19 @@ def test_a_probe_outlives_metrics_that_cannot_be_computed(
     done = train(model_folder, problems(tmp_path, 12), out, "--rollouts", "1")
     assert done.exit_code == 0, done.output
     assert "auroc cannot be computed: all 16 targets are below 1/2" in done.output
-    assert Probe.load(out).confidence(torch.zeros(1, 32)).item() < 0.5
+    assert Probe.load(out).confidence(torch.zeros(2, 32), NO_TOKENS)[0].item() < 0.5
     assert json.loads((out / "metrics.json").read_text())["validation"]["auroc"] is None
     assert "cannot be computed" in (out / "README.md").read_text()
 
 
-def test_a_probe_may_read_the_tokens_too(
+def test_a_probe_may_have_the_papers_form(
     recorded: Recorded, model_folder: Path, tmp_path: Path
 ) -> None:
     data, out = problems(tmp_path, 5), tmp_path / "probe"
-    done = train(model_folder, data, out, "--inputs", "state,tokens")
+    done = train(model_folder, data, out, "--inputs", "state", "--heads", "1")
     assert done.exit_code == 0, done.output
-    assert ProbeConfig.load(out).inputs == STATE_AND_TOKENS
-    assert Probe.load(out).hidden_weight.shape == (3 * 16, 32 + len(STATISTICS))
+    assert ProbeConfig.load(out).inputs == STATE_ALONE
+    assert Probe.load(out).hidden_weight.shape == (16, 32)
     done = train(model_folder, data, out, "--inputs", "layers")
     assert done.exit_code == 2
     assert "'layers' is not what a probe can read" in done.output

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rlcm_serve.engine.contract import EngineIdentity
+from rlcm_serve.engine.worker.probe import ProbeInput
 from training.cards import card
 from training.probe.fit import ProbeTraining
 from training.probe.metrics import ProbeMetrics
@@ -39,6 +40,8 @@ def write_probe_card(
         "probe",
         rollouts=rollouts,
         samples=samples,
+        reads_tokens=ProbeInput.TOKENS in training.inputs,
+        heads=training.heads,
         width=training.width,
         sampling=recorded.sampling,
         budget=recorded.budget,
