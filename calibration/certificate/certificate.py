@@ -15,6 +15,7 @@ from calibration.certificate.levels import (
     InfeasibleLevel,
     Level,
     level_from_json,
+    level_to_json,
 )
 from calibration.errors import CertificateError, InfeasibleAlpha
 from calibration.files import write_text
@@ -231,7 +232,7 @@ class Certificate:
         return canonical_json(self._content())
 
     def _content(self) -> dict[str, Any]:
-        levels = [{"certified": level.certified, **asdict(level)} for level in self.levels]
+        levels = [level_to_json(level) for level in self.levels]
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             "format": FORMAT,

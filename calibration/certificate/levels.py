@@ -1,7 +1,7 @@
 """A risk level of a certificate: its certified policy, or the reason why none is certified."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from calibration.policy.exit_rule import ExitPolicy
@@ -77,6 +77,14 @@ class InfeasibleLevel:
 
 
 Level = CertifiedLevel | InfeasibleLevel
+
+
+def level_to_json(level: Level) -> dict[str, Any]:
+    """A level as plain JSON values."""
+    figures = {"certified": level.certified, **asdict(level)}
+    if isinstance(level, CertifiedLevel):
+        figures["policy"] = level.policy.to_scalars()
+    return figures
 
 
 def level_from_json(values: Mapping[str, Any]) -> Level:

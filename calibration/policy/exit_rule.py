@@ -54,6 +54,8 @@ class ExitPolicy:
         answer_on_low: after a low exit an answer is forced; otherwise the low exit abstains.
         lambda_vote: with several samples, the lowest share of the vote with which the winner is
             given as the answer, in [0, 1]; 0 = always.
+        lambda_stop: with several samples, the lead in the vote that ends the samples which still
+            think (`calibration.policy.vote_stop`), above 0; above 1 it never does.
 
     Raises:
         CalibrationError: a value is out of range, or λ1 could reach λ2.
@@ -69,9 +71,10 @@ class ExitPolicy:
     smoothing: float = 0.0
     answer_on_low: bool = False
     lambda_vote: float = 0.0
+    lambda_stop: float = 1.01
 
     def __post_init__(self) -> None:
-        for name, value in self.to_scalars().items():
+        for name, value in asdict(self).items():
             if not math.isfinite(value):
                 raise CalibrationError(
                     f"{name} is {value}: every number of a policy must be finite"
@@ -93,6 +96,11 @@ class ExitPolicy:
         if not 0 <= self.lambda_vote <= 1:
             raise CalibrationError(
                 f"lambda_vote is {self.lambda_vote}: give a share of the vote, 0 to 1"
+            )
+        if self.lambda_stop <= 0:
+            raise CalibrationError(
+                f"lambda_stop is {self.lambda_stop}: give a share of the vote above 0, or 1.01 to "
+                "end no sample early"
             )
         if self.low_rise < 0 or (self.low_rise > 0) != (self.low_slope > 0):
             raise CalibrationError(
@@ -118,8 +126,15 @@ class ExitPolicy:
         )
 
     def to_scalars(self) -> dict[str, int | float]:
-        """The policy as flat numbers, for JSON and for vLLM's `SamplingParams.extra_args`."""
-        return asdict(self)
+        """The policy as flat numbers, for JSON and for vLLM's `SamplingParams.extra_args`.
+
+        A `lambda_stop` that never ends a sample is left out, so that certificates made before there
+        was one keep their digests.
+        """
+        scalars = asdict(self)
+        if self.lambda_stop == type(self)().lambda_stop:
+            del scalars["lambda_stop"]
+        return scalars
 
     @classmethod
     def from_scalars(cls, scalars: Mapping[str, int | float]) -> Self:

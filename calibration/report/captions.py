@@ -172,6 +172,8 @@ def _held(found: PValueMap) -> str:
         held.append(f"λa {centre.lambda_answer:g}")
     if centre.lambda_vote > 0:
         held.append(f"vote {centre.lambda_vote:g}")
+    if centre.lambda_stop <= 1:
+        held.append(f"vote stop {centre.lambda_stop:g}")
     if centre.low_rise > 0:
         held.append(f"λ1 rising by {centre.low_rise:g}")
     if centre.smoothing > 0:

@@ -34,7 +34,7 @@ PATIENCE_CHECKPOINTS = 4
 """Patience of a map if no tested policy has a low exit."""
 
 _OF_LOW_EXITS = ("patience", "low_rise", "low_slope", "low_shift", "answer_on_low")
-_OF_ALL = ("lambda_answer", "lambda_vote", "smoothing")
+_OF_ALL = ("lambda_answer", "lambda_vote", "lambda_stop", "smoothing")
 
 
 @dataclass(frozen=True, slots=True)

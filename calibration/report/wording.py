@@ -52,6 +52,10 @@ def policy(rule: ExitPolicy, samples: int = 1) -> str:
         parts.append(f"at the end, answers if the confidence is at least {rule.lambda_answer:g}")
     if samples > 1 and rule.lambda_vote > 0:
         parts.append(f"answers if the winner holds at least {rate(rule.lambda_vote)} of the vote")
+    if samples > 1 and rule.lambda_stop <= 1:
+        parts.append(
+            f"ends the other samples once an answer leads by {rate(rule.lambda_stop)} of all votes"
+        )
     if rule.smoothing > 0:
         parts.append(f"smoothing {rule.smoothing:g}")
     return "; ".join(parts)

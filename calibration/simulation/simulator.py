@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibration.policy.exit_rule import FULL_BUDGET, ExitPolicy
 from calibration.policy.exit_search import ENDINGS, Ending, StopFinder
+from calibration.policy.vote_stop import find_vote_stops
 from calibration.policy.voting import NO_ANSWER, is_answered, take_votes
 from calibration.simulation.risks import Outcomes
 from calibration.traces.traces import Traces
@@ -24,6 +26,7 @@ class Simulator:
         self.traces = traces
         self.vote = vote
         self.min_share_T = np.array([policy.lambda_vote for policy in policies])
+        self.min_lead_T = np.array([policy.lambda_stop for policy in policies])
         self._finder = StopFinder(policies)
         self._full = StopFinder([FULL_BUDGET])
 
@@ -46,7 +49,8 @@ class _StopOutcomes:
         outcome_RS: tokens, answered and correct, as one number.
         class_RS: class of the answer; NO_ANSWER where none is given.
         confidence_RS: raw confidence.
-        readings_R: tokens that all readings of a rollout cost; None if no reading costs any.
+        answer_RS: tokens of the answer, 0 where none is made.
+        readings_RC: tokens that the readings cost up to each of them; None if no reading costs any.
             `outcome_RS` includes those up to the stop.
     """
 
@@ -59,19 +63,49 @@ class _StopOutcomes:
         )
         answered_RCE = has_answer_RC1 & answers_E
         correct_RCE = answered_RCE & traces.correct_RC[rows_R, :, None]
-        tokens_RCE = traces.tokens_RC[rows_R, :, None] + np.where(
-            answers_E | own_R1E, traces.answer_tokens_RC[rows_R, :, None], 0
-        )
-        self.readings_R: NDArray[np.int64] | None = None
+        answer_RCE = np.where(answers_E | own_R1E, traces.answer_tokens_RC[rows_R, :, None], 0)
+        self.traces, self.rows_R = traces, rows_R
+        self.readings_RC: NDArray[np.int64] | None = None
+        tokens_RCE = traces.tokens_RC[rows_R, :, None] + answer_RCE
         if traces.confidence_tokens_RC is not None:
-            readings_RC = np.cumsum(traces.confidence_tokens_RC[rows_R], axis=1)
-            self.readings_R = readings_RC[np.arange(len(rows_R)), traces.final_R[rows_R]]
-            tokens_RCE += readings_RC[:, :, None]
+            self.readings_RC = np.cumsum(traces.confidence_tokens_RC[rows_R], axis=1)
+            tokens_RCE += self.readings_RC[:, :, None]
         class_RCE = np.where(answered_RCE, traces.answer_class_RC[rows_R, :, None], NO_ANSWER)
         outcome_RCE = tokens_RCE * _TOKENS + answered_RCE * _ANSWERED + correct_RCE
         self.outcome_RS = outcome_RCE.reshape(len(rows_R), -1)
         self.class_RS = class_RCE.reshape(len(rows_R), -1)
+        self.answer_RS = answer_RCE.reshape(len(rows_R), -1)
         self.confidence_RS = np.repeat(traces.confidence_RC[rows_R], ENDINGS, axis=1)
+
+    @cached_property
+    def depth_RS(self) -> NDArray[np.int64]:
+        """Reasoning tokens."""
+        return np.repeat(self.traces.tokens_RC[self.rows_R], ENDINGS, axis=1)
+
+    @property
+    def all_readings_R(self) -> NDArray[np.int64]:
+        """Tokens that all readings of a rollout cost."""
+        if self.readings_RC is None:
+            return np.zeros(len(self.rows_R), dtype=np.int64)
+        all_R: NDArray[np.int64] = self.readings_RC[
+            np.arange(len(self.rows_R)), self.traces.final_R[self.rows_R]
+        ]
+        return all_R
+
+    def readings_until(
+        self, depth_DS: NDArray[np.integer[Any]], row_D: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        """Tokens that the checkpoints of rollouts cost up to a depth."""
+        if self.readings_RC is None:
+            return np.zeros(depth_DS.shape, dtype=np.int64)
+        rows_D = self.rows_R[row_D]
+        checkpoint_DC = (
+            np.arange(self.traces.tokens_RC.shape[1]) < self.traces.final_R[rows_D, None]
+        )
+        passed_DSC = self.traces.tokens_RC[rows_D, None, :] <= depth_DS[:, :, None]
+        count_DS = (passed_DSC & checkpoint_DC[:, None, :]).sum(axis=2)
+        cost_DC = np.pad(self.readings_RC[row_D], ((0, 0), (1, 0)))
+        return np.take_along_axis(cost_DC, count_DS, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,11 +120,14 @@ class StoppedRollouts:
     def outcomes(self, rollout_DN: NDArray[np.intp]) -> Outcomes:
         """The outcomes of draws, each of N of these rollouts."""
         simulate = self._merge if rollout_DN.shape[1] > 1 else self._alone
-        outcome_DT, confidence_DT = simulate(self.stop_RT, rollout_DN, self.simulator.min_share_T)
-        full_D1, _ = simulate(self.full_R1, rollout_DN, np.zeros(1))
-        full_tokens_D = full_D1[:, 0] // _TOKENS
-        if self.outcomes_of.readings_R is not None:  # the full budget needs no readings
-            full_tokens_D -= self.outcomes_of.readings_R[rollout_DN].sum(axis=1)
+        outcome_DT, confidence_DT = simulate(
+            self.stop_RT, rollout_DN, self.simulator.min_share_T, self.simulator.min_lead_T
+        )
+        never = np.array([FULL_BUDGET.lambda_stop])
+        full_D1, _ = simulate(self.full_R1, rollout_DN, np.zeros(1), never)
+        # The full budget needs no readings.
+        readings_D = self.outcomes_of.all_readings_R[rollout_DN].sum(axis=1)
+        full_tokens_D = full_D1[:, 0] // _TOKENS - readings_D
         return Outcomes(
             answered_DT=(outcome_DT & _ANSWERED) != 0,
             correct_DT=(outcome_DT & _CORRECT) != 0,
@@ -105,6 +142,7 @@ class StoppedRollouts:
         stop_RT: NDArray[np.unsignedinteger[Any]],
         rollout_DN: NDArray[np.intp],
         min_share_T: NDArray[np.float64],
+        min_lead_T: NDArray[np.float64],
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Outcome and confidence of single samples, draws x policies."""
         row_D = rollout_DN[:, 0]
@@ -118,18 +156,18 @@ class StoppedRollouts:
         stop_RT: NDArray[np.unsignedinteger[Any]],
         rollout_DN: NDArray[np.intp],
         min_share_T: NDArray[np.float64],
+        min_lead_T: NDArray[np.float64],
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Outcome and share of the vote, draws x policies."""
 
-        def of_samples(value_RS: NDArray[Any]) -> NDArray[Any]:
-            return np.stack([_take(value_RS, stop_RT, row_D) for row_D in rollout_DN.T])
-
-        outcome_NDT = of_samples(self.outcomes_of.outcome_RS)
-        class_NDT = of_samples(self.outcomes_of.class_RS)
-        if self.simulator.vote == "majority":
-            weight_NDT = np.ones(class_NDT.shape)
-        else:
-            weight_NDT = of_samples(self.outcomes_of.confidence_RS)
+        samples = self._samples(stop_RT, rollout_DN)
+        stops_T = min_lead_T <= 1
+        if stops_T.any():
+            few = self._samples(stop_RT[:, stops_T], rollout_DN)
+            self._end_by_vote(few, stop_RT[:, stops_T], rollout_DN, min_lead_T[stops_T])
+            for whole_NDT, cut_NDS in zip(samples, few, strict=True):
+                whole_NDT[:, :, stops_T] = cut_NDS
+        outcome_NDT, class_NDT, weight_NDT = samples
         votes = take_votes(np.moveaxis(class_NDT, 0, -1), np.moveaxis(weight_NDT, 0, -1))
         answered_DT = is_answered(
             rollout_DN.shape[1], votes.sample_X >= 0, votes.share_X, min_share_T
@@ -138,6 +176,52 @@ class StoppedRollouts:
         flags_DT = np.take_along_axis(outcome_NDT, winner_1DT, axis=0)[0] % _TOKENS
         tokens_DT = (outcome_NDT // _TOKENS).sum(axis=0)
         return tokens_DT * _TOKENS + np.where(answered_DT, flags_DT, 0), votes.share_X
+
+    def _samples(
+        self, stop_RT: NDArray[np.unsignedinteger[Any]], rollout_DN: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Outcome, class and weight of each sample, samples x draws x policies."""
+        of = self.outcomes_of
+        outcome_NDT = _of_samples(of.outcome_RS, stop_RT, rollout_DN)
+        class_NDT = _of_samples(of.class_RS, stop_RT, rollout_DN)
+        if self.simulator.vote == "majority":
+            return outcome_NDT, class_NDT, np.ones(class_NDT.shape)
+        return outcome_NDT, class_NDT, _of_samples(of.confidence_RS, stop_RT, rollout_DN)
+
+    def _end_by_vote(
+        self,
+        samples: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+        stop_RT: NDArray[np.unsignedinteger[Any]],
+        rollout_DN: NDArray[np.intp],
+        min_lead_T: NDArray[np.float64],
+    ) -> None:
+        """Take the votes of the samples that the vote ends, and shorten them; in place.
+
+        While the answer that ends the vote is read, which takes as many steps as it has tokens, the
+        other samples go on.
+        """
+        outcome_NDT, class_NDT, weight_NDT = samples
+        depth_NDT = _of_samples(self.outcomes_of.depth_RS, stop_RT, rollout_DN)
+        answer_NDT = _of_samples(self.outcomes_of.answer_RS, stop_RT, rollout_DN)
+        least_DT = np.broadcast_to(min_lead_T, depth_NDT.shape[1:])
+        end_DT = find_vote_stops(depth_NDT, class_NDT, weight_NDT, least_DT)
+        ended_NDT = depth_NDT > end_DT
+        reading_DT = np.where(depth_NDT == end_DT, answer_NDT, 0).max(axis=0)
+        tokens_NDT = np.minimum(depth_NDT + answer_NDT, end_DT + reading_DT)
+        tokens_NDT += np.stack(
+            [self.outcomes_of.readings_until(end_DT, row_D) for row_D in rollout_DN.T]
+        )
+        outcome_NDT[ended_NDT] = (tokens_NDT * _TOKENS)[ended_NDT]
+        class_NDT[ended_NDT] = NO_ANSWER
+        weight_NDT[ended_NDT] = 0.0
+
+
+def _of_samples(
+    value_RS: NDArray[Any],
+    stop_RT: NDArray[np.unsignedinteger[Any]],
+    rollout_DN: NDArray[np.intp],
+) -> NDArray[Any]:
+    return np.stack([_take(value_RS, stop_RT, row_D) for row_D in rollout_DN.T])
 
 
 def _take(

@@ -79,6 +79,7 @@ class Grid:
         low_exits: when to abstain early.
         lambda_answer: λa, for risks that may abstain.
         lambda_vote: required share of the vote, for several samples and risks that may abstain.
+        lambda_stop: lead in the vote that ends the other samples, for several samples.
         smoothing: weight of the past in the moving average of the confidence.
         source: where the thresholds come from, as text for the certificate.
     """
@@ -87,6 +88,7 @@ class Grid:
     low_exits: tuple[LowExit, ...] = (NO_LOW_EXIT,)
     lambda_answer: tuple[float, ...] = LAMBDA_ANSWER
     lambda_vote: tuple[float, ...] = LAMBDA_VOTE
+    lambda_stop: tuple[float, ...] = (FULL_BUDGET.lambda_stop,)
     smoothing: tuple[float, ...] = (0.0,)
     source: str = "fixed thresholds"
 
@@ -166,8 +168,9 @@ class Grid:
         answers, votes = self.lambda_answer, self.lambda_vote
         if risk.answers_always:
             answers = votes = (0.0,)
+        leads = self.lambda_stop
         if procedure.samples == 1:
-            votes = (0.0,)
+            votes, leads = (0.0,), (FULL_BUDGET.lambda_stop,)
         full = full_budget(risk)
         grid = (
             with_low_exit(
@@ -176,6 +179,7 @@ class Grid:
                     lambda_high=high,
                     lambda_answer=answer,
                     lambda_vote=vote,
+                    lambda_stop=lead,
                     smoothing=smoothing,
                 ),
                 low,
@@ -185,6 +189,7 @@ class Grid:
             for high in self.lambda_high
             for answer in answers
             for vote in votes
+            for lead in leads
             # The final reading knows more than a checkpoint that would have caused an exit, so its
             # threshold is not higher.
             if answer <= high and low.threshold + low.rise < high
@@ -221,11 +226,12 @@ class Family:
 
     def to_json(self) -> dict[str, Any]:
         """The family as plain JSON values; policies as rows under one list of field names."""
+        names = list(dict.fromkeys(name for one in self.policies for name in one.to_scalars()))
         return {
             "source": self.source,
             "correction": str(self.correction),
-            "fields": list(FULL_BUDGET.to_scalars()),
-            "policies": [list(policy.to_scalars().values()) for policy in self.policies],
+            "fields": names,
+            "policies": [[getattr(policy, name) for name in names] for policy in self.policies],
             "weights": self.weights_LT,
             "edges": self.graph and self.graph.edges,
         }

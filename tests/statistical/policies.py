@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration import ExitPolicy
+from calibration import FULL_BUDGET, ExitPolicy
 from calibration.simulation.risks import Risk
 from calibration.testing.families import (
     Chain,
@@ -23,6 +23,8 @@ from tests.statistical.worlds import INTERVAL
 DELTA = 0.1
 HIGH = (1.01, 0.97, 0.9, 0.85, 0.8, 0.7, 0.6)
 LOW = (LowExit(), LowExit(0.15, 2 * INTERVAL), LowExit(0.35, 2 * INTERVAL))
+STOP = (FULL_BUDGET.lambda_stop, 0.3, 0.5)
+"""With several samples, the vote stop beside each low exit."""
 ANSWER = (0.9, 0.6, 0.0)
 GRAPH_SHARES = (0.6, 0.2, 0.2)
 
@@ -71,13 +73,14 @@ class Grid:
                     with_low_exit(
                         replace(
                             ExitPolicy(lambda_high=high, answer_on_low=risk.answers_always),
+                            lambda_stop=stop if samples > 1 else FULL_BUDGET.lambda_stop,
                             **{field: least},
                         ),
                         low,
                     )
                     for least, high in product(strict, HIGH)
                 )
-                for low in LOW
+                for low, stop in zip(LOW, STOP, strict=True)
             )
         )
 

@@ -92,6 +92,32 @@ def test_nothing_differs(traces: Traces, method: Method, risk: str | Risk, sampl
     assert verify(made, traces, risk=risk if isinstance(risk, Risk) else None) == []
 
 
+@pytest.mark.parametrize("vote", ["confidence", "majority"])
+@pytest.mark.parametrize("risk", ["selective", "regret", COST], ids=name_of)
+def test_nothing_differs_under_a_vote_stop(world: Any, risk: str | Risk, vote: str) -> None:
+    drawn = several_rollouts(shortened(world.draw(np.random.default_rng(1), 360)), 4)
+    costs_RC = np.random.default_rng(2).integers(0, 20, drawn.tokens_RC.shape)
+    read = np.arange(costs_RC.shape[1]) <= drawn.final_R[:, None]
+    traces = replace(drawn, confidence_tokens_RC=np.where(read, costs_RC, 0))
+    grid = replace(GRID, lambda_stop=(0.3,))
+    made = certify(
+        traces, risk=risk, alphas=(0.02, 0.7), samples=4, vote=vote, method="holm", grid=grid
+    )
+    (level,) = [level for level in made.levels if isinstance(level, CertifiedLevel)]
+    assert level.policy.lambda_stop == 0.3
+    assert verify(made, traces, risk=risk if isinstance(risk, Risk) else None) == []
+    assert Certificate.from_json(made.to_json()) == made
+    # The stop is a part of what is verified.
+    without = replace(level, policy=replace(level.policy, lambda_stop=1.01))
+    levels = tuple(without if each is level else each for each in made.levels)
+    assert any(
+        "expected_tokens" in line
+        for line in verify(
+            replace(made, levels=levels), traces, risk=risk if isinstance(risk, Risk) else None
+        )
+    )
+
+
 @pytest.mark.parametrize("samples", [1, 2])
 def test_nothing_differs_where_readings_cost_tokens(traces: Traces, samples: int) -> None:
     costs_RC = np.random.default_rng(2).integers(0, 20, traces.tokens_RC.shape)

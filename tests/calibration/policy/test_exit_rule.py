@@ -262,9 +262,13 @@ def test_policy_round_trip() -> None:
         low_shift=256.0,
         answer_on_low=True,
         lambda_vote=0.4,
+        lambda_stop=0.3,
     )
     scalars = policy.to_scalars()
     assert ExitPolicy.from_scalars(scalars) == policy
+    assert scalars["lambda_stop"] == 0.3
+    # Certificates from before there was a vote stop keep their digests.
+    assert "lambda_stop" not in FULL_BUDGET.to_scalars()
     assert ExitPolicy.from_scalars({"patience": 64.0, "lambda_high": 1}) == ExitPolicy(
         patience=64, lambda_high=1.0
     )
@@ -303,6 +307,8 @@ def test_sigmoid_does_not_overflow() -> None:
         ({"answer_on_low": 0.5}, r"answer_on_low is 0\.5"),
         ({"lambda_vote": 1.1}, r"lambda_vote is 1\.1: give a share of the vote"),
         ({"lambda_vote": -0.1}, r"lambda_vote is -0\.1"),
+        ({"lambda_stop": 0.0}, r"lambda_stop is 0\.0: give a share of the vote above 0"),
+        ({"lambda_stop": math.nan}, "lambda_stop is nan"),
         ({"lambda_hi": 0.9}, r"unknown policy fields \['lambda_hi'\]"),
     ],
 )

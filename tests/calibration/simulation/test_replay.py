@@ -20,7 +20,7 @@ from calibration import (
     majority_vote,
     step,
 )
-from calibration.policy.voting import NO_ANSWER
+from calibration.policy.voting import NO_ANSWER, Vote
 from calibration.simulation.procedure import Procedure, simulate
 from calibration.simulation.replay import outcomes, replay
 from calibration.simulation.risks import ERROR, REGRET, RISKS, SELECTIVE, Outcomes, Risk
@@ -213,6 +213,9 @@ POLICIES = [
     ExitPolicy(0.3, 0, 0.7, 0.5, smoothing=0.5),
     ExitPolicy(0.3, 16, 0.9, answer_on_low=True),
     ExitPolicy(0.1, 0, 0.9, low_rise=0.4, low_slope=0.1, low_shift=40.0, answer_on_low=True),
+    ExitPolicy(0.2, 32, 0.8, 0.3, lambda_vote=0.5, lambda_stop=0.2),
+    ExitPolicy(0.3, 16, 0.9, answer_on_low=True, lambda_stop=0.25),
+    ExitPolicy(answer_on_low=True, lambda_stop=1 / 3),
 ]
 
 
@@ -220,7 +223,7 @@ def serve(
     traces: Traces, policy: ExitPolicy, rows: list[int], vote: str
 ) -> tuple[bool, bool, int, float]:
     """One question, answered as in serving: answered, correct, tokens, confidence."""
-    classes, weights, correct, tokens = [], [], [], 0
+    classes, weights, correct, depths, answer_tokens = [], [], [], [], []
     for r in rows:
         state, reason, final = INITIAL_STATE, None, int(traces.final_R[r])
         for column in range(final):
@@ -240,16 +243,38 @@ def serve(
             answers = reason is ExitReason.HIGH or policy.answer_on_low
         classes.append(int(traces.answer_class_RC[r, column]) if answers else NO_ANSWER)
         correct.append(bool(traces.correct_RC[r, column]))
-        tokens += int(traces.tokens_RC[r, column])
+        depths.append(int(traces.tokens_RC[r, column]))
+        makes_answer = answers or (reason is None and traces.natural_R[r])
+        answer_tokens.append(int(traces.answer_tokens_RC[r, column]) if makes_answer else 0)
+
+    def held(counted: list[int]) -> Vote:
+        of = [classes[i] for i in counted]
+        return (
+            majority_vote(of)
+            if vote == "majority"
+            else confidence_vote(of, [weights[i] for i in counted])
+        )
+
+    # Token by token, all samples at the same depth, until one answer leads far enough.
+    for clock in range(max(depths) + 1):
+        counted = [i for i, depth in enumerate(depths) if depth <= clock]
+        first, second = sorted((*held(counted).tally.values(), 0.0, 0.0), reverse=True)[:2]
+        if len(rows) > 1 and (first - second) / len(rows) >= policy.lambda_stop:
+            break
+    reading = max(n for depth, n in zip(depths, answer_tokens, strict=True) if depth == clock)
+    tokens = 0
+    for i, (r, depth, n) in enumerate(zip(rows, depths, answer_tokens, strict=True)):
+        tokens += depth + n if i in counted else min(depth + n, clock + reading)
         if traces.confidence_tokens_RC is not None:
-            tokens += sum(int(traces.confidence_tokens_RC[r, c]) for c in range(column + 1))
-        if answers or (reason is None and traces.natural_R[r]):
-            tokens += int(traces.answer_tokens_RC[r, column])
+            read = traces.tokens_RC[r, : traces.final_R[r] + 1] <= min(depth, clock)
+            # A final reading is at the same depth as a checkpoint only if both were read.
+            read[-1] = i in counted and depth == traces.tokens_RC[r, traces.final_R[r]]
+            tokens += int(traces.confidence_tokens_RC[r, : len(read)][read].sum())
     if len(rows) == 1:
         return classes[0] != NO_ANSWER, classes[0] == 0 and correct[0], tokens, weights[0]
-    held = majority_vote(classes) if vote == "majority" else confidence_vote(classes, weights)
-    answered = held.winner is not None and held.share >= policy.lambda_vote
-    return answered, answered and held.winner == 0, tokens, held.share
+    final_vote = held(counted)
+    answered = final_vote.winner is not None and final_vote.share >= policy.lambda_vote
+    return answered, answered and final_vote.winner == 0, tokens, final_vote.share
 
 
 PROCEDURES = [

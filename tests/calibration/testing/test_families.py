@@ -68,6 +68,10 @@ class TestGrid:
         grid = Grid((0.9,), lambda_answer=(0.0,), lambda_vote=(0.0, 0.5, 0.9))
         assert {p.lambda_vote for p in grid.policies(SELECTIVE, ONE)} == {0.0}
         assert {p.lambda_vote for p in grid.policies(SELECTIVE, FOUR)} == {0.0, 0.5, 0.9}
+        never = FULL_BUDGET.lambda_stop
+        stopping = replace(grid, lambda_stop=(never, 0.3))
+        assert {p.lambda_stop for p in stopping.policies(SELECTIVE, ONE)} == {never}
+        assert {p.lambda_stop for p in stopping.policies(REGRET, FOUR)} == {never, 0.3}
 
     def test_smoothing(self) -> None:
         grid = Grid.absolute(16, 128, smoothing=[0.0, 0.5])

@@ -110,11 +110,12 @@ function coverage({ covers, does_not_cover: outside, verified, smallest_certifia
 
 /** @param {Record<string, number | boolean>} settings that every cell of a map shares */
 function heldWords(settings) {
-  const { patience, lambda_answer: answer, lambda_vote: vote, smoothing } = /** @type {Record<string, number>} */ (settings);
+  const { patience, lambda_answer: answer, lambda_vote: vote, lambda_stop: lead, smoothing } = /** @type {Record<string, number>} */ (settings);
   const parts = [
     patience && `patience ${number(patience)} tokens`,
     answer && `λa ${number(answer, 4)}`,
     vote && `minimum vote share ${percent(vote)}`,
+    lead && `vote stop at a lead of ${percent(lead)}`,
     smoothing && `smoothing ${number(smoothing, 2)}`,
   ].filter(Boolean);
   return parts.length ? `Every cell uses ${parts.join(", ")}. Unmarked cells were not tested: among so many p-values, some are small by chance.` : "";

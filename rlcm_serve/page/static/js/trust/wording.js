@@ -67,7 +67,7 @@ export function surenessOf(report) {
  */
 export function rulesOf(report, level) {
   const policy = level.policy ?? {};
-  const { patience, lambda_answer: answer, lambda_vote: vote, smoothing } = /** @type {Record<string, number>} */ (policy);
+  const { patience, lambda_answer: answer, lambda_vote: vote, lambda_stop: lead, smoothing } = /** @type {Record<string, number>} */ (policy);
   /** @type {{ exit: "high" | "low" | "natural" | null, text: string }[]} */
   const rules = [];
   const one = report.n > 1 ? "A sample" : "It";
@@ -88,6 +88,8 @@ export function rulesOf(report, level) {
   });
   if (report.n > 1 && vote && vote > 0)
     rules.push({ exit: null, text: `The winner needs at least ${percent(vote)} of the vote; otherwise the service abstains.` });
+  if (report.n > 1 && lead && lead <= 1)
+    rules.push({ exit: null, text: `Once an answer is ahead of every other one by ${percent(lead)} of all ${number(report.n)} votes, the samples that still think are ended.` });
   if (smoothing && smoothing > 0) rules.push({ exit: null, text: `Confidence is smoothed over the readings (exponential smoothing, weight ${number(smoothing, 2)}).` });
   return rules;
 }
