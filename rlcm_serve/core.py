@@ -126,8 +126,8 @@ class GenerationSettings:
 class Delta:
     """Newly generated tokens of a sample: their number, and their text if requested.
 
-    Stop ids are not included. `is_answer` marks the model's own answer, if the text is requested;
-    the token that closes the thinking still counts as thinking.
+    Stop ids are not included. `is_answer` marks the model's own answer; the token that closes the
+    thinking still counts as thinking.
     """
 
     tokens: int
@@ -239,7 +239,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class CancelledSample:
-    """A sample that was cancelled because no answer of it could change the result.
+    """A sample that was cancelled because the vote stopped, or it could not change the result.
 
     `tokens` were generated until then.
     """

@@ -1,7 +1,8 @@
 """The events of a question while it is being answered, in the order in which they happen.
 
 Each sample sends tokens (if wanted) and readings, then its exit, then the finished sample. The vote
-so far follows after each sample that ends.
+so far follows after each sample that ends. Under a policy with a vote stop, a sample that has
+finished is told of once it is certain whether it counts: when every other one has thought longer.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class SampleEvent:
 class VoteEvent:
     """The vote among the `counted` samples that have ended, out of `samples` requested.
 
-    `decided` says that no missing sample can change the outcome, be it an answer or an abstention.
+    `decided` says that no missing sample can change the outcome, be it an answer or an abstention,
+    or that the vote has stopped.
     """
 
     counted: int

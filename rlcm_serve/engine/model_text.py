@@ -12,7 +12,7 @@ from rlcm_serve.core import Budget, Message, Rollout, TokenIds
 from rlcm_serve.engine.conversation import Conversations
 from rlcm_serve.engine.model_files import ModelFiles, spare_ids
 from rlcm_serve.engine.prompts import FORCED_ANSWER
-from rlcm_serve.engine.rollout_stream import RolloutStream, texts_of
+from rlcm_serve.engine.rollout_stream import RolloutCount, RolloutStream, texts_of
 from rlcm_serve.engine.text_stream import TextStream
 from rlcm_serve.engine.thinking import Part, Reader, Rendering, available_formats, find_format
 from rlcm_serve.engine.thinking.base import ids_of
@@ -180,8 +180,10 @@ class ModelText:
         """New ids without the id that stopped the request."""
         return ids[:-1] if ids and ids[-1] in self._stops else ids
 
-    def stream(self) -> RolloutStream:
-        """The text of one sample as its tokens arrive."""
+    def stream(self, *, text: bool) -> RolloutCount:
+        """The tokens of one sample as they arrive, with or without their text."""
+        if not text:
+            return RolloutCount(self.think_end)
         return RolloutStream(self.tokenizer, self.reader(), self.think_end)
 
     def answer(self, ids: Sequence[int]) -> str:

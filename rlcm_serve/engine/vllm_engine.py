@@ -86,7 +86,6 @@ class VllmEngine(ReasoningEngine):
         self.on_stage("warming up")
         try:
             async with asyncio.timeout(_FIRST_TOKEN):
-                facts = await self.running.facts()
                 await self.running.load_adapters()
                 await self._read_state(self.prompt([Message(Role.USER, "1")]))
             await asyncio.to_thread(self._check_schemas, self.running)
@@ -100,10 +99,8 @@ class VllmEngine(ReasoningEngine):
             self.running.kill(hung)
             raise EngineDead(hung) from error
         self.running.settle()
-        self.identity = replace(self.identity, facts=facts)
         for other in self._under.values():
             other.running, other.context = self.running, self.context
-            other.identity = replace(other.identity, facts=facts)
 
     def _check_schemas(self, running: RunningVllm) -> None:
         """Raises `ProfileRefused` if answers cannot follow the schema of a profile."""
@@ -257,7 +254,7 @@ class VllmEngine(ReasoningEngine):
         most = budget.thinking + self._text.answer_header + budget.answer + 2
         params = sampling_params(generation, most, (*self.stop_ids, *self._text.end_ids))
         params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
-        stream = self._text.stream() if text else None
+        stream = self._text.stream(text=text)
         slot = await running.table.acquire(self.identity.checkpoint_interval)
         tokens: list[int] = []
         readings: list[Reading] = []
@@ -280,7 +277,7 @@ class VllmEngine(ReasoningEngine):
                     tokens += part.token_ids
                     stop_reason, cached = part.stop_reason, output.num_cached_tokens or 0
                     if sampled := self._text.sampled(part.token_ids):
-                        for delta in stream.push(sampled) if stream else (Delta(len(sampled)),):
+                        for delta in stream.push(sampled):
                             yield delta
                             answers = answers or delta.is_answer
                     for reading in slot.new(len(tokens)):
@@ -294,7 +291,7 @@ class VllmEngine(ReasoningEngine):
             signals, statistics = slot.token_signals(length), slot.statistics(length)
         finally:
             running.table.release(slot)
-        for delta in stream.flush() if stream else ():
+        for delta in stream.flush():
             yield delta
         if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
             if final is None:  # ended by an end of text, so no later step read the state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -38,10 +38,13 @@ class SampleRun:
         on_event: OnEvent,
         text: bool,
         gate: FamiliarityGate,
+        on_progress: Callable[[], None],
     ) -> None:
         self.number = number
         self.thinking = True
         """False once it answers, which takes only a few tokens and is not cancelled."""
+        self.passed = -1
+        """A depth in reasoning tokens that its thinking is certain to exceed."""
         self._engine = engine
         self._prompt = prompt
         self._policy = policy
@@ -49,7 +52,9 @@ class SampleRun:
         self._on_event = on_event
         self._text = text
         self._gate = gate
+        self._on_progress = on_progress
         self._tokens = 0
+        self._thought = 0
         self._readings: list[Reading] = []
 
     async def run(self) -> Sample:
@@ -61,6 +66,7 @@ class SampleRun:
         rollout = await self._think()
         self.thinking = False
         tokens, confidence = len(rollout.tokens), rollout.confidence
+        self._pass(tokens - 1)
         self._on_event(ExitEvent(self.number, rollout.exit, tokens, confidence))
         if not gives_answer(self._policy, rollout):
             return Sample(rollout, answer=None, answer_tokens=rollout.answer_tokens)
@@ -80,6 +86,10 @@ class SampleRun:
                         self._gate.read(event)
                     case Delta(tokens, text, is_answer):
                         self._tokens += tokens
+                        if not is_answer:
+                            self._thought += tokens
+                            # The token that closes the thinking came along, and does not count.
+                            self._pass(self._thought - 2)
                         if text:
                             self._on_event(TokenEvent(self.number, tokens, text, is_answer))
                     case Reading():
@@ -88,6 +98,10 @@ class SampleRun:
                     case Rollout():
                         return event
         raise EngineDead("the engine ended a sample without a result: restart the service")
+
+    def _pass(self, depth: int) -> None:
+        self.passed = depth
+        self._on_progress()
 
 
 def gives_answer(policy: ExitPolicy, rollout: Rollout) -> bool:

@@ -21,10 +21,11 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.engine.contract import Reasoner, ReasoningEngine
 from rlcm_serve.errors import OutOfTime
-from rlcm_serve.events import OnEvent, SampleEvent, VoteEvent, ignore_event
+from rlcm_serve.events import OnEvent, SampleEvent, ignore_event
 from rlcm_serve.solving.gate import Declined, FamiliarityGate
 from rlcm_serve.solving.guarantees import Guarantees, Terms
 from rlcm_serve.solving.sample import SampleRun
+from rlcm_serve.solving.samples import RunningSamples
 from rlcm_serve.solving.vote import VoteTally
 
 
@@ -67,7 +68,8 @@ class Solver:
         2. After a high exit it gives an answer. At a natural or budget end it does so if the last
            reading reaches λa, and after a low exit if the policy answers on low.
         3. The answer is the one that the model wrote itself, or else a forced answer.
-        4. The samples vote. Samples that cannot change the outcome any more are cancelled.
+        4. The samples vote. Once one answer leads as far as the policy requires, the samples that
+           still think are cancelled, and so are samples that cannot change the outcome any more.
         5. The winner becomes the answer if its share of the vote is large enough. Otherwise the
            service abstains.
         6. The solution states the guarantee, or the reason why there is none.
@@ -151,7 +153,8 @@ class Solver:
     ) -> Solution:
         question = prepared.question
         verdicts = self.verdicts(prepared)
-        vote = VoteTally(question.samples, question.vote, policy.lambda_vote, verdicts)
+        vote = VoteTally(question.samples, question.vote, policy, verdicts)
+        running = RunningSamples(vote, question.stop_when_decided, on_event)
         gate = FamiliarityGate(
             prepared.reasoner.identity,
             question.on_unfamiliar,
@@ -169,11 +172,12 @@ class Solver:
                 on_event,
                 text,
                 gate,
+                running.note_progress,
             )
             for number in range(question.samples)
         ]
         try:
-            results = await _run_samples(samples, vote, question.stop_when_decided, on_event)
+            results = await running.run(samples)
         except Declined:
             return _declined(prepared, samples, gate, on_event)
         return _solution(prepared, results, vote, gate)
@@ -199,47 +203,6 @@ async def in_time(seconds: float | None, since: float | None = None) -> AsyncIte
         if seconds is None or not limit.expired():
             raise
         raise OutOfTime(seconds) from None
-
-
-async def _run_samples(
-    samples: Sequence[SampleRun], vote: VoteTally, stop_when_decided: bool, on_event: OnEvent
-) -> list[Sample | CancelledSample]:
-    """Runs all samples at the same time, until each has ended or the vote is decided."""
-    running = {asyncio.create_task(sample.run()): sample for sample in samples}
-    results: dict[int, Sample | CancelledSample] = {}
-    try:
-        while running:
-            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                sample = running.pop(task)
-                if task.cancelled():
-                    results[sample.number] = sample.cancelled()
-                else:
-                    results[sample.number] = result = task.result()
-                    await vote.add(sample.number, result)
-                on_event(SampleEvent(sample.number, results[sample.number]))
-            on_event(_vote_event(vote))
-            if stop_when_decided and vote.decided:
-                for task, sample in running.items():
-                    if sample.thinking:
-                        task.cancel()
-    finally:
-        # After an error or a cancellation, no sample is left in the engine.
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-    return [results[sample.number] for sample in samples]
-
-
-def _vote_event(vote: VoteTally) -> VoteEvent:
-    return VoteEvent(
-        counted=len(vote.counted),
-        samples=vote.samples,
-        tally=vote.tally,
-        leader=vote.leader,
-        share=vote.vote.share,
-        decided=vote.decided,
-    )
 
 
 def _solution(

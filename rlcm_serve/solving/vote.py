@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from calibration import ExitPolicy
+from calibration.policy.vote_stop import ends_vote
 from calibration.policy.voting import Vote, confidence_vote, is_answered, majority_vote
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import Sample, VoteRule
@@ -19,13 +21,15 @@ class VoteTally:
     Args:
         samples: number of samples of the question.
         rule: majority or confidence vote.
-        least_share: smallest share of the vote with which the winner becomes the answer.
+        policy: says which share the winner needs to become the answer, and which lead stops the
+            vote.
         grader: decides which answers are equal.
     """
 
-    def __init__(self, samples: int, rule: VoteRule, least_share: float, grader: Verdicts) -> None:
+    def __init__(self, samples: int, rule: VoteRule, policy: ExitPolicy, grader: Verdicts) -> None:
         self.samples = samples
-        self.least_share = least_share
+        self.least_share = policy.lambda_vote
+        self._stop_lead = policy.lambda_stop
         self._rule = rule
         self._grader = grader
         self._ended: dict[int, Sample] = {}
@@ -71,9 +75,21 @@ class VoteTally:
         return self.counted[0].rollout.confidence if self.samples == 1 else self.vote.share
 
     @property
+    def may_stop(self) -> bool:
+        """Whether samples must be counted by their depth (`calibration.policy.vote_stop`)."""
+        return self.samples > 1 and self._stop_lead <= 1
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the leader is so far ahead that the policy ends the other samples."""
+        return ends_vote(self.vote, self.samples, self._stop_lead)
+
+    @property
     def decided(self) -> bool:
         """Whether no missing sample can change `answer`."""
-        return is_decided(self.vote, self.samples - len(self._ended), self.least_share)
+        return self.stopped or is_decided(
+            self.vote, self.samples - len(self._ended), self.least_share
+        )
 
 
 def is_decided(vote: Vote, missing: int, least_share: float) -> bool:
@@ -82,7 +98,7 @@ def is_decided(vote: Vote, missing: int, least_share: float) -> bool:
     Let t(c) be the weight of class c so far, T the weight of all samples that have ended,
     including those without an answer, and m the number `missing`. A missing sample adds some
     weight in [0, 1] to T, and the same weight to one class, possibly a new one (t = 0), or to
-    none. So at the end
+    none; 0 if the vote stops before it ends. So at the end
 
         t(c) <= t'(c) <= t(c) + m   and   share'(c) = t'(c) / T'
         with  t(c) / (T + m) <= share'(c) <= (t(c) + m) / (T + m),

@@ -135,6 +135,8 @@ class ScriptedEngine(ReasoningEngine):
         self.hangs = False
         self.killed_for = ""
         self.familiarity: float | None = None
+        self.pauses: Sequence[int] = ()
+        """Turns of the event loop that each script takes for a reading, beyond the first."""
 
     def reads_familiarity(self, p_value: float) -> None:
         """From now on, every prompt has this familiarity; the cutoff is `FAMILIARITY_CUTOFF`."""
@@ -146,7 +148,8 @@ class ScriptedEngine(ReasoningEngine):
         self.held = samples
 
     async def _wait_if_held(self, number: int, checkpoint: Reading) -> None:
-        await asyncio.sleep(0)
+        for _ in range(1 + (self.pauses[number] if self.pauses else 0)):
+            await asyncio.sleep(0)
         if self.scripts[number].stays and checkpoint.tokens > INTERVAL:
             await asyncio.Event().wait()
         if self.held and checkpoint.tokens > INTERVAL:
@@ -226,7 +229,7 @@ class ScriptedEngine(ReasoningEngine):
                 yield checkpoint
             if rollout.answer_text:
                 first, *others = re.findall(r"\s*\S+\s*", rollout.answer_text) if text else [""]
-                yield Delta(rollout.answer_tokens, first, is_answer=text)
+                yield Delta(rollout.answer_tokens, first, is_answer=True)
                 for word in others:
                     yield Delta(0, word, is_answer=True)
             finished = True

@@ -48,8 +48,8 @@ class SampleBody(Wire):
     """Answer of the sample; null if it gives none."""
     exit: terms.ExitName = Field(examples=["high"])
     """Why the sample's thinking ended. `high` or `low`: its confidence reached a threshold.
-    `natural`: the model ended it. `budget`: the thinking budget was used up. `cancelled`: it could
-    no longer change the result.
+    `natural`: the model ended it. `budget`: the thinking budget was used up. `cancelled`:
+    another answer was far enough ahead in the vote, or it could no longer change the result.
     """
     confidence: float | None = Field(examples=[0.97])
     """Confidence of the sample when its thinking ended; null if it was cancelled."""
@@ -211,7 +211,7 @@ class SolveResponse(Wire):
     """The guarantee that covers the answer; null if none does."""
     no_guarantee_reason: str | None = Field(
         examples=[
-            "certificate 571b667eda0c does not cover this request: n is 3, the certified value is 1"
+            "certificate 4552eb6e69a7 does not cover this request: n is 3, the certified value is 1"
         ]
     )
     """Why no guarantee covers the answer; null if one does."""

@@ -4,8 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from calibration import ExitPolicy, ExitReason
+from calibration import ExitPolicy, ExitReason, confidence_vote, majority_vote
+from calibration.policy.vote_stop import vote_stop
+from calibration.policy.voting import NO_ANSWER, Vote
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import (
     CancelledSample,
@@ -48,6 +52,14 @@ QUESTION = Question("A dial shows 3. A up 5.", alpha=0.1)
 HIGH = Script(confidences=(0.5, 0.95), forced="8} so")
 LOW = Script(confidences=(0.05,), ends_at=None)
 NATURAL = Script(c_end=0.6)
+SCRIPTS = st.builds(
+    Script,
+    confidences=st.lists(st.sampled_from([0.05, 0.5, 0.95]), min_size=1, max_size=4),
+    c_end=st.sampled_from([0.3, 0.5, 0.8]),
+    ends_at=st.sampled_from([8, 16, 24, 40, 56, None]),
+    own=st.sampled_from([r"\boxed{7}", r"\boxed{8}", None]),
+    forced=st.sampled_from(["7}", "8}", "8 or may"]),
+)
 BUDGET_END = Script(c_end=0.6, ends_at=None, forced="9}")
 
 
@@ -305,6 +317,78 @@ async def test_no_sample_is_cancelled_if_that_is_turned_off(grader: AnswerGrader
     with pytest.raises(OutOfTime):
         await asked.solve(question)
     assert (engine_of(asked).thinking, engine_of(asked).aborted) == (0, 1)
+
+
+STOPPING = replace(POLICY, lambda_answer=0.0, lambda_stop=0.4)
+"""Two of four samples must agree with a confidence of 0.8 on average."""
+SLOW = Script(c_end=0.9, own=r"\boxed{8}", ends_at=80)
+
+
+async def test_the_vote_stops_once_an_answer_leads_far_enough(grader: AnswerGrader) -> None:
+    told: list[Event] = []
+    asked = solver(grader, HIGH, SLOW, HIGH, SLOW, policy=STOPPING)
+    solution = await asked.solve(replace(QUESTION, samples=4, stop_when_decided=False), told.append)
+    assert solution.answer == "8"
+    assert solution.tally == pytest.approx({"8": 1.9})
+    assert [isinstance(s, CancelledSample) for s in solution.samples] == [0, 1, 0, 1]
+    assert all(32 < sample.tokens < 80 for sample in solution.cancelled)
+    assert (engine_of(asked).thinking, engine_of(asked).aborted) == (0, 2)
+    assert isinstance(told[-1], VoteEvent)
+    assert (told[-1].counted, told[-1].decided) == (2, True)
+
+
+async def test_a_sample_that_ended_beyond_the_stop_does_not_count(grader: AnswerGrader) -> None:
+    """The sample that thinks least ends last: the others wait, and have no vote."""
+    late = [Script(c_end=0.9, own=r"\boxed{9}", ends_at=24) for _ in range(2)]
+    told: list[Event] = []
+    asked = solver(grader, *late, HIGH, HIGH, policy=STOPPING)
+    engine_of(asked).pauses = [20, 20, 0, 0]
+    solution = await asked.solve(replace(QUESTION, samples=4), told.append)
+    assert solution.answer == "9"
+    assert solution.tally == pytest.approx({"9": 1.8})
+    assert [isinstance(s, CancelledSample) for s in solution.samples] == [0, 0, 1, 1]
+    assert [sample.tokens for sample in solution.cancelled] == [32 + FORCED_TOKENS + 1] * 2
+    assert [len(sample.readings) for sample in solution.cancelled] == [2, 2]
+    ends = [event for event in told if isinstance(event, SampleEvent)]
+    assert sorted(event.sample for event in ends) == [0, 1, 2, 3]
+    assert {event.sample: event.result for event in ends} == dict(enumerate(solution.samples))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_the_vote_does_not_depend_on_how_fast_samples_run(
+    grader: AnswerGrader, data: st.DataObject
+) -> None:
+    """What is answered, and from which samples, is what a count by depth alone gives."""
+    scripts = data.draw(st.lists(SCRIPTS, min_size=3, max_size=5))
+    stop = data.draw(st.sampled_from([0.1, 0.25, 0.4, 0.6]))
+    least = data.draw(st.sampled_from([0.0, 0.6]))
+    rule = data.draw(st.sampled_from(VoteRule))
+    policy = replace(POLICY, lambda_stop=stop, lambda_vote=least)
+    pauses = data.draw(st.lists(st.integers(0, 9), min_size=len(scripts), max_size=len(scripts)))
+    asked = solver(grader, *scripts, policy=policy)
+    engine_of(asked).pauses = pauses
+    question = replace(QUESTION, samples=len(scripts), vote=rule, stop_when_decided=False)
+    solution = asyncio.run(asked.solve(question))
+
+    alone = [
+        asyncio.run(solver(grader, script, policy=policy).solve(QUESTION)) for script in scripts
+    ]
+    samples = [one.finished[0] for one in alone]
+
+    def vote(counted: list[int]) -> Vote:
+        classes = [int(samples[i].answer or NO_ANSWER) for i in counted]
+        if rule is VoteRule.MAJORITY:
+            return majority_vote(classes)
+        return confidence_vote(classes, [samples[i].rollout.confidence for i in counted])
+
+    counted = vote_stop([len(sample.rollout.tokens) for sample in samples], vote, stop)
+    expected = vote(counted)
+    assert [
+        i for i, s in enumerate(solution.samples) if not isinstance(s, CancelledSample)
+    ] == counted
+    won = expected.winner is not None and expected.share >= least
+    assert solution.answer == (str(expected.winner) if won else None)
 
 
 async def test_out_of_time_aborts_every_sample(grader: AnswerGrader) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibration import ExitReason
+from calibration import FULL_BUDGET, ExitReason
 from calibration.policy.voting import NO_ANSWER, confidence_vote, is_answered
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Reading, Rollout, Sample, VoteRule
@@ -76,7 +76,7 @@ async def test_the_order_in_which_samples_end_does_not_matter() -> None:
     seen = set()
     with AnswerGrader() as grader:
         for order in itertools.permutations(range(4)):
-            ballot = VoteTally(4, VoteRule.CONFIDENCE, 0.0, grader)
+            ballot = VoteTally(4, VoteRule.CONFIDENCE, FULL_BUDGET, grader)
             for number in order:
                 await ballot.add(number, samples[number])
             seen.add((ballot.answer, ballot.confidence, tuple(ballot.tally.items())))

@@ -39,6 +39,6 @@ export const EXITS = {
     mark: "✕",
     word: "no longer needed",
     role: "muted",
-    meaning: "Its answer could no longer change the result.",
+    meaning: "One answer was far enough ahead, or its own could no longer change the result.",
   },
 };

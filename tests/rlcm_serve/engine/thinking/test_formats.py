@@ -134,7 +134,7 @@ words = st.lists(
 @given(words, st.lists(st.integers(1, 4), min_size=1))
 def test_a_stream_is_the_text_of_the_rollout(completion: str, steps: list[int]) -> None:
     """Whatever a model makes of harmony's tokens, and however they arrive."""
-    text, stream = HARMONY_TEXT, HARMONY_TEXT.stream()
+    text, stream = HARMONY_TEXT, HARMONY_TEXT.stream(text=True)
     ids = text.tokenizer.encode(completion)
     ids = ids[: next((at for at, id_ in enumerate(ids) if id_ in text.end_ids), len(ids))]
     rollout = text.rollout([*ids, next(iter(text.end_ids))], None, BUDGET)

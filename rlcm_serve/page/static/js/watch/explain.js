@@ -108,7 +108,8 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
   if (policy.lambda_vote) told.push(`So an answer needs ${percent(policy.lambda_vote)} of the vote.`);
   if (parts.length) told.push(policy.lambda_vote ? capital(`${list(parts)}.`) : `So ${list(parts)}.`);
   if (cancelled?.length) {
-    told.push(`${capital(those(cancelled, samples))} could no longer change the result, and ${was(cancelled)} cancelled.`);
+    const why = policy.lambda_stop && !abstained ? "still thought when one answer was far enough ahead" : "could no longer change the result";
+    told.push(`${capital(those(cancelled, samples))} ${why}, and ${was(cancelled)} cancelled.`);
   }
   const sure = policy.lambda_answer ? ` (that needs ${threshold(policy.lambda_answer)} at a natural end)` : "";
   if (!abstained && answer !== null) {

@@ -9,6 +9,7 @@
  * @property {number} [patience] tokens
  * @property {number} [lambda_answer]
  * @property {number} [lambda_vote]
+ * @property {number} [lambda_stop] absent if it never ends a sample
  * @property {number} [low_rise]
  * @property {number} [low_slope]
  * @property {number} [low_shift]
