@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from calibration.errors import CalibrationError
-from calibration.policy.exit_rule import ExitPolicy
+from calibration.policy.exit_rule import FULL_BUDGET, ExitPolicy
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import REGRET, Risk
@@ -47,6 +47,14 @@ It serves models that are hardly ever wrong, whatever their confidence says.
 """
 HIGH_WHEN_VOTING = 0.75
 """λ2 of one sample among several: the vote must be certain, not the sample."""
+LEAD_WHEN_ANSWERING, LEAD_WHEN_ABSTAINING = 0.3, 0.6
+"""The lead in the vote that ends the other samples, as a share of all votes.
+
+An early end must not cost a chain the order of its policies, from safe to risky. At these leads no
+risk rises noticeably, at any λ2 and required share, on any recording of the power study.
+"""
+LEAST_LEAD = 1.2
+"""No lead is below this many votes: two samples must agree."""
 LOW_PER_DOUBT, LEAST_LOW, PATIENCE = 0.3, 0.02, 4
 """Under `regret`, on the main chain: λ1 = 0.3 (1 - λ2), none below 0.02; and its patience."""
 LOW_THROUGHOUT = (0.1, 4)
@@ -226,9 +234,19 @@ class _Recipe:
             for chain in chains
         ]
 
+    def _full_budget(self, lead: float) -> ExitPolicy:
+        """The full-budget policy, which ends some of several samples at this lead in the vote."""
+        full, samples = full_budget(self.risk), self.procedure.samples
+        if samples <= 2:  # nobody is left to end once two agree
+            return full
+        return replace(full, lambda_stop=max(lead, LEAST_LEAD / samples))
+
     def _answering(self, low: Callable[[float], float]) -> tuple[ExitPolicy, ...]:
-        """λ2 falls from never to almost always; λ1 follows it."""
-        full, patience = full_budget(self.risk), PATIENCE * self.interval
+        """λ2 falls from never to almost always; λ1 follows it.
+
+        The vote stops under every policy but the first.
+        """
+        full, patience = self._full_budget(LEAD_WHEN_ANSWERING), PATIENCE * self.interval
         steps = []
         for high in LADDER:
             step = replace(full, lambda_high=self.scale.threshold(high))
@@ -237,6 +255,7 @@ class _Recipe:
             elif low(high) >= high:
                 continue
             steps.append(step)
+        steps.insert(0, replace(steps[0], lambda_stop=FULL_BUDGET.lambda_stop))
         return tuple(dict.fromkeys(steps))
 
     def _abstaining(self, alpha: float) -> tuple[ExitPolicy, ...]:
@@ -272,7 +291,7 @@ class _Recipe:
 
     def _voting(self) -> tuple[ExitPolicy, ...]:
         """The required share of the vote falls from almost all to none; then λ2 falls."""
-        full, threshold = full_budget(self.risk), self.scale.threshold
+        full, threshold = self._full_budget(LEAD_WHEN_ABSTAINING), self.scale.threshold
         high = threshold(HIGH_WHEN_VOTING)
         steps = [replace(full, lambda_high=high, lambda_vote=share) for share in VOTE_LADDER]
         steps += [

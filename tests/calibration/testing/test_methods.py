@@ -132,6 +132,22 @@ class TestChains:
             assert here.lambda_high >= following.lambda_high
         assert (chain.policies[0].lambda_vote, chain.policies[-1].lambda_vote) == (0.95, 0.0)
 
+    @pytest.mark.parametrize(
+        ("samples", "leads"), [(1, 1.01), (2, 1.01), (3, 0.4), (4, 0.3), (8, 0.3)]
+    )
+    def test_several_samples_stop_once_an_answer_leads(self, samples: int, leads: float) -> None:
+        """Under every policy but the first, which lets all of them end."""
+        (chain,) = _Recipe(REGRET, Procedure(samples), 16, Scale(), True, (0.0,)).chains(0.05)
+        first, *others = chain.policies
+        assert first.lambda_stop == FULL_BUDGET.lambda_stop
+        assert [policy.lambda_stop for policy in others] == pytest.approx([leads] * len(others))
+        if samples > 2:
+            assert replace(others[0], lambda_stop=first.lambda_stop) == first
+
+    def test_where_a_vote_may_abstain_it_stops_later(self) -> None:
+        chain, _ = _Recipe(SELECTIVE, FOUR, 16, Scale(), True, (0.0,)).chains(0.1)
+        assert {policy.lambda_stop for policy in chain.policies} == {0.6}
+
     @pytest.mark.parametrize("procedure", [ONE, FOUR])
     def test_a_little_goes_to_a_chain_that_answers_everything(self, procedure: Procedure) -> None:
         _, chain = _Recipe(SELECTIVE, procedure, 16, Scale(), True, (0.0,)).chains(0.1)
