@@ -16,7 +16,7 @@ SHIPPED  := config.json generation_config.json chat_template.jinja tokenizer.jso
 SHIPPED  += probe familiarity certificates
 
 embedded: $(REPORTS) $(RESULTS) $(RUN)/embedded-sft-calibration.parquet $(RUN)/embedded-sft-study.parquet  ## train, calibrate and measure the embedded model anew, and put it in its place (hours)
-	@cp $(RUN)/*.parquet studies/traces/
+	@cp $(filter-out %.inputs.parquet,$(wildcard $(RUN)/*.parquet)) studies/traces/
 	@for model in embedded embedded-sft; do \
 		cp $(RUN)/evaluation-$$model/metrics.json studies/results/evaluation-$$model.json; \
 		rm -rf rlcm_serve/models/$$model/certificates; \
@@ -49,13 +49,6 @@ $(MODEL)/probe/metrics.json: $(RUN)/validation-2600-0.jsonl $(MODEL)/model.safet
 $(RUN)/%/familiarity/config.json: $(RUN)/validation-4000-21.jsonl $(RUN)/%/model.safetensors
 	@$(RLCM) train familiarity --model $(RUN)/$* --data $<
 
-# What certificates are fitted on, for either model, and held against.
-$(RUN)/%-calibration-8.parquet: $(RUN)/calibration-1600-3.jsonl $(RUN)/%/probe/metrics.json $(RUN)/%/familiarity/config.json
-	@$(RLCM) collect --model $(RUN)/$* --data $< --rollouts 8 --keep-inputs --out $@
-
-$(RUN)/%-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/%/probe/metrics.json $(RUN)/%/familiarity/config.json
-	@$(RLCM) collect --model $(RUN)/$* --data $< --rollouts 8 --keep-inputs --out $@
-
 # What the power study was made on, and so the constants of the default method: other problems.
 $(RUN)/embedded-sft-calibration.parquet: $(RUN)/calibration-3000-1.jsonl $(SFT)/probe/metrics.json
 	@$(RLCM) collect --model $(SFT) --data $< --out $@
@@ -66,14 +59,23 @@ $(RUN)/embedded-sft-study.parquet: $(RUN)/calibration-1600-2.jsonl $(SFT)/probe/
 # MODEL/certificates/RISK-SAMPLES.json. No exit makes a model better than it is, so that small errors are not to be had.
 ALPHAS_selective := 0.01 0.02 0.05 0.1 0.2
 ALPHAS_error     := 0.05 0.1 0.2 0.3
+# What they are fitted on, and held against.
+ROLLOUTS_embedded     := 8
+ROLLOUTS_embedded-sft := 4
 define certified
+$(RUN)/$(1)-calibration-$(ROLLOUTS_$(1)).parquet: $(RUN)/calibration-1600-3.jsonl $(RUN)/$(1)/probe/metrics.json $(RUN)/$(1)/familiarity/config.json
+	@$(RLCM) collect --model $(RUN)/$(1) --data $$< --rollouts $(ROLLOUTS_$(1)) --keep-inputs --out $$@
+
+$(RUN)/$(1)-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/$(1)/probe/metrics.json $(RUN)/$(1)/familiarity/config.json
+	@$(RLCM) collect --model $(RUN)/$(1) --data $$< --rollouts 8 --keep-inputs --out $$@
+
 REPORTS_$(1) := $$(filter $(RUN)/$(1)/%,$(REPORTS))
 
-$$(subst /reports,,$$(REPORTS_$(1))): $(RUN)/$(1)/certificates/%.json: $(RUN)/$(1)-calibration-8.parquet
+$$(subst /reports,,$$(REPORTS_$(1))): $(RUN)/$(1)/certificates/%.json: $(RUN)/$(1)-calibration-$(ROLLOUTS_$(1)).parquet
 	@$(RLCM) fit $$< --risk $$(word 1,$$(WORDS)) --n $$(word 2,$$(WORDS)) \
 		$$(patsubst %,--alpha %,$$(ALPHAS_$$(word 1,$$(WORDS)))) --out $$@
 
-$$(REPORTS_$(1)): $(RUN)/$(1)/certificates/reports/%.json: $(RUN)/$(1)/certificates/%.json $(RUN)/$(1)-calibration-8.parquet $(RUN)/$(1)-test.parquet
+$$(REPORTS_$(1)): $(RUN)/$(1)/certificates/reports/%.json: $(RUN)/$(1)/certificates/%.json $(RUN)/$(1)-calibration-$(ROLLOUTS_$(1)).parquet $(RUN)/$(1)-test.parquet
 	@$(RLCM) report-data $$< $$(word 2,$$^) --test $$(word 3,$$^)
 
 $(RUN)/evaluation-$(1)/metrics.json: $$(REPORTS_$(1))

@@ -1,13 +1,38 @@
 """What a calibration depends on: a change of any part makes its certificate invalid."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any, Self, get_type_hints
 
 from calibration.errors import CalibrationError
 
 VOTES = ("confidence", "majority")
 """How samples may be merged: weighted by the confidence at the stop, or one vote each."""
+
+
+class Effect(StrEnum):
+    """What a difference between a certificate's fingerprint and the engine's means."""
+
+    REFUSES = "refuses"
+    """Another setup: the certificate is refused."""
+    VOIDS = "voids"
+    """The same setup computes other numbers: answers have no guarantee."""
+    WARNS = "warns"
+    """The same numbers up to rounding: answers have the guarantee, and the service warns."""
+
+
+EFFECTS = {
+    "dtype": Effect.VOIDS,
+    "quantization": Effect.VOIDS,
+    "kv_cache_dtype": Effect.VOIDS,
+    "overrides": Effect.VOIDS,
+    "attention_backend": Effect.WARNS,
+    "vllm": Effect.WARNS,
+    "model_runner": Effect.WARNS,
+    "device": Effect.WARNS,
+}
+"""What a difference in each part does; for a part that is not named, `Effect.REFUSES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +64,18 @@ class Fingerprint:
         adapter: digest of the LoRA adapter.
         familiarity: digest of the familiarity reading; "" without one.
         familiarity_cutoff: a question passes if its p-value is above it.
+        dtype: data type of weights and computation, such as "bfloat16".
+        quantization: of the weights, such as "fp8"; "" for none.
+        kv_cache_dtype: data type of the KV cache.
+        overrides: vLLM's settings that change the model, as canonical JSON; "" for none.
+        attention_backend: vLLM's, such as "FLASH_ATTN"; several are joined by "+".
+        vllm: minor version of vLLM, such as "0.31".
+        model_runner: vLLM's, "v1" or "v2".
+        device: kind of device, such as "cpu" or "cuda (NVIDIA H100 80GB HBM3)".
 
-    A part with a default is left out of files where it has that value. So files that were written
-    before there was such a part stay readable, and keep their digests.
+    The last eight are facts that the running vLLM reported; `EFFECTS` says what a difference in
+    them does. A part with a default is left out of files where it has that value. So files that
+    were written before there was such a part stay readable, and keep their digests.
 
     Raises:
         CalibrationError: a value has the wrong type or is out of range.
@@ -71,6 +105,14 @@ class Fingerprint:
     adapter: str = ""
     familiarity: str = ""
     familiarity_cutoff: float = 0.0
+    dtype: str = ""
+    quantization: str = ""
+    kv_cache_dtype: str = ""
+    overrides: str = ""
+    attention_backend: str = ""
+    vllm: str = ""
+    model_runner: str = ""
+    device: str = ""
 
     def __post_init__(self) -> None:
         for name, expected in get_type_hints(type(self)).items():
@@ -93,16 +135,28 @@ class Fingerprint:
         """Whether unfamiliar questions are told apart, and get no guarantee."""
         return self.familiarity != ""
 
-    def differences(self, other: Self) -> list[str]:
-        """One line per part that differs, with this fingerprint's value first; [] if equal.
+    def differing(
+        self, other: Self, effects: Container[Effect] = (Effect.REFUSES, Effect.VOIDS)
+    ) -> tuple[str, ...]:
+        """The names of the parts that differ, of those where a difference has these effects."""
+        return tuple(
+            field.name
+            for field in fields(self)
+            if EFFECTS.get(field.name, Effect.REFUSES) in effects
+            and getattr(self, field.name) != getattr(other, field.name)
+        )
+
+    def differences(
+        self, other: Self, effects: Container[Effect] = (Effect.REFUSES, Effect.VOIDS)
+    ) -> list[str]:
+        """One line per part that differs, with this fingerprint's value first; [] if none does.
 
         Of a digest it says only whether there is one: the digits tell people nothing.
         """
-        mine, theirs = asdict(self), asdict(other)
         return [
-            f"{name}: {_both(mine[name], theirs[name], is_digest=name in _DIGESTS)}"
-            for name in mine
-            if mine[name] != theirs[name]
+            f"{name}: "
+            f"{_both(getattr(self, name), getattr(other, name), is_digest=name in _DIGESTS)}"
+            for name in self.differing(other, effects)
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -132,7 +186,11 @@ _DIGESTS = ("system_prompt", "user_template", "answer_schema", "adapter")
 
 def _both(mine: Any, theirs: Any, *, is_digest: bool) -> str:
     if not is_digest:
-        return f"{mine!r} here, {theirs!r} there"
+        return f"{_shown(mine)} here, {_shown(theirs)} there"
     if mine and theirs:
         return "one here, another there"
     return "one here, none there" if mine else "none here, one there"
+
+
+def _shown(value: Any) -> str:
+    return "none" if value == "" else repr(value)

@@ -17,7 +17,7 @@ from calibration.policy.exit_rule import ExitReason
 from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
 from calibration.traces.columns import Columns
-from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.fingerprint import Effect, Fingerprint
 from calibration.traces.table import KNOWN, Rollout, fingerprint_of, to_table
 
 
@@ -337,9 +337,10 @@ def _one_fingerprint(tables: Sequence[pa.Table], paths: Sequence[Path]) -> Finge
                 f"{without} has no fingerprint, {with_one} has one: keep files for analysis in a "
                 "directory of their own"
             )
+        differences = "; ".join(other.differences(first, tuple(Effect)))
         raise TraceError(
             f"{path}: not recorded under the fingerprint of {paths[0].name} (here, there): "
-            f"{'; '.join(other.differences(first))}. Keep one fingerprint per directory"
+            f"{differences}. Keep one fingerprint per directory"
         )
     return first
 

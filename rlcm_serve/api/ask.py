@@ -20,6 +20,7 @@ from rlcm_serve.events import Event, OnEvent, ignore_event
 from rlcm_serve.evidence.records import Answered
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.solver import OnStart, Prepared, Solver, begin_quietly, in_time
+from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.telemetry.question import observe
 
@@ -80,18 +81,25 @@ async def ask(
             solver = context.service.solver
             size = question.characters + _MESSAGE * len(question.messages)
             salt = context.cache_salts.of(caller.key_id, caller.cache_group)
-            prepare = functools.partial(solver.prepare, question, cache_salt=salt)
+            prepare = functools.partial(_prepare, solver, question, salt)
             place.cost = 0.0  # a question that is refused costs nothing
-            prepared = await context.workers.run(caller.key_id, size, prepare)
+            prepared, digest = await context.workers.run(caller.key_id, size, prepare)
             place.cost = None
-            solution = await solver.run(
-                prepared, observed.passing_on(on_event), text=text, on_start=on_start
-            )
+            async with context.first_asks.ask(prepared, digest, caller.key_id) as asked:
+                solution = asked.solution = await solver.run(
+                    asked.prepared, observed.passing_on(on_event), text=text, on_start=on_start
+                )
             place.cost = solution.total_tokens
         if context.evidence is not None:
             await context.evidence.keep(_answered(solver, caller, id_, question, solution))
         observed.solved(solution)
     return solution
+
+
+def _prepare(solver: Solver, question: Question, salt: str) -> tuple[Prepared, bytes]:
+    """The question as the engine takes it, and the digest by which it is recognised again."""
+    prepared = solver.prepare(question, cache_salt=salt)
+    return prepared, digest_of_ask(prepared.terms.asked)
 
 
 def _answered(

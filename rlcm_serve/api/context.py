@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rlcm_serve.evidence.log import EvidenceLog
     from rlcm_serve.jobs import CalibrationJobs
     from rlcm_serve.settings import Settings
+    from rlcm_serve.solving.first_asks import FirstAsks
     from rlcm_serve.solving.service import Service
     from rlcm_serve.store.certificates import CertificateStore
     from rlcm_serve.store.database import Database
@@ -44,6 +45,7 @@ class Context:
     metrics: Metrics
     certificates: CertificateStore
     jobs: CalibrationJobs
+    first_asks: FirstAsks
     tracing: Tracing = field(default_factory=Tracing)
     assets: Assets = field(default_factory=Assets)
     workers: Workers = field(default_factory=Workers)

@@ -191,6 +191,7 @@ def _certificate(
         **dict(ProcedureBody.of(certificate)),
         profiles=list(context.service.guarantees.profiles_of(certificate.id)),
         verified=context.service.guarantees.verified(certificate.id).value,
+        caveats=list(context.service.guarantees.caveats(certificate.id)),
         has_exhibit=has_report,
         levels=[
             _level(level, _served(readout, certificate, level)) for level in certificate.levels

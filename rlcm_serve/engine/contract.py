@@ -21,6 +21,7 @@ from rlcm_serve.core import (
     TokenIds,
 )
 from rlcm_serve.engine.prompts import FORCED_ANSWER
+from rlcm_serve.engine.worker.facts import UNKNOWN, EngineFacts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profile
 
@@ -35,7 +36,7 @@ class EngineIdentity:
     the probe, "" without a probe, or the definition of another signal as
     `rlcm_serve.engine.worker.signals.definition` writes it.
     `familiarity` is the digest of the familiarity reading, "" without one; a question is familiar
-    if its p-value is above `familiarity_cutoff`.
+    if its p-value is above `familiarity_cutoff`. `facts` are known once vLLM has started.
     """
 
     model: str
@@ -51,6 +52,7 @@ class EngineIdentity:
     adapter: str = ""
     familiarity: str = ""
     familiarity_cutoff: float = 0.0
+    facts: EngineFacts = UNKNOWN
 
     def to_json(self) -> dict[str, Any]:
         """The identity as plain values, for the settings of a run.
@@ -71,6 +73,7 @@ class EngineIdentity:
             "adapter": self.adapter,
             "familiarity": self.familiarity,
             "familiarity_cutoff": self.familiarity_cutoff,
+            "facts": self.facts.to_json(),
         }
         for name, value in added.items():
             del plain[name]

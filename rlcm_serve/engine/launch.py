@@ -13,6 +13,7 @@ from rlcm_serve.core import MAX_TEMPERATURE, Signal
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.requests import STRUCTURED_OUTPUTS
 from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
+from rlcm_serve.engine.worker.facts import EXTENSION
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import EngineDead, ModelRefused
@@ -38,7 +39,10 @@ _PROCESSORS = {
 _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
 """The longest context, in tokens, for which a CPU does not split prefills into chunks."""
-_OURS = ("--model", "--tokenizer", "--hf-overrides", "--additional-config", "--logits-processors")
+_OURS = (
+    *("--model", "--tokenizer", "--hf-overrides", "--additional-config", "--logits-processors"),
+    "--worker-extension-cls",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,7 @@ def _arguments(
         }
     }
     arguments.logits_processors = [_PROCESSORS[settings.runner]]
+    arguments.worker_extension_cls = EXTENSION
     return arguments
 
 

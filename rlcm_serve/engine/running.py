@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
 import os
 import shutil
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from rlcm_serve.core import TokenIds
@@ -18,6 +18,7 @@ from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
 from rlcm_serve.engine.launch import EngineSettings, launch, tracks_tokens
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter
+from rlcm_serve.engine.worker.facts import ATTENTION_BACKENDS, EngineFacts, facts_of
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import EngineDead, ModelRefused
@@ -78,7 +79,7 @@ class RunningVllm:
         self._killed: str | None = None
         self._started = children() - before
         self.cleanup = DeadEngineCleanup(self._started)
-        self._ids = itertools.count()
+        self._ids = count()
 
     @classmethod
     async def start(
@@ -115,6 +116,20 @@ class RunningVllm:
                 f"vLLM started, but did not answer within {_FIRST_REPLY:g} s"
             ) from error
         return running
+
+    async def facts(self) -> EngineFacts:
+        """What decides the numbers that this vLLM computes.
+
+        Raises:
+            EngineDead: vLLM has died.
+        """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            by_worker = await self.llm.collective_rpc(ATTENTION_BACKENDS)
+        except EngineDeadError as error:
+            raise EngineDead("vLLM died just after it had started") from error
+        return facts_of(self.llm.vllm_config, sorted({*chain.from_iterable(by_worker)}))
 
     async def load_adapters(self) -> None:
         """Loads every adapter, so that one that does not fit is refused now.

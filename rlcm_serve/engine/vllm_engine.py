@@ -86,6 +86,7 @@ class VllmEngine(ReasoningEngine):
         self.on_stage("warming up")
         try:
             async with asyncio.timeout(_FIRST_TOKEN):
+                facts = await self.running.facts()
                 await self.running.load_adapters()
                 await self._read_state(self.prompt([Message(Role.USER, "1")]))
             await asyncio.to_thread(self._check_schemas, self.running)
@@ -99,8 +100,10 @@ class VllmEngine(ReasoningEngine):
             self.running.kill(hung)
             raise EngineDead(hung) from error
         self.running.settle()
+        self.identity = replace(self.identity, facts=facts)
         for other in self._under.values():
             other.running, other.context = self.running, self.context
+            other.identity = replace(other.identity, facts=facts)
 
     def _check_schemas(self, running: RunningVllm) -> None:
         """Raises `ProfileRefused` if answers cannot follow the schema of a profile."""

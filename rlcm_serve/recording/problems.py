@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -80,3 +81,12 @@ def _check_text(text: str) -> None:
 def digest_text(text: str) -> str:
     """SHA-256, shortened to 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plain_text(text: str) -> str:
+    """The text by which a question or a problem is recognised.
+
+    Unicode is composed (NFC), white space at the ends is dropped, and elsewhere it is one space.
+    Everything else stays: `x` and `X` may differ in mathematics, and so do `3²` and `32`.
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split())

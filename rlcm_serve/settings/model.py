@@ -296,6 +296,12 @@ class Settings(BaseSettings):
         "Limits",
         "Memory for the answers to such requests; one API key may have a quarter of it.",
     )
+    unanswered_s: Seconds = _setting(
+        86400.0,
+        "Limits",
+        "Time for which an unanswered question is remembered. Asked again by the same API key, it "
+        "gets no guarantee.",
+    )
     cancel_decided: bool = _setting(
         True, "Limits", "Cancel samples that can no longer change the result."
     )

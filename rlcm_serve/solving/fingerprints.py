@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple, Self
 
 from calibration import Certificate
 from calibration.canonical import canonical_json
-from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.fingerprint import Effect, Fingerprint
 from rlcm_serve.answers.profile_graders import grader_name
 from rlcm_serve.core import Question, RiskName, VoteRule
 from rlcm_serve.engine.contract import EngineIdentity
@@ -83,6 +83,7 @@ def fingerprint_of(
         **_texts_of(asked),
         familiarity=identity.familiarity,
         familiarity_cutoff=identity.familiarity_cutoff,
+        **asdict(identity.facts),
     )
 
 
@@ -149,12 +150,23 @@ def profiles_of(certificate: Certificate, identities: Sequence[EngineIdentity]) 
         )
     fitted = _fingerprint(certificate)
     differences = {
-        identity.profile.name: fitted.differences(served_like(fitted, identity))
+        identity.profile.name: fitted.differences(served_like(fitted, identity), (Effect.REFUSES,))
         for identity in identities
     }
     if fitting := tuple(name for name, found in differences.items() if not found):
         return fitting
     raise CertificateMismatch(_misfit(certificate, differences))
+
+
+def departures_of(certificate: Certificate, identity: EngineIdentity, effect: Effect) -> list[str]:
+    """How the engine's facts depart from the certified ones, where that has this effect."""
+    fitted = _fingerprint(certificate)
+    here = served_like(fitted, identity)
+    return [
+        f"{name} is {getattr(here, name) or 'not known'}, the certified value is "
+        f"{getattr(fitted, name) or 'not recorded'}"
+        for name in fitted.differing(here, (effect,))
+    ]
 
 
 def served_like(fitted: Fingerprint, identity: EngineIdentity) -> Fingerprint:

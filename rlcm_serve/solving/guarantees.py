@@ -1,8 +1,9 @@
 """Selects the policy of a question and the guarantee that covers its answer.
 
 A guarantee is for one profile and procedure: engine, risk, number of samples, vote and budget. A
-question that differs from every certified procedure is answered under the policy of the nearest
-certificate, but without a guarantee. The reason names each difference.
+question that differs from every certified procedure, or an engine that computes other numbers, is
+answered under the policy of the nearest certificate, but without a guarantee. The reason names each
+difference.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from calibration import FULL_BUDGET, ExitPolicy
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from calibration.errors import InfeasibleAlpha
+from calibration.traces.fingerprint import Effect
 from rlcm_serve.core import (
     Budget,
     Expectation,
@@ -29,7 +31,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.signing import SUFFIX as SIGNATURE_SUFFIX
 from rlcm_serve.solving.asking import Asked, ask_under
-from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
+from rlcm_serve.solving.fingerprints import ServedProcedure, departures_of, profiles_of
 from rlcm_serve.solving.statement import guarantee_of
 
 CERTIFICATE_FOLDER = "certificates"
@@ -39,6 +41,8 @@ NO_CERTIFICATE = (
     "no certificate is loaded, so the risk is unknown: record labelled problems with "
     "`rlcm collect` and fit a certificate with `rlcm fit`"
 )
+
+_RESTORE = "start the engine with the certified values, or record and fit again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,15 @@ def find_certificates(model: Path) -> tuple[Path, ...]:
 
 
 class _Certified(NamedTuple):
-    """A certificate with a profile and the procedure that it is for."""
+    """A certificate with a profile and the procedure that it is for.
+
+    `voids` are the departures of this engine for which no answer has its guarantee.
+    """
 
     profile: str
     procedure: ServedProcedure
     certificate: Certificate
+    voids: tuple[str, ...]
 
 
 class Guarantees:
@@ -103,10 +111,13 @@ class Guarantees:
         self._certified: list[_Certified] = []
         for certificate in certificates:
             certificate.check()
-            for profile in profiles_of(certificate, identities):
-                self._add(profile, certificate)
+            fitting = profiles_of(certificate, identities)
+            for identity in identities:
+                if identity.profile.name in fitting:
+                    self._add(identity, certificate)
 
-    def _add(self, profile: str, certificate: Certificate) -> None:
+    def _add(self, identity: EngineIdentity, certificate: Certificate) -> None:
+        profile = identity.profile.name
         procedure = ServedProcedure.of_certificate(certificate)
         for other in self._certified:
             if (profile, procedure) == (other.profile, other.procedure):
@@ -114,7 +125,8 @@ class Guarantees:
                     f"certificates {other.certificate.id} and {certificate.id} are for the same "
                     "procedure: keep one of them, or name its file with --certificate"
                 )
-        self._certified.append(_Certified(profile, procedure, certificate))
+        voids = tuple(departures_of(certificate, identity, Effect.VOIDS))
+        self._certified.append(_Certified(profile, procedure, certificate, voids))
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
@@ -124,6 +136,17 @@ class Guarantees:
     def profiles_of(self, id_: str) -> tuple[str, ...]:
         """The profiles that an active certificate is for."""
         return tuple(one.profile for one in self._certified if one.certificate.id == id_)
+
+    def caveats(self, id_: str) -> tuple[str, ...]:
+        """How this engine departs from the one that an active certificate was fitted on."""
+        certificate = next(one for one in self._certificates if one.id == id_)
+        identity = self._identity_named(self.profiles_of(id_)[0])
+        voids = departures_of(certificate, identity, Effect.VOIDS)
+        warns = departures_of(certificate, identity, Effect.WARNS)
+        return (
+            *(f"{line}: its answers have no guarantee; {_RESTORE}" for line in voids),
+            *(f"{line}: its answers are the same up to rounding" for line in warns),
+        )
 
     def verified(self, id_: str) -> Verified:
         """How the figures of an active certificate were verified."""
@@ -148,7 +171,10 @@ class Guarantees:
         return self._identity_of(ask_under(question, self._profiles))
 
     def _identity_of(self, asked: Asked) -> EngineIdentity:
-        return next(one for one in self.identities if one.profile is asked.profile)
+        return self._identity_named(asked.profile.name)
+
+    def _identity_named(self, profile: str) -> EngineIdentity:
+        return next(one for one in self.identities if one.profile.name == profile)
 
     def terms_for(self, question: Question) -> Terms:
         """The policy for a question's alpha, and the promise it may be given.
@@ -173,6 +199,8 @@ class Guarantees:
             return _terms_without_level(question, asked, budget, infeasible)
         overrides = _overrides(identity, question)
         departures = [*_departures(nearest.procedure, wanted), *overrides, *asked.departures]
+        if nearest.voids:
+            departures += [*nearest.voids, _RESTORE]
         if departures:
             reason = (
                 f"certificate {certificate.id} does not cover this request: {'; '.join(departures)}"

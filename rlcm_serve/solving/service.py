@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from rlcm_serve.solving.solver import Solver
 
 LoadGuarantees = Callable[[Sequence[EngineIdentity], Sequence[Path]], Guarantees]
 """Loads the guarantees of an engine and its profiles from certificate files and from the store."""
+
+_log = logging.getLogger(__name__)
 
 
 def _ignore_stage(stage: str) -> None:
@@ -87,6 +90,7 @@ class Service:
         self._guarantees = await asyncio.to_thread(
             self._load, self.engine.identities, self._certificates
         )
+        _warn_of(self._guarantees)
         self._solver = Solver(self.engine, self._guarantees, self.grader)
         self._prefix = ""
         self.enter("ready")
@@ -171,6 +175,7 @@ class Service:
             raise CertificateMismatch(
                 "the engine was restarted in the meantime, and its identity has changed: try again"
             )
+        _warn_of(guarantees)
         self._guarantees = guarantees
         self._solver = Solver(self.engine, guarantees, self.grader)
 
@@ -196,3 +201,10 @@ class Service:
         """Sets the stage of a start; an engine may report its own stages here."""
         self.stage = self._prefix + stage
         self._on_stage(self.stage)
+
+
+def _warn_of(guarantees: Guarantees) -> None:
+    """Logs how the engine departs from those that the certificates were fitted on."""
+    for certificate in guarantees.certificates:
+        for caveat in guarantees.caveats(certificate.id):
+            _log.warning("certificate %s: %s", certificate.id, caveat)

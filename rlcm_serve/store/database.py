@@ -31,6 +31,7 @@ from rlcm_serve.store.connection.faults import (
 )
 from rlcm_serve.store.connection.health import DatabaseHealth
 from rlcm_serve.store.connection.threads import StoreThreads
+from rlcm_serve.store.unanswered import table as unanswered_table
 
 SCHEMA_VERSION = 1
 """Increased whenever a table changes; tables of another version are refused, never altered.
@@ -42,7 +43,7 @@ WAIT = 5.0
 """Longest wait in seconds of a write for another process that writes, unless settings say more."""
 _WRITERS = 4
 """Threads that write to PostgreSQL. SQLite has one writer at a time, so one thread writes to it."""
-_TABLES = (calibration_tables, certificate_table, key_table)
+_TABLES = (calibration_tables, certificate_table, key_table, unanswered_table)
 """Their import puts every table into `Base.metadata`."""
 _CREATION_LOCK = 0x726C636D
 """Advisory lock in PostgreSQL for processes that start at the same time ("rlcm")."""

@@ -45,7 +45,7 @@ def test_jobs_tell_how_far_they_are(known: Visitor) -> None:
     ended = "2026-01-12T10:02:00.000+00:00"
     recording = job("one", "recording", done=320, seconds_left=412.0, log=lines(60)[-10:])
     failed = job("two", "failed", done=40, finished=ended, error="row 3 has no answer")
-    done = job("three", "done", done=1600, finished=ended, certificate="4552eb6e69a7")
+    done = job("three", "done", done=1600, finished=ended, certificate="571b667eda0c")
     alter(known, "overview", jobs=[recording, job("four", "queued"), failed, done])
     tell(known, "calibrations/cal_one", recording | {"log": lines(60)})
     known.go("#/operate")
@@ -68,7 +68,7 @@ def test_jobs_tell_how_far_they_are(known: Visitor) -> None:
     expect(items.nth(1).locator(".job-log")).not_to_be_visible()
     expect(items.nth(2)).to_contain_text("row 3 has no answer")
     expect(items.nth(2).get_by_role("progressbar")).not_to_be_visible()
-    expect(items.nth(3).get_by_role("link")).to_have_attribute("href", "#/trust?id=4552eb6e69a7")
+    expect(items.nth(3).get_by_role("link")).to_have_attribute("href", "#/trust?id=571b667eda0c")
     items.nth(2).locator("summary").click()
     expect(items.nth(2).get_by_text("Earlier lines could not be loaded")).to_be_visible()
     known.inspect("operate-jobs")

@@ -28,11 +28,11 @@ CertificateId = Annotated[
     Path(
         alias="id",
         description="Id of the certificate: the first 12 characters of its SHA-256 digest.",
-        examples=["4552eb6e69a7"],
+        examples=["571b667eda0c"],
     ),
 ]
 
-_EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "4552eb6e69a7", "levels": []}
+_EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "571b667eda0c", "levels": []}
 _WHOLE: dict[int | str, dict[str, Any]] = {
     200: json_body(
         "The complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it.", [_EXAMPLE]

@@ -35,11 +35,13 @@ from rlcm_serve.settings import Settings
 from rlcm_serve.settings.reference import shown
 from rlcm_serve.signing import TrustedKeys
 from rlcm_serve.solving.cache_salts import CacheSalts
+from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.solving.service import LoadGuarantees, Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.tracing import start_tracing
@@ -135,6 +137,7 @@ def build_context(
         metrics=metrics,
         certificates=store,
         jobs=jobs,
+        first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
         tracing=start_tracing(settings.otlp_endpoint),
         evidence=open_log(settings, metrics.evidence.written),
         cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
@@ -203,6 +206,7 @@ async def drain(context: Context) -> None:
                 await context.draining.idle()
         except TimeoutError:
             _log.warning("%d requests do not end", context.draining.running)
+    await context.first_asks.close()
     await context.keys.close()
 
 

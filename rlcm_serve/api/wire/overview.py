@@ -13,7 +13,7 @@ from rlcm_serve.api.wire.calibrations import LogLineBody
 
 _JOB_EXAMPLE = {"id": "cal_5f3a9c21d07e", "state": "recording", "done": 320, "total": 1600}
 _LEVEL_EXAMPLE = {"alpha": 0.1, "certified": True, "questions": 41, "expected_tokens": 133.2}
-_CERTIFICATE_EXAMPLE = {"id": "4552eb6e69a7", "risk": "selective", "n": 1, "vote": "confidence"}
+_CERTIFICATE_EXAMPLE = {"id": "571b667eda0c", "risk": "selective", "n": 1, "vote": "confidence"}
 
 State = Literal["starting", "ready", "restarting", "failed", "stopping"]
 
@@ -143,6 +143,13 @@ class CertificateNow(Wire):
     max_tokens: terms.ThinkingBudget
     profiles: terms.ServedProfiles
     verified: terms.VerifiedBy
+    caveats: list[str] = Field(
+        examples=[
+            ["vllm is 0.32, the certified value is 0.31: its answers are the same up to rounding"]
+        ]
+    )
+    """How the engine departs from the one that the certificate was fitted on; empty if it does
+    not. Each says whether the answers still have the guarantee."""
     has_exhibit: bool = Field(examples=[True])
     """Whether `/certificates/{id}/report` has report data for this certificate."""
     levels: list[LevelNow] = Field(examples=[[_LEVEL_EXAMPLE]])

@@ -211,7 +211,7 @@ class SolveResponse(Wire):
     """The guarantee that covers the answer; null if none does."""
     no_guarantee_reason: str | None = Field(
         examples=[
-            "certificate 4552eb6e69a7 does not cover this request: n is 3, the certified value is 1"
+            "certificate 571b667eda0c does not cover this request: n is 3, the certified value is 1"
         ]
     )
     """Why no guarantee covers the answer; null if one does."""

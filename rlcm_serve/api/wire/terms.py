@@ -33,7 +33,7 @@ Scalars = dict[str, bool | int | float]
 CertificateId = Annotated[
     str,
     described(
-        "Id of the certificate: the first 12 characters of its SHA-256 digest.", "4552eb6e69a7"
+        "Id of the certificate: the first 12 characters of its SHA-256 digest.", "571b667eda0c"
     ),
 ]
 BoundedRisk = Annotated[str, described(RISK_TEXT, "selective")]
@@ -208,7 +208,7 @@ JobCertificate = Annotated[
     described(
         "Id of the certificate that the job fitted, see `/certificates`; null if "
         "there is none yet.",
-        "4552eb6e69a7",
+        "571b667eda0c",
     ),
 ]
 JobError = Annotated[

@@ -84,6 +84,7 @@ _ARGUMENTS = (
     *("enable_batch_sharded_sampling", "spec_method", "spec_model", "speculative_config"),
     *("enable_lora", "max_lora_rank", "max_loras"),
     *("distributed_executor_backend", "pipeline_parallel_size", "tensor_parallel_size"),
+    "worker_extension_cls",
 )
 _SAMPLING = (
     *("detokenize", "extra_args", "logprobs", "max_tokens", "n", "output_kind", "seed"),
@@ -100,11 +101,14 @@ FRONT_END = (
             *("VLLM_PLUGINS", "VLLM_RPC_BASE_PATH", "VLLM_USE_V2_MODEL_RUNNER"),
         ),
     ),
-    Hook("vllm.platforms:current_platform", has=("is_cpu", "is_cuda")),
+    Hook(
+        "vllm.platforms:current_platform",
+        has=("device_type", "get_device_name", "is_cpu", "is_cuda"),
+    ),
     Hook(
         "vllm.v1.engine.async_llm:AsyncLLM",
         has=(
-            *("add_lora", "errored", "from_engine_args", "get_supported_tasks"),
+            *("add_lora", "collective_rpc", "errored", "from_engine_args", "get_supported_tasks"),
             *(
                 "input_processor",
                 "model_config",
@@ -142,11 +146,22 @@ FRONT_END = (
     Hook(
         "vllm.config:VllmConfig",
         has=(
-            *("additional_config", "parallel_config", "scheduler_config"),
+            *("additional_config", "cache_config", "compilation_config", "load_config"),
+            *("lora_config", "model_config", "parallel_config", "scheduler_config"),
             *("structured_outputs_config", "use_v2_model_runner"),
         ),
     ),
-    Hook("vllm.config:ModelConfig", has=("max_model_len",)),
+    Hook(
+        "vllm.config:CacheConfig",
+        has=("cache_dtype", "mamba_cache_dtype", "mamba_ssm_cache_dtype"),
+    ),
+    Hook("vllm.config:CompilationConfig", has=("static_forward_context",)),
+    Hook("vllm.config:LoadConfig", has=("load_format",)),
+    Hook("vllm.config:LoRAConfig", has=("lora_dtype",)),
+    Hook(
+        "vllm.config:ModelConfig",
+        has=("dtype", "hf_overrides", "is_hybrid", "max_model_len", "quantization"),
+    ),
     Hook("vllm.config:ParallelConfig", has=("data_parallel_size",)),
     Hook(
         "vllm.config:SchedulerConfig",
@@ -154,6 +169,7 @@ FRONT_END = (
     ),
     Hook("vllm.model_executor.models.registry:ModelRegistry", has=("models", "register_model")),
     Hook("vllm.model_executor.models.registry:_LazyRegisteredModel", has=("load_model_cls",)),
+    Hook("vllm:__version__"),
     Hook("vllm.v1.executor.uniproc_executor:UniProcExecutor"),
 )
 """Used in the service's own process, and by its plugin in all processes of vLLM."""

@@ -1,8 +1,9 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from calibration import CalibrationError, Fingerprint
+from calibration.traces.fingerprint import EFFECTS, Effect
 
 
 def test_round_trip(fingerprint: Fingerprint) -> None:
@@ -35,6 +36,18 @@ def test_a_digest_of_a_text_is_not_shown_to_people(fingerprint: Fingerprint) -> 
     assert fingerprint.differences(asked) == ["system_prompt: none here, one there"]
     assert asked.differences(fingerprint) == ["system_prompt: one here, none there"]
     assert asked.differences(other) == ["system_prompt: one here, another there"]
+
+
+def test_a_difference_is_refused_or_voids_or_warns_by_its_part(fingerprint: Fingerprint) -> None:
+    other = replace(fingerprint, grader="exact 2", dtype="bfloat16", vllm="0.32")
+    assert fingerprint.differing(other, (Effect.REFUSES,)) == ("grader",)
+    assert fingerprint.differing(other, (Effect.VOIDS,)) == ("dtype",)
+    assert fingerprint.differing(other, (Effect.WARNS,)) == ("vllm",)
+    assert fingerprint.differences(other) == [
+        "grader: 'exact 1' here, 'exact 2' there",
+        "dtype: none here, 'bfloat16' there",
+    ]
+    assert set(EFFECTS) < {field.name for field in fields(Fingerprint)}
 
 
 @pytest.mark.parametrize(

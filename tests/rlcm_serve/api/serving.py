@@ -21,10 +21,12 @@ from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from rlcm_serve.signing import TrustedKeys
+from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.telemetry.metrics import Metrics
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
@@ -71,6 +73,7 @@ class Running:
             draining=Draining(),
             metrics=metrics,
             certificates=store,
+            first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
             evidence=open_log(settings, metrics.evidence.written),
             jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),
         )

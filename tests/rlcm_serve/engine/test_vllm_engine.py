@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Budget, Delta, Message, Reading, Role, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.worker.facts import EngineFacts
+from rlcm_serve.engine.worker.hooks import SUPPORTED
 from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.engine.asking import generation, think, user
 from training.tasks.problems import Split, sample_problems
@@ -54,6 +57,18 @@ async def test_stops_at_the_very_checkpoint_that_fires(engine: VllmEngine) -> No
         assert tuple(told.checkpoints) == rollout.readings
         seen.add(rollout.exit)
     assert {ExitReason.HIGH, ExitReason.LOW, ExitReason.NATURAL} <= seen
+
+
+async def test_the_engine_says_what_it_computes_with(engine: VllmEngine) -> None:
+    facts = engine.identity.facts
+    assert replace(facts, vllm="") == EngineFacts(
+        dtype="float32",
+        kv_cache_dtype="float32",
+        attention_backend="CPU_ATTN",
+        model_runner="v1",
+        device="cpu",
+    )
+    assert facts.vllm in SUPPORTED
 
 
 async def test_a_natural_end_has_its_final_reading_and_the_models_own_answer(

@@ -20,6 +20,7 @@ from rlcm_serve.core import (
     VoteRule,
 )
 from rlcm_serve.engine.contract import EngineIdentity
+from rlcm_serve.engine.worker.facts import EngineFacts
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -356,6 +357,75 @@ def test_the_default_profile_keeps_the_fingerprint_that_it_had() -> None:
 def test_every_part_of_a_profile_is_in_the_fingerprint(changed: dict[str, Any]) -> None:
     other = fingerprint_of(under(replace(BRIEF, **changed)))
     assert len(fingerprint_of(under(BRIEF)).differences(other)) == 1
+
+
+FACTS = EngineFacts(
+    dtype="float32",
+    kv_cache_dtype="float32",
+    attention_backend="CPU_ATTN",
+    vllm="0.31",
+    model_runner="v1",
+    device="cpu",
+)
+AS_FITTED = replace(IDENTITY, facts=FACTS)
+FITTED = certificate({0.1: SAFE}, fingerprint=fingerprint_of(AS_FITTED))
+
+
+def under_facts(**changed: str) -> Guarantees:
+    return Guarantees([replace(IDENTITY, facts=replace(FACTS, **changed))], [FITTED])
+
+
+def test_on_the_engine_it_was_fitted_on_a_certificate_has_no_caveats() -> None:
+    assert under_facts().terms_for(QUESTION).guarantee is not None
+    assert under_facts().caveats(FITTED.id) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("dtype", "bfloat16", "dtype is bfloat16, the certified value is float32"),
+        ("quantization", "fp8", "quantization is fp8, the certified value is not recorded"),
+        ("kv_cache_dtype", "fp8", "kv_cache_dtype is fp8, the certified value is float32"),
+        ("overrides", '{"lora_dtype":"float16"}', 'overrides is {"lora_dtype":"float16"}'),
+    ],
+)
+def test_an_engine_that_computes_other_numbers_gives_no_guarantee(
+    name: str, value: str, said: str
+) -> None:
+    guarantees = under_facts(**{name: value})
+    terms = guarantees.terms_for(QUESTION)
+    assert terms.guarantee is None
+    assert terms.policy == SAFE
+    assert said in (terms.no_guarantee_reason or "")
+    assert "start the engine with the certified values, or" in (terms.no_guarantee_reason or "")
+    (caveat,) = guarantees.caveats(FITTED.id)
+    assert caveat.startswith(said)
+    assert "no guarantee" in caveat
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("attention_backend", "FLASH_ATTN"),
+        ("vllm", "0.32"),
+        ("model_runner", "v2"),
+        ("device", "cuda (NVIDIA H100 80GB HBM3)"),
+    ],
+)
+def test_an_engine_that_rounds_otherwise_keeps_the_guarantee_and_says_so(
+    name: str, value: str
+) -> None:
+    guarantees = under_facts(**{name: value})
+    assert guarantees.terms_for(QUESTION).guarantee is not None
+    (caveat,) = guarantees.caveats(FITTED.id)
+    assert caveat.startswith(f"{name} is {value}, the certified value is {getattr(FACTS, name)}")
+    assert "rounding" in caveat
+
+
+def test_a_certificate_that_does_not_say_what_it_was_fitted_with_gives_no_guarantee() -> None:
+    terms = Guarantees([AS_FITTED], [ONE]).terms_for(QUESTION)
+    assert terms.guarantee is None
+    assert "dtype is float32, the certified value is not recorded" in terms.no_guarantee_reason
 
 
 def test_the_name_of_a_profile_is_not_in_the_fingerprint() -> None:

@@ -113,9 +113,9 @@ def test_a_state_is_left_once(database: Database) -> None:
     assert jobs.get("cal_1") == first
     assert jobs.move(job, (JobState.RECORDING,), JobState.RECORDING)
     assert jobs.get("cal_1").started == first.started, "when it began stays"
-    assert jobs.move(job, (JobState.RECORDING,), JobState.DONE, certificate="4552eb6e69a7")
+    assert jobs.move(job, (JobState.RECORDING,), JobState.DONE, certificate="571b667eda0c")
     done = jobs.get("cal_1")
-    assert (done.certificate, done.error, done.finished is None) == ("4552eb6e69a7", None, False)
+    assert (done.certificate, done.error, done.finished is None) == ("571b667eda0c", None, False)
 
 
 def test_each_recording_counts_once(database: Database) -> None:

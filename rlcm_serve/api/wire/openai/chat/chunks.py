@@ -62,7 +62,7 @@ class ChatChunk(Wire):
     """When the response began, in seconds since 1970 (UTC)."""
     model: str = Field(examples=["embedded"])
     """Name of the model."""
-    system_fingerprint: str | None = Field(default=None, examples=["4552eb6e69a7"])
+    system_fingerprint: str | None = Field(default=None, examples=["571b667eda0c"])
     """Id of the certificate that covers the answer; null without a guarantee."""
     choices: list[ChunkChoice] = Field(examples=[[ChunkChoice.example(delta={"content": "8"})]])
     """One choice; empty in the chunk that has the usage."""

@@ -112,7 +112,7 @@ class ChatCompletion(Wire):
     """When the response was created, in seconds since 1970 (UTC)."""
     model: str = Field(examples=["embedded"])
     """Name of the model."""
-    system_fingerprint: str | None = Field(default=None, examples=["4552eb6e69a7"])
+    system_fingerprint: str | None = Field(default=None, examples=["571b667eda0c"])
     """Id of the certificate that covers the answer; null without a guarantee."""
     choices: list[Choice] = Field(examples=[[Choice.example()]])
     """One choice: the answer to the question."""

@@ -30,7 +30,20 @@ const PARTS = {
   extractor: "Answer extractor",
   answer_schema: "Answer schema",
   adapter: "LoRA adapter",
+  familiarity: "Familiarity reading",
+  familiarity_cutoff: "Familiarity cutoff",
+  dtype: "Data type",
+  quantization: "Quantization",
+  kv_cache_dtype: "KV cache data type",
+  overrides: "vLLM overrides",
+  attention_backend: "Attention backend",
+  vllm: "vLLM version",
+  model_runner: "Model runner",
+  device: "Device",
 };
+
+/** Parts that change numbers by rounding alone (EFFECTS in calibration/traces/fingerprint.py). */
+const ROUNDING = new Set(["attention_backend", "vllm", "model_runner", "device"]);
 
 /**
  * @param {ReportData} report
@@ -55,7 +68,7 @@ export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits
   return h(
     "div",
     null,
-    h("p", { class: "verdict" }, verdict(names.length, different.length, engine !== null, fits)),
+    h("p", { class: "verdict" }, verdict(names.length, different, engine !== null, fits)),
     fits === false && misfit && h("p", null, misfit),
     folded ? h("details", null, h("summary", null, "Part by part"), table) : table,
   );
@@ -63,15 +76,18 @@ export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits
 
 /**
  * @param {number} parts
- * @param {number} different
+ * @param {string[]} different
  * @param {boolean} known
  * @param {boolean | null} fits
  */
 function verdict(parts, different, known, fits) {
   if (!known && fits === null) return "The engine is starting. Its fingerprint is compared when it is ready.";
   if (!known) return "✕ It was fitted on another engine and cannot be served here.";
-  if (different === 0) return `✓ All ${parts} parts match: the guarantee applies to this engine.`;
-  return `✕ ${different} of ${parts} parts differ: the guarantee does not apply to this engine.`;
+  if (different.length === 0) return `✓ All ${parts} parts match: the guarantee applies to this engine.`;
+  if (different.every((name) => ROUNDING.has(name))) {
+    return `✓ The guarantee applies to this engine. ${different.length} of ${parts} parts differ, which changes numbers by rounding alone.`;
+  }
+  return `✕ ${different.length} of ${parts} parts differ: the guarantee does not apply to this engine.`;
 }
 
 /**

@@ -1,0 +1,47 @@
+"""What a vLLM computes with is read from its resolved configuration."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.worker.facts import EngineFacts, facts_of
+
+
+def facts(**arguments: Any) -> EngineFacts:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    ours = {"architectures": ["ProbedQwen3ForCausalLM"]}
+    given = {"hf_overrides": ours, "enforce_eager": True, **arguments}
+    config = AsyncEngineArgs(model=str(EMBEDDED_MODEL), **given).create_engine_config()
+    return facts_of(config, ["CPU_ATTN"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed"),
+    [
+        ({"dtype": "bfloat16"}, {"dtype": "bfloat16", "kv_cache_dtype": "bfloat16"}),
+        ({"load_format": "dummy"}, {"overrides": '{"load_format":"dummy"}'}),
+        (
+            {"hf_overrides": {"architectures": ["ProbedQwen3ForCausalLM"], "rms_norm_eps": 0.1}},
+            {"overrides": '{"hf_overrides":{"rms_norm_eps":0.1}}'},
+        ),
+        (
+            {"enable_lora": True, "lora_dtype": "bfloat16"},
+            {"overrides": '{"lora_dtype":"bfloat16"}'},
+        ),
+        ({"max_num_seqs": 7, "enable_prefix_caching": False}, {}),
+    ],
+)
+def test_what_changes_numbers_is_in_the_facts_and_what_does_not_is_not(
+    arguments: dict[str, Any], changed: dict[str, str]
+) -> None:
+    before, after = (
+        asdict(facts(dtype="float32")),
+        asdict(facts(**{"dtype": "float32"} | arguments)),
+    )
+    assert {name: after[name] for name in after if after[name] != before[name]} == changed
+    assert before["overrides"] == before["quantization"] == ""
