@@ -48,14 +48,8 @@ if TYPE_CHECKING:
     from calibration.simulation.procedure import Procedure
     from calibration.simulation.replay import Replay, outcomes, replay
     from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Outcomes, Risk, risk_named
-    from calibration.testing.families import (
-        Chain,
-        Correction,
-        Family,
-        Grid,
-        LowExit,
-        family_of_chains,
-    )
+    from calibration.testing.chains import Chain, family_of_chains
+    from calibration.testing.families import Correction, Family, Grid, LowExit
     from calibration.testing.fwer import (
         Promise,
         bonferroni,
@@ -98,7 +92,8 @@ _HOMES = {
     "simulation.procedure": "Procedure",
     "simulation.replay": "Replay outcomes replay",
     "simulation.risks": "ERROR REGRET SELECTIVE Outcomes Risk risk_named",
-    "testing.families": "Chain Correction Family Grid LowExit family_of_chains",
+    "testing.chains": "Chain family_of_chains",
+    "testing.families": "Correction Family Grid LowExit",
     "testing.fwer": "Promise bonferroni certify_levels fixed_sequence graph_test holm",
     "testing.graphs": "Graph chain_graph",
     "testing.methods": "Method",

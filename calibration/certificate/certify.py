@@ -18,7 +18,7 @@ from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.families import Correction, Family, Grid
 from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
-from calibration.testing.learned_path import SLACK, choose_certified
+from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
 from calibration.testing.methods import Method, family_for, split_traces
 from calibration.testing.p_values import (
     PValue,
@@ -48,7 +48,7 @@ def certify(
     family: Family | None = None,
     grid: Grid | None = None,
     order: Traces | None = None,
-    slack: float = SLACK,
+    token_price: float = TOKEN_PRICE,
     created: str | None = None,
 ) -> Certificate:
     """Certify, for each alpha, an exit policy whose risk is at most alpha.
@@ -78,8 +78,10 @@ def certify(
         grid: the policies that a learned or unordered method chooses from.
         order: labelled problems on which the order of the policies is learned; the test does not
             use them. Without them, the method "split" sets aside a part of `traces`.
-        slack: for a risk that may abstain: the policy with the fewest tokens is served, among those
-            whose share answered correctly is within this of the best.
+        token_price: for a risk that may abstain: the share of right answers that a full budget of
+            tokens is worth. Served is the certified policy with the most right answers, less this
+            price times its share of the full budget's tokens. For other risks it is the one with
+            the fewest tokens.
         created: ISO date to note in the certificate.
 
     Raises:
@@ -94,20 +96,22 @@ def certify(
     )
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
-    if not 0 <= slack <= 1:
-        raise CalibrationError(f"slack is {slack}: give a share of the questions, 0 to 1")
+    if not 0 <= token_price <= 1:
+        raise CalibrationError(
+            f"token_price is {token_price}: give a share of the questions, 0 to 1"
+        )
     procedure = Procedure(samples, vote, draws)
     traces, order = traces.passing(), order and order.passing()
     level_delta = delta_per_level(delta, alphas, promise)
     if family is None and order is None:
-        order, traces = split_traces(method, traces)
+        order, traces = split_traces(method, risk, traces)
     if order is not None:
         _check_splits(order, traces)
     _check_size(traces, alphas, level_delta)
     if family is None:
         family = family_for(
-            method, risk, procedure, alphas, level_delta, slack,
-            grid=grid, order=order, recording=traces,
+            method, risk, procedure, alphas, level_delta, token_price,
+            grid=grid, order=order, recording=traces, n_units=traces.n_units,
         )  # fmt: skip
 
     measured = replay(traces, family.policies, risk, procedure)
@@ -118,7 +122,7 @@ def certify(
     tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
     fit = _Fit(
         family, measured, tested, kind, seed, delta, level_delta,
-        slack=None if risk.answers_always else slack,
+        token_price=None if risk.answers_always else token_price,
     )  # fmt: skip
     levels = tuple(_level(fit, level, alpha) for level, alpha in enumerate(alphas))
     return Certificate(
@@ -275,12 +279,12 @@ class _Fit:
     seed: int
     delta: float
     level_delta: float
-    slack: float | None
+    token_price: float | None
 
 
 def _level(fit: _Fit, level: int, alpha: float) -> Level:
     losses, p_T = fit.measured.losses, fit.tested.p_LT[level]
-    chosen = choose_certified(fit.measured, fit.tested.certified_LT[level], fit.slack)
+    chosen = choose_certified(fit.measured, fit.tested.certified_LT[level], fit.token_price)
     if chosen is None:
         return _infeasible(fit, level, alpha)
     # Bonferroni over the tested policies, which were fixed before: the bounds hold simultaneously.

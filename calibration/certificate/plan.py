@@ -19,8 +19,8 @@ from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.fwer import Promise, delta_per_level
-from calibration.testing.learned_path import SLACK, choose_certified
-from calibration.testing.methods import RESCALE_FROM, RESCALE_SHARE, Method, family_for
+from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
+from calibration.testing.methods import Method, family_for, share_learned_from
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.traces import Traces
 
@@ -126,28 +126,29 @@ def plan(
     forecasts: list[Forecast] = []
     for done, n in enumerate(sorted(sizes)):
         on_progress(done, len(sizes))
-        rescaled = n >= RESCALE_FROM
+        learned_from = share_learned_from(Method.AUTO, risk, n)
+        n_tested = n - round(learned_from * n)
         family = family_for(
-            Method.RESCALED_CHAINS if rescaled else Method.CHAINS,
+            Method.RESCALED_CHAINS if learned_from else Method.CHAINS,
             risk,
             Procedure(samples, vote),
             alphas,
             delta_per_level(delta, alphas, promise),
-            SLACK,
+            TOKEN_PRICE,
             grid=None,
-            order=pilot if rescaled else None,
+            order=pilot if learned_from else None,
             recording=pilot,
+            n_units=n_tested,
         )
         measured = replay(pilot, family.policies, risk, Procedure(samples, vote))
-        n_tested = n - round(RESCALE_SHARE * n) if rescaled else n
-        slack = None if risk.answers_always else SLACK
+        token_price = None if risk.answers_always else TOKEN_PRICE
         chosen_RL = []
         for _ in range(repeats):
             losses = _redrawn(measured.losses, n_tested, rng)
             kind = default_p_value(measured, risk)
             tested = certify_policies(losses, family, alphas, delta, promise, kind)
             chosen_RL.append(
-                [choose_certified(measured, row, slack) for row in tested.certified_LT]
+                [choose_certified(measured, row, token_price) for row in tested.certified_LT]
             )
         for level, alpha in enumerate(alphas):
             chosen_R = [chosen_L[level] for chosen_L in chosen_RL]

@@ -6,7 +6,7 @@ problems. The order of a learned family comes from labelled problems that the te
 (`learned_path.py`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
@@ -252,54 +252,6 @@ class Family:
             weights_LT=weights and tuple(tuple(weights_T) for weights_T in weights),
             graph=edges and Graph(tuple(tuple((t, w) for t, w in edge) for edge in edges)),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Policies from safe to risky, tested in this order until the first failure.
-
-    Attributes:
-        policies: the chain; a single chain with all of δ is the fixed sequence test of LTT.
-        share: the share of a level's δ with which the chain starts.
-    """
-
-    policies: tuple[ExitPolicy, ...]
-    share: float
-
-
-def family_of_chains(chains_L: Sequence[Sequence[Chain]], source: str) -> Family:
-    """A family of chains for each level; at its end, a chain passes its share to the other chains.
-
-    Args:
-        chains_L: the chains of each alpha, by rising alpha; the shares of a level sum to at most 1.
-            Levels may share a chain; it is then tested at each of them.
-        source: where the chains come from, as text for the certificate; never from labels of the
-            test.
-    """
-    nodes: dict[tuple[ExitPolicy, ...], range] = {}
-    policies: list[ExitPolicy] = []
-    for chain in (chain for chains in chains_L for chain in chains):
-        if chain.policies not in nodes:
-            nodes[chain.policies] = range(len(policies), len(policies) + len(chain.policies))
-            policies.extend(chain.policies)
-    edges: list[dict[int, float]] = [{} for _ in policies]
-    weights_LT = []
-    for chains in chains_L:
-        weights_T = [0.0] * len(policies)
-        starts = [nodes[chain.policies][0] for chain in chains]
-        for chain, start in zip(chains, starts, strict=True):
-            weights_T[start] += chain.share
-            *inner, end = nodes[chain.policies]
-            edges[end] |= dict.fromkeys((other for other in starts if other != start), 0.0)
-            for node in inner:
-                edges[node] = {node + 1: 1.0}
-        weights_LT.append(tuple(weights_T))
-    handed_on = (
-        tuple((successor, 1 / len(successors)) for successor in successors) for successors in edges
-    )
-    return Family(
-        tuple(policies), Correction.GRAPH, source, tuple(weights_LT), Graph(tuple(handed_on))
-    )
 
 
 def full_budget(risk: Risk) -> ExitPolicy:

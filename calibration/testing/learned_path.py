@@ -6,10 +6,11 @@ from numpy.typing import NDArray
 from calibration.simulation.replay import Replay
 from calibration.testing.p_values import clopper_pearson_upper
 
-SLACK = 0.02
+TOKEN_PRICE = 0.05
+"""Share of right answers that a full budget of tokens is worth, under risks that may abstain."""
 
 
-def learn_path(order: Replay, delta: float, slack: float | None = SLACK) -> NDArray[np.intp]:
+def learn_path(order: Replay, delta: float, price: float | None = TOKEN_PRICE) -> NDArray[np.intp]:
     """The path of policies to test, safest first, as indices into the replayed policies.
 
     The path starts from the Pareto front of risk, tokens and, for a risk that may abstain, the
@@ -23,17 +24,18 @@ def learn_path(order: Replay, delta: float, slack: float | None = SLACK) -> NDAr
     Args:
         order: policies replayed on the ordering problems.
         delta: the level of the test that the path is made for.
-        slack: see `choose_policy`.
+        price: see `choose_policy`.
     """
     bound_T = clopper_pearson_upper(order.losses.total_loss_T, order.losses.total_weight_T, delta)
-    costs = [bound_T, order.tokens_T] + ([] if slack is None else [-order.right_T])
+    costs = [bound_T, order.tokens_T] + ([] if price is None else [-order.right_T])
     front = pareto_front(np.stack(costs, axis=1))
     path: list[int] = []
+    tokens_T = order.tokens_T / order.full_tokens
     for step in front[np.lexsort((order.tokens_T[front], bound_T[front]))]:
         so_far = np.array([*path, step])
-        if choose_policy(
-            order.right_T[so_far], order.tokens_T[so_far], bound_T[so_far], slack
-        ) == len(path):
+        if choose_policy(order.right_T[so_far], tokens_T[so_far], bound_T[so_far], price) == len(
+            path
+        ):
             path.append(int(step))
     return np.array(path, dtype=np.intp)
 
@@ -42,36 +44,36 @@ def choose_policy(
     right_T: NDArray[np.float64],
     tokens_T: NDArray[np.float64],
     risk_T: NDArray[np.float64],
-    slack: float | None = SLACK,
+    price: float | None = TOKEN_PRICE,
 ) -> int:
-    """The policy to serve: fewest tokens, among those near the best share answered correctly.
+    """The policy to serve: the one with the largest utility, right answers minus paid tokens.
 
-    Ties in tokens go to the lower risk. Any choice among certified policies keeps the guarantee.
-    The figures that the choice is based on are optimistic afterwards.
+    The utility is one number for each policy, so a choice among more policies is never worse: where
+    everything certified at alpha is certified at every larger alpha, utility never falls as alpha
+    rises. Ties go to the lower risk. Any choice among certified policies keeps the guarantee. The
+    figures that the choice is based on are optimistic afterwards.
 
     Args:
         right_T: share of questions answered correctly.
-        tokens_T: expected tokens.
+        tokens_T: expected tokens, as a share of the full budget's.
         risk_T: empirical risk.
-        slack: how far below the best `right_T` a policy may lie; None for no limit, for risks under
-            which every question is answered.
+        price: share of right answers that a full budget of tokens is worth; None for risks under
+            which every question is answered: then only tokens count.
     """
-    near_T = np.arange(len(right_T))
-    if slack is not None:
-        near_T = np.flatnonzero(right_T >= right_T.max() - slack)
-    return int(near_T[np.lexsort((risk_T[near_T], tokens_T[near_T]))[0]])
+    utility_T = -tokens_T if price is None else right_T - price * tokens_T
+    return int(np.lexsort((risk_T, -utility_T))[0])
 
 
 def choose_certified(
-    measured: Replay, certified_T: NDArray[np.bool_], slack: float | None
+    measured: Replay, certified_T: NDArray[np.bool_], price: float | None
 ) -> int | None:
     """The certified policy to serve, chosen by `choose_policy`; None if none is certified."""
     policies = np.flatnonzero(certified_T)
     if not policies.size:
         return None
-    figures = measured.right_T, measured.tokens_T, measured.losses.risk_T
+    figures = measured.right_T, measured.tokens_T / measured.full_tokens, measured.losses.risk_T
     right_T, tokens_T, risk_T = (values_T[policies] for values_T in figures)
-    return int(policies[choose_policy(right_T, tokens_T, risk_T, slack)])
+    return int(policies[choose_policy(right_T, tokens_T, risk_T, price)])
 
 
 def pareto_front(cost_TK: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -109,9 +109,9 @@ def fit(
             help="Weight of earlier readings in the smoothed confidence; may be repeated."
         ),
     ] = None,
-    slack: Annotated[
-        float, typer.Option(help="Share of correct answers that may be traded for fewer tokens.")
-    ] = 0.02,
+    token_price: Annotated[
+        float, typer.Option(help="Share of right answers that a full budget of tokens is worth.")
+    ] = 0.05,
 ) -> None:
     """Fit exit thresholds for each risk level and write a certificate.
 
@@ -135,7 +135,7 @@ def fit(
         p_value=p_value,
         order=read_traces(order) if order else None,
         grid=_grid(recorded, pool, smoothing, method),
-        slack=slack,
+        token_price=token_price,
         created=date.today().isoformat(),
     )
     certificate.save(out)

@@ -10,8 +10,9 @@ from typing import Self
 
 from calibration.certificate.certify import check_alphas
 from calibration.errors import CalibrationError
+from calibration.simulation.risks import risk_named
 from calibration.testing.fwer import Promise, delta_per_level
-from calibration.testing.methods import ORDER_SHARE, RESCALE_FROM, RESCALE_SHARE, Method
+from calibration.testing.methods import Method, share_learned_from
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
@@ -88,7 +89,8 @@ class CalibrationRequest:
             RequestRefused: more problems are needed.
         """
         units = {("group", one.group) if one.group else ("problem", one.id) for one in problems}
-        tested = len(units) - round(self._share_learned_from(len(units)) * len(units))
+        share = share_learned_from(self.method, risk_named(self.risk), len(units))
+        tested = len(units) - round(share * len(units))
         alpha = max(self.alphas)
         needed = fewest_problems(alpha, delta_per_level(self.delta, self.alphas, self.promise))
         if tested < needed:
@@ -98,12 +100,6 @@ class CalibrationRequest:
                 f"{alpha:g} takes at least {needed} even if no answer is wrong: give more problems "
                 "or larger alphas",
             )
-
-    def _share_learned_from(self, units: int) -> float:
-        if self.method is Method.SPLIT:
-            return ORDER_SHARE
-        rescales = self.method is Method.AUTO and units >= RESCALE_FROM
-        return RESCALE_SHARE if rescales or self.method is Method.RESCALED_CHAINS else 0.0
 
     def to_json(self) -> str:
         """The request as JSON, for the database and the fitting process."""

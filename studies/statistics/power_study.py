@@ -48,7 +48,7 @@ from calibration import (
 )
 from calibration.certificate.certify import certify_policies, default_p_value
 from calibration.testing.fwer import delta_per_level
-from calibration.testing.learned_path import SLACK, choose_policy, learn_path
+from calibration.testing.learned_path import TOKEN_PRICE, choose_policy, learn_path
 from calibration.testing.methods import RESCALE_FROM, family_for, split_traces
 from studies.smoke import study_parser
 from studies.statistics.power_data import EIGHT, Population, populations, smallest
@@ -168,8 +168,9 @@ class Study:
 
         def family(method: Method, order: Traces | None = None) -> Family:
             return family_for(
-                method, risk, population.procedure, alphas, DELTA, SLACK,
+                method, risk, population.procedure, alphas, DELTA, TOKEN_PRICE,
                 grid=population.grid_for(risk), order=order, recording=population.traces,
+                n_units=population.n_units,
             )  # fmt: skip
 
         families: dict[Method, Family] = {
@@ -187,8 +188,8 @@ class Study:
         )
 
     @property
-    def slack(self) -> float | None:
-        return None if self.risk.answers_always else SLACK
+    def token_price(self) -> float | None:
+        return None if self.risk.answers_always else TOKEN_PRICE
 
     def cell(self, n: int) -> dict[str, Any]:
         """All methods on `n` labelled problems, as plain JSON values."""
@@ -289,16 +290,16 @@ class Study:
         else:
             population = self.population
             family = family_for(
-                method, self.risk, population.procedure, self.alphas, level_delta, SLACK,
+                method, self.risk, population.procedure, self.alphas, level_delta, TOKEN_PRICE,
                 grid=population.grid_for(self.risk), order=population.take(order_U),
-                recording=population.traces,
+                recording=population.traces, n_units=len(test_U),
             )  # fmt: skip
         return family, self._replay(family.policies, test_U)
 
     def _learned(self, level_delta: float, order_U: NDArray[np.intp]) -> Family:
         """The family that `family_for` learns, without its replay."""
         policies = self.families[Method.HOLM].policies
-        path = learn_path(self.pool.replay(order_U, policies), level_delta, self.slack)
+        path = learn_path(self.pool.replay(order_U, policies), level_delta, self.token_price)
         chain = Chain(tuple(policies[t] for t in path), 1.0)
         return family_of_chains([[chain]] * len(self.alphas), "learned")
 
@@ -308,7 +309,7 @@ class Study:
         """The units to learn from and to test on; depends only on positions in the draw."""
         key = method, len(unit_U)
         if key not in self._places:
-            order, test = split_traces(method, self.population.take(unit_U))
+            order, test = split_traces(method, self.risk, self.population.take(unit_U))
             self._places[key] = _places(order), _places(test)
         order_N, test_N = self._places[key]
         return unit_U[order_N], unit_U[test_N]
@@ -338,9 +339,9 @@ class Study:
     def _choose(self, replayed: Replay, kept_T: NDArray[np.intp]) -> int:
         return choose_policy(
             replayed.right_T[kept_T],
-            replayed.tokens_T[kept_T],
+            replayed.tokens_T[kept_T] / replayed.full_tokens,
             replayed.losses.risk_T[kept_T],
-            self.slack,
+            self.token_price,
         )
 
     def _means(
@@ -382,7 +383,7 @@ def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
 
 def _check(study: Study, method: Method, unit_U: NDArray[np.intp]) -> int:
     traces = study.population.take(unit_U)
-    _, test = split_traces(method, traces)
+    _, test = split_traces(method, study.risk, traces)
     found = study.served(method, Draw(unit_U, None, seed=int(test.digest[:8], 16)))
     for (promise, kind), served in found.items():
         certificate = certify(

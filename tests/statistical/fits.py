@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibration import Promise
 from calibration.certificate.certify import target_level
 from calibration.simulation.losses import Losses
-from calibration.testing.learned_path import SLACK, choose_policy
+from calibration.testing.learned_path import TOKEN_PRICE, choose_policy
 from calibration.testing.p_values import PValue, p_value_table
 from tests.statistical.policies import DELTA, Grid
 
@@ -53,14 +53,15 @@ class Fit:
         return self.tables[DELTA]
 
     @property
-    def slack(self) -> float | None:
-        return SLACK if self.source.may_abstain else None
+    def token_price(self) -> float | None:
+        return TOKEN_PRICE if self.source.may_abstain else None
 
     def chosen(self, certified_T: NDArray[np.bool_]) -> int:
         """The policy that `certify` would serve; its tokens are expectations over all draws."""
         among = np.flatnonzero(certified_T)
-        tokens_T, risk_T = self.source.tokens_T[among], self.losses.risk_T[among]
-        return int(among[choose_policy(self.right_T[among], tokens_T, risk_T, self.slack)])
+        tokens_T = self.source.tokens_T[among] / self.source.tokens_T[0]
+        risk_T = self.losses.risk_T[among]
+        return int(among[choose_policy(self.right_T[among], tokens_T, risk_T, self.token_price)])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from calibration import Promise
 from calibration.certificate.certify import certify_policies
 from calibration.simulation.losses import Losses
 from calibration.simulation.replay import Replay
-from calibration.testing.families import Chain, Family, family_of_chains
+from calibration.testing.chains import Chain, family_of_chains
+from calibration.testing.families import Family
 from calibration.testing.fwer import delta_per_level
 from calibration.testing.learned_path import learn_path
 from calibration.testing.p_values import PValue
@@ -41,7 +42,7 @@ def split(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
 def learned_path(fit: Fit, order: Losses, promise: Promise) -> Family:
     """The chain learned on `order`."""
     level_delta = delta_per_level(DELTA, fit.alphas, promise)
-    path = learn_path(_as_replay(fit.source, order), level_delta, fit.slack)
+    path = learn_path(_as_replay(fit.source, order), level_delta, fit.token_price)
     policies = fit.source.grid.policies
     chain = Chain(tuple(policies[t] for t in path), 1.0)
     return family_of_chains([[chain] for _ in fit.alphas], "learned")

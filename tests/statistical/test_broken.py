@@ -7,7 +7,7 @@ import pytest
 
 from calibration import Promise
 from calibration.simulation.risks import ERROR, SELECTIVE
-from calibration.testing.families import Chain, family_of_chains
+from calibration.testing.chains import Chain, family_of_chains
 from calibration.testing.p_values import PValue
 from tests.statistical import broken
 from tests.statistical.design import most_errors

@@ -91,7 +91,7 @@ def test_the_forgery_that_started_this() -> None:
     ):
         load(content)
     content["levels"][0]["p_value"] = 1e-9
-    with pytest.raises(CertificateError, match=r"must be at least 0\.36.*no bets on total_loss 44"):
+    with pytest.raises(CertificateError, match=r"must be at least 0\.36.*no bets on total_loss 45"):
         load(content)
 
 

@@ -13,31 +13,31 @@ def test_pareto_front_by_hand() -> None:
 
 class TestChoose:
     right_T = np.array([0.70, 0.69, 0.67, 0.69])
-    tokens_T = np.array([500.0, 300.0, 100.0, 300.0])
+    tokens_T = np.array([1.0, 0.6, 0.2, 0.6])
     risk_T = np.array([0.1, 0.1, 0.1, 0.05])
 
     @pytest.mark.parametrize(
-        ("slack", "chosen"),
+        ("price", "chosen"),
         [
-            (0.02, 3),  # 0.67 is too far below 0.70; of the two at 300 tokens, the lower risk
-            (0.0, 0),
-            (0.05, 2),
+            (0.0, 0),  # right answers alone
+            (0.03, 3),  # 0.70 - 0.03, 0.69 - 0.018, 0.67 - 0.006; of two the same, the lower risk
+            (0.1, 2),
             (None, 2),  # where every question is answered, tokens alone
         ],
     )
-    def test_fewest_tokens_within_slack_of_the_best_share(
-        self, slack: float | None, chosen: int
+    def test_right_answers_less_what_their_tokens_cost(
+        self, price: float | None, chosen: int
     ) -> None:
-        assert choose_policy(self.right_T, self.tokens_T, self.risk_T, slack) == chosen
+        assert choose_policy(self.right_T, self.tokens_T, self.risk_T, price) == chosen
 
     def test_ties_go_to_the_lower_risk_and_then_to_the_first(self) -> None:
         same_T = np.full(3, 0.5)
-        assert choose_policy(same_T, same_T, np.array([0.2, 0.1, 0.1]), slack=None) == 1
-        assert choose_policy(same_T, same_T, same_T, slack=0.0) == 0
+        assert choose_policy(same_T, same_T, np.array([0.2, 0.1, 0.1]), price=None) == 1
+        assert choose_policy(same_T, same_T, same_T, price=0.0) == 0
 
     def test_the_only_one(self) -> None:
         one_T = np.zeros(1)
-        assert choose_policy(one_T, one_T, one_T, slack=0.0) == 0
+        assert choose_policy(one_T, one_T, one_T, price=0.0) == 0
 
 
 def measured(*policies: tuple[int, int, float]) -> Replay:
@@ -78,7 +78,7 @@ def test_steps_that_would_never_be_served_are_left_out() -> None:
 
 def test_where_every_question_counts_the_front_is_of_risk_and_tokens() -> None:
     found = measured((100, 0, 500.0), (100, 5, 300.0), (100, 8, 350.0), (100, 40, 100.0))
-    assert learn_path(found, delta=0.1, slack=None).tolist() == [0, 1, 3]
+    assert learn_path(found, delta=0.1, price=None).tolist() == [0, 1, 3]
 
 
 def test_where_nothing_is_answered_there_still_is_a_path() -> None:

@@ -19,9 +19,12 @@ from calibration import (
     Procedure,
     Risk,
     Traces,
+    fewest_problems,
+    replay,
 )
 from calibration.testing.families import NO_LOW_EXIT, full_budget
-from calibration.testing.methods import RESCALE_FROM, _Recipe, family_for, split_traces
+from calibration.testing.methods import RESCALE_FROM, family_for, find_split, split_traces
+from calibration.testing.recipe import Recipe
 from calibration.testing.rescale import Scale
 from tests.calibration.recordings import distorted, in_groups
 
@@ -47,10 +50,12 @@ def family(
     procedure: Procedure = ONE,
     grid: Grid | None = None,
     order: Traces | None = None,
+    n_units: int = 10_000,
 ) -> Family:
     return family_for(
-        method, risk, procedure, ALPHAS, 0.1 / 3, 0.02, grid=grid, order=order, recording=traces
-    )
+        method, risk, procedure, ALPHAS, 0.1 / 3, 0.02,
+        grid=grid, order=order, recording=traces, n_units=n_units,
+    )  # fmt: skip
 
 
 class TestSplit:
@@ -71,15 +76,25 @@ class TestSplit:
         self, traces: Traces, method: Method, n: int, aside: int
     ) -> None:
         some = traces.select(np.arange(300) < n)
-        learned_from, tested = split_traces(method, some)
+        learned_from, tested = split_traces(method, SELECTIVE, some)
         assert (learned_from.n_problems if learned_from else 0) == aside
         assert tested.n_problems == n - aside
+        found = find_split(some, tested.digest)
+        assert found is not None
+        assert found[1].problem_ids == tested.problem_ids
         if learned_from:
             assert not set(learned_from.problem_ids) & set(tested.problem_ids)
 
+    @pytest.mark.parametrize("risk", [ERROR, REGRET])
+    def test_the_default_takes_no_label_for_a_scale_where_every_question_counts(
+        self, traces: Traces, risk: Risk
+    ) -> None:
+        learned_from, tested = split_traces(Method.AUTO, risk, traces)
+        assert (learned_from, tested.n_problems) == (None, 300)
+
     def test_groups_count_and_stay_whole(self, traces: Traces) -> None:
-        assert split_traces(Method.AUTO, in_groups(traces, 3))[0] is None  # 100 of them
-        learned_from, tested = split_traces(Method.SPLIT, in_groups(traces, 3))
+        assert split_traces(Method.AUTO, SELECTIVE, in_groups(traces, 3))[0] is None  # 100 of them
+        learned_from, tested = split_traces(Method.SPLIT, SELECTIVE, in_groups(traces, 3))
         assert learned_from is not None
         assert (learned_from.n_units, tested.n_units) == (30, 70)
         assert not set(learned_from.groups) & set(tested.groups)
@@ -107,7 +122,7 @@ class TestChains:
         if method is Method.CHAINS and gives_up:
             assert any(policy.lambda_low > 0 for policy in made.policies)
 
-    @pytest.mark.parametrize(("risk", "shares"), [(ERROR, [1, 1, 1]), (REGRET, [1, 0.8, 0.4])])
+    @pytest.mark.parametrize(("risk", "shares"), [(ERROR, [1, 1, 1]), (REGRET, [0.75] * 3)])
     def test_where_every_question_counts_they_start_at_the_full_budget(
         self, traces: Traces, risk: Risk, shares: list[float]
     ) -> None:
@@ -118,26 +133,30 @@ class TestChains:
 
     def test_what_is_asked_of_an_answer_falls_along_a_chain(self) -> None:
         for alpha in (0.01, 0.05, 0.2, 0.5, 0.9):
-            chain, _ = _Recipe(SELECTIVE, ONE, 16, Scale(), True, (0.0,)).chains(alpha)
+            chain, _ = Recipe(SELECTIVE, ONE, 16, Scale(), True, 1000, (0.0,)).chains(alpha)
             assert chain.policies[0].lambda_answer <= 1 - alpha
             for here, following in pairwise(chain.policies):
                 assert here.lambda_answer >= following.lambda_answer
                 assert here.lambda_high >= following.lambda_high
             assert chain.policies[-1].lambda_answer == 0
 
-    def test_the_share_of_the_vote_falls_along_a_chain(self) -> None:
-        chain, _ = _Recipe(SELECTIVE, FOUR, 16, Scale(), True, (0.0,)).chains(0.1)
-        for here, following in pairwise(chain.policies):
-            assert here.lambda_vote >= following.lambda_vote
-            assert here.lambda_high >= following.lambda_high
-        assert (chain.policies[0].lambda_vote, chain.policies[-1].lambda_vote) == (0.95, 0.0)
+    def test_the_share_of_the_vote_falls_for_every_high_exit(self) -> None:
+        chain, _ = Recipe(SELECTIVE, FOUR, 16, Scale(), True, 1000, (0.0,)).chains(0.1)
+        first, last = chain.policies[0], chain.policies[-1]
+        assert (first.lambda_high, first.lambda_vote) == (0.9, 0.95)
+        assert (last.lambda_high, last.lambda_vote) == (0.05, 0.0)
+        for high in (0.9, 0.75, 0.5):
+            shares = [step.lambda_vote for step in chain.policies if step.lambda_high == high]
+            assert shares == sorted(shares, reverse=True)
+            assert (shares[0], shares[-1]) == (0.95, 0.0)
+        assert len(set(chain.policies)) == len(chain.policies)
 
     @pytest.mark.parametrize(
         ("samples", "leads"), [(1, 1.01), (2, 1.01), (3, 0.4), (4, 0.3), (8, 0.3)]
     )
     def test_several_samples_stop_once_an_answer_leads(self, samples: int, leads: float) -> None:
         """Under every policy but the first, which lets all of them end."""
-        (chain,) = _Recipe(REGRET, Procedure(samples), 16, Scale(), True, (0.0,)).chains(0.05)
+        chain, _ = Recipe(REGRET, Procedure(samples), 16, Scale(), True, 1000, (0.0,)).chains(0.05)
         first, *others = chain.policies
         assert first.lambda_stop == FULL_BUDGET.lambda_stop
         assert [policy.lambda_stop for policy in others] == pytest.approx([leads] * len(others))
@@ -145,22 +164,41 @@ class TestChains:
             assert replace(others[0], lambda_stop=first.lambda_stop) == first
 
     def test_where_a_vote_may_abstain_it_stops_later(self) -> None:
-        chain, _ = _Recipe(SELECTIVE, FOUR, 16, Scale(), True, (0.0,)).chains(0.1)
+        chain, _ = Recipe(SELECTIVE, FOUR, 16, Scale(), True, 1000, (0.0,)).chains(0.1)
         assert {policy.lambda_stop for policy in chain.policies} == {0.6}
 
     @pytest.mark.parametrize("procedure", [ONE, FOUR])
     def test_a_little_goes_to_a_chain_that_answers_everything(self, procedure: Procedure) -> None:
-        _, chain = _Recipe(SELECTIVE, procedure, 16, Scale(), True, (0.0,)).chains(0.1)
+        _, chain = Recipe(SELECTIVE, procedure, 16, Scale(), True, 1000, (0.0,)).chains(0.1)
         assert chain.share == 0.1
         assert chain.policies[0] == full_budget(SELECTIVE)
         assert all(policy.lambda_answer == policy.lambda_vote == 0 for policy in chain.policies)
 
-    def test_a_large_alpha_has_a_second_chain_that_gives_up_from_the_start(self) -> None:
-        recipe = _Recipe(REGRET, ONE, 16, Scale(), True, (0.0,))
-        assert len(recipe.chains(0.05)) == 1
-        main, second = recipe.chains(0.1)
-        assert main.share + second.share == pytest.approx(1)
-        assert second.policies[0].lambda_low == 0.1
+    def test_under_regret_chains_are_one_until_their_low_exits_differ(self) -> None:
+        main, second = Recipe(REGRET, ONE, 16, Scale(), True, 1000, (0.0,)).chains(0.1)
+        assert (main.share, second.share) == (0.75, 0.25)
+        assert all(policy.lambda_low < 0 for policy in main.policies)
+        plain, doubting = main.forks
+        assert (plain.share, doubting.share) == (0.5, 0.5)
+        assert plain.policies[0].lambda_high == doubting.policies[0].lambda_high
+        assert all(policy.lambda_low < 0 for policy in plain.policies)
+        assert all(policy.lambda_low >= 0.02 for policy in doubting.policies)
+        assert {policy.lambda_low for policy in second.policies} == {0.05}
+
+    def test_few_units_test_one_chain_of_the_two(self) -> None:
+        main, _ = Recipe(REGRET, ONE, 16, Scale(), True, 149, (0.0,)).chains(0.1)
+        assert main.forks == ()
+        assert main.policies[-1].lambda_low > 0.02
+
+    def test_an_alpha_too_small_for_low_exits_has_no_chain_of_them(self) -> None:
+        (main,) = Recipe(REGRET, ONE, 16, Scale(), True, 1000, (0.0,)).chains(0.03)
+        assert main.share == 1
+
+    def test_each_answer_threshold_is_tried_with_fewer_and_fewer_low_exits(self) -> None:
+        main, _ = Recipe(SELECTIVE, ONE, 16, Scale(), True, 1000, (0.0,)).chains(0.1)
+        assert [policy.lambda_low for policy in main.policies[:6]] == [0.4, 0.1, -1] * 2
+        first, second = main.policies[2], main.policies[3]
+        assert (first.lambda_answer, second.lambda_answer) == (0.9, 0.875)
 
     def test_smoothing_shares_the_error(self, traces: Traces) -> None:
         smooth = replace(GRID, smoothing=(0.0, 0.5))
@@ -190,7 +228,7 @@ class TestChains:
         smoothing: float,
     ) -> None:
         """Includes a scale on which all thresholds are 0 or 1: λ1 must stay below λ2."""
-        recipe = _Recipe(risk, procedure, 16, Scale(slope, offset), True, (smoothing,))
+        recipe = Recipe(risk, procedure, 16, Scale(slope, offset), True, 1000, (smoothing,))
         chains = recipe.chains(alpha)
         assert 0 < sum(chain.share for chain in chains) <= 1 + 1e-9
         assert all(chain.policies for chain in chains)
@@ -209,6 +247,19 @@ class TestRescaled:
         assert rescaled.lambda_answer == scale.threshold(first.lambda_answer)
         assert rescaled.lambda_low == scale.threshold(first.lambda_low)
         assert rescaled.patience == first.patience
+
+    def test_a_chain_starts_where_enough_is_answered_to_pass(self, order: Traces) -> None:
+        """A chain whose first policy answers nothing fails at once."""
+        modest = replace(order, confidence_RC=np.minimum(order.confidence_RC, 0.93))
+        plain = family(Method.CHAINS, modest)
+        made = family(Method.RESCALED_CHAINS, modest, order=modest, n_units=200)
+        for level, alpha in enumerate(ALPHAS):
+            start, share = made.first(level)
+            needed = fewest_problems(alpha, share * 0.1 / 3) / 200
+            answered = replay(modest, [made.policies[start]]).answered_T[0]
+            assert answered >= needed
+        first, _ = plain.first(0)
+        assert replay(modest, [plain.policies[first]]).answered_T[0] == 0
 
     def test_auto_rescales_if_there_is_an_order(self, traces: Traces, order: Traces) -> None:
         shown = distorted(order, 0.5, -1.0)

@@ -122,7 +122,8 @@ class TestFit:
         record("pool.parquet", 50, name="q", seed=3)
         status, _, err = rlcm(
             f"{FIT} --n 2 --vote majority --draws 3 --method split --p-value hoeffding-bentkus "
-            "--order order.parquet --pool pool.parquet --smoothing 0 --smoothing 0.5 --slack 0.1"
+            "--order order.parquet --pool pool.parquet --smoothing 0 --smoothing 0.5 "
+            "--token-price 0.1"
         )
         assert (status, err) == (0, "")
         loaded = Certificate.load("c.json")
@@ -293,7 +294,7 @@ def check_refused(done: tuple[int, str, str], message: str) -> None:
         ("--alpha 1.5", "alpha is 1.5: give a rate between 0 and 1"),
         ("--alpha 0.2", "each only once"),
         ("--delta 0", "delta is 0.0: give a rate"),
-        ("--slack -1", "slack is -1.0: give a share"),
+        ("--token-price -1", "token_price is -1.0: give a share"),
         ("--risk regrets", "risk 'regrets' is unknown: give one of selective, error, regret"),
         ("--promise none", "promise 'none' is unknown: give one of simultaneous, pointwise"),
         ("--method best", "method 'best' is unknown: give one of auto, "),
