@@ -15,7 +15,9 @@ from rlcm_serve.recording.concurrency import run_all
 from rlcm_serve.recording.journal import Journal
 from rlcm_serve.recording.json_lines import parse_rows
 from rlcm_serve.recording.problems import digest_text
+from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.solver import Solver
+from rlcm_serve.solving.unanswered import UnansweredHere, digest_of_ask
 
 Describe = Callable[[Solution], dict[str, Any]]
 """The plain values that are written for a solution."""
@@ -70,6 +72,8 @@ async def solve_all(
 ) -> list[dict[str, Any]]:
     """Answers the questions that the journal does not hold yet, all with the same settings.
 
+    A question that is in the file again after it was not answered gets no guarantee there.
+
     Args:
         solver: of a running engine.
         questions: of the whole file.
@@ -87,11 +91,17 @@ async def solve_all(
     """
     rows = {row["id"]: row for row in journal.rows()}
     missing = [question for question in questions if question.id not in rows]
+    first_asks = FirstAsks(unanswered := UnansweredHere())
+    for question in questions:
+        if question.id in rows and rows[question.id]["answer"] is None:
+            asked = solver.prepare(replace(settings, text=question.problem)).terms.asked
+            await unanswered.add(None, digest_of_ask(asked))
     progress(len(rows), len(questions))
 
     async def answer(question: FileQuestion) -> None:
         prepared = solver.prepare(replace(settings, text=question.problem))
-        solution = await solver.run(prepared)
+        async with first_asks.ask(prepared, digest_of_ask(prepared.terms.asked)) as ask:
+            solution = ask.solution = await solver.run(ask.prepared)
         grade = await _grade(solver.verdicts(prepared), question, solution)
         rows[question.id] = {"id": question.id} | describe(solution) | grade
         journal.add(rows[question.id])

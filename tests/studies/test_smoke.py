@@ -16,6 +16,7 @@ SCRIPTS = (
     "serving.evidence_cost",
     "serving.first_light",
     "serving.statistics_cost",
+    "statistics.asked_again",
     "statistics.betting_power",
     "statistics.calibration_speed",
     "statistics.mapie_comparison",

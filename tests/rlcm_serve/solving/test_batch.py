@@ -53,6 +53,29 @@ def test_each_question_gets_a_row_in_its_place(grader: AnswerGrader, tmp_path: P
     assert summary(rows) == "4 questions, 3 answered, 1 of 2 wrong (50.0%)"
 
 
+def promised(solution: Solution) -> dict[str, Any]:
+    return {"answer": solution.answer, "why": solution.no_guarantee_reason}
+
+
+def test_a_question_that_comes_again_in_the_file_gets_no_guarantee_unless_it_was_answered(
+    grader: AnswerGrader, tmp_path: Path
+) -> None:
+    asked = [FileQuestion(name, "What  is 3?") for name in ("first", "again", "at last")]
+    alone = Script(confidences=(0.0,))
+
+    def rows_of(engine: ScriptedEngine, questions: list[FileQuestion]) -> list[dict[str, Any]]:
+        with Journal(tmp_path / "j", {}) as journal:
+            solving = solver(engine, grader)
+            return asyncio.run(solve_all(solving, questions, SETTINGS, journal, promised))
+
+    (first,) = rows_of(ScriptedEngine(alone), asked[:1])
+    assert (first["answer"], first["why"]) == (None, None)
+    _, *again = rows_of(ScriptedEngine(Script()), asked)  # an interrupted file goes on
+    assert [row["answer"] for row in again] == ["7", "7"]
+    assert again[0]["why"].startswith("the question was asked before and not answered")
+    assert again[1]["why"] is not None
+
+
 class Dying(ScriptedEngine):
     """Dies when it is asked for the thirtieth sample."""
 
