@@ -106,7 +106,7 @@ class Certificate:
         """The level that serves a request for risk `alpha`.
 
         - Simultaneous: the largest certified level <= alpha. All levels hold at once, so alpha may
-          be chosen after seeing the results.
+          be chosen after seeing them, but not after an ask of the same question.
         - Pointwise: the largest listed level <= alpha, and none if that level failed. Falling back
           to another level would spend delta twice.
 

@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING
 
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.wording import (
+    ASKED_AGAIN,
     covers,
+    covers_before,
     does_not_cover,
     former_covers,
     former_does_not_cover,
@@ -143,11 +145,13 @@ def _check_texts(made: Certificate) -> None:
     said = [covers(*stated, grouped=grouped, gated=gated)]
     if not gated:
         said.append(former_covers(*stated, grouped=grouped))
+    said.append(covers_before(said[0]))
     rule = f"the text that belongs to these figures, {said[0]!r}"
     _require(made.covers in said, "covers", made.covers, rule)
     limits = [does_not_cover(risk, gated=gated) for risk in risks]
     if not gated:
         limits += [former_does_not_cover(risk) for risk in risks]
+    limits += [tuple(one for one in limit if one != ASKED_AGAIN) for limit in limits]
     rule = f"the text that belongs to this risk, {list(limits[0])!r}"
     _require(made.does_not_cover in limits, "does_not_cover", list(made.does_not_cover), rule)
 

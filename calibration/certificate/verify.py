@@ -22,7 +22,9 @@ from calibration.certificate.certify import (
 from calibration.certificate.evaluate import resolve_risk
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.wording import (
+    ASKED_AGAIN,
     covers,
+    covers_before,
     does_not_cover,
     former_covers,
     former_does_not_cover,
@@ -137,9 +139,12 @@ class _Recount:
         grouped, gated = traces.n_units < traces.n_problems, traces.is_gated
         if gated or made.covers != former_covers(*stated, grouped=grouped):
             said = covers(*stated, grouped=grouped, gated=gated)
-            yield from _compare("covers", made.covers, said)
+            if made.covers != covers_before(said):
+                yield from _compare("covers", made.covers, said)
         if gated or made.does_not_cover != former_does_not_cover(self._risk):
             limits = does_not_cover(self._risk, gated=gated)
+            if ASKED_AGAIN not in made.does_not_cover:
+                limits = tuple(one for one in limits if one != ASKED_AGAIN)
             yield from _compare("does_not_cover", made.does_not_cover, limits)
 
     def figures(self, number: int, level: Level) -> dict[str, float]:

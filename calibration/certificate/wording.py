@@ -14,6 +14,14 @@ _WHAT = {
 }
 
 
+CHOICE = (
+    "so alpha may be chosen after seeing them and the answers to other questions, but not by the "
+    "question itself or by an earlier ask of it"
+)
+"""Which choices of alpha all levels at once cover."""
+ASKED_AGAIN = "a question that is asked again because it was not answered"
+
+
 def covers(
     risk: Risk,
     delta: float,
@@ -35,7 +43,7 @@ def covers(
     """
     bound = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
     together = (
-        "all certified levels simultaneously, so alpha may be chosen after seeing the results"
+        f"all certified levels simultaneously, {CHOICE}"
         if promise is Promise.SIMULTANEOUS
         else "each level separately, so alpha must be chosen before seeing the results"
     )
@@ -62,12 +70,18 @@ def does_not_cover(risk: Risk, *, gated: bool = False) -> tuple[str, ...]:
         "samples, vote or grader",
         "multi-turn conversations",
         "a single question, or one kind of question: the risk is an average over all questions",
+        ASKED_AGAIN,
     )
     if gated:
         never = (*never, "questions that the familiarity check flags as unlike the calibration's")
     if risk.answers_always:
         return never
     return (*never, "questions that the service declines to answer")
+
+
+def covers_before(said: str) -> str:
+    """A text of `covers` as it was before it said which choices of alpha are covered."""
+    return said.replace(CHOICE, "so alpha may be chosen after seeing the results")
 
 
 _FORMER_WHAT = {

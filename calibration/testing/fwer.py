@@ -21,7 +21,7 @@ class Promise(StrEnum):
     """Which statement holds with probability 1 - delta."""
 
     SIMULTANEOUS = "simultaneous"
-    """All listed alphas together, so a caller may choose alpha after seeing the results."""
+    """All listed alphas together, so a caller may choose alpha after seeing which are certified."""
     POINTWISE = "pointwise"
     """Each listed alpha separately, so a caller must choose alpha before seeing the results."""
 

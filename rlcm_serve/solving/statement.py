@@ -27,13 +27,15 @@ def guarantee_of(certificate: Certificate, level: CertifiedLevel, alpha: float) 
 
 _AT_MOST = {
     RiskName.SELECTIVE: (
-        "Of the questions{like} that the service answers under this policy, at most {share} get a "
-        "wrong answer on average"
+        "Of the questions{like} that the service answers under this policy when first asked, at "
+        "most {share} get a wrong answer on average"
     ),
-    RiskName.ERROR: "Of all questions{like}, at most {share} get a wrong answer on average",
+    RiskName.ERROR: (
+        "Of all questions{like}, when first asked, at most {share} get a wrong answer on average"
+    ),
     RiskName.REGRET: (
-        "Of all questions{like}, at most {share} on average lose a right answer of the full budget "
-        "to early stopping"
+        "Of all questions{like}, when first asked, at most {share} on average lose a right answer "
+        "of the full budget to early stopping"
     ),
 }
 
@@ -41,9 +43,9 @@ _AT_MOST = {
 def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
     """The guarantee in one sentence of at most 40 words; its limits are fields of `Guarantee`."""
     choice = (
-        "whichever alpha is asked for"
+        "whichever alpha is chosen"
         if certificate.promise is Promise.SIMULTANEOUS
-        else "provided that alpha was chosen without looking at outcomes"
+        else "if alpha was chosen beforehand"
     )
     gated = certificate.fingerprint is not None and certificate.fingerprint.is_gated
     at_most = _AT_MOST[RiskName(certificate.risk)].format(

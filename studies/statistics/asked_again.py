@@ -5,7 +5,7 @@
 The recorded problems of the embedded model, with eight rollouts each, are split at random into
 halves. `certify` fits a certificate to one half with its defaults; the problems of the other half
 are asked. Every ask takes another rollout of its problem, as another request would. The figures are
-means over the splits, over all problems and all starting rollouts:
+over all splits, all problems and all starting rollouts:
 
 - one ask of every question, at one alpha;
 - climbing: a question that is declined is asked again at the next alpha;
@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,15 +72,16 @@ class Asks:
             self.answered_PR & asked_PR, self.wrong_PR & asked_PR, self.tokens_PR * asked_PR
         )
 
-    def figures(self) -> tuple[float, float, float]:
-        """Share answered, share of the answers that is wrong, mean tokens."""
-        wrong = self.wrong_PR.sum() / max(self.answered_PR.sum(), 1)
-        return float(self.answered_PR.mean()), float(wrong), float(self.tokens_PR.mean())
+    @property
+    def totals(self) -> tuple[int, int, int, int]:
+        """Asks, answers, wrong answers, tokens."""
+        answered, wrong = int(self.answered_PR.sum()), int(self.wrong_PR.sum())
+        return self.answered_PR.size, answered, wrong, int(self.tokens_PR.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one way of asking, in means over the splits.
+    """What came of one way of asking, over all splits together.
 
     Attributes:
         way: once, climbing, going on, or retrying.
@@ -101,21 +103,34 @@ class Row:
     last_answered: float
     last_wrong: float
 
+    @classmethod
+    def of(cls, way: str, alphas: tuple[float, ...], found: Sequence[tuple[Asks, Asks]]) -> Self:
+        """The row of what was found in each split: of all asks, and of the last."""
+        (asked, answered, wrong, tokens), (_, last_answered, last_wrong, _) = (
+            np.sum([one.totals for one in every], axis=0) for every in zip(*found, strict=True)
+        )
+        return cls(
+            way,
+            alphas,
+            splits=len(found),
+            answered=round(answered / asked, 4),
+            wrong=round(wrong / max(answered, 1), 4),
+            tokens=round(tokens / asked, 1),
+            last_answered=round(last_answered / asked, 4),
+            last_wrong=round(last_wrong / max(last_answered, 1), 4),
+        )
+
 
 def main() -> None:
     """Measures every way of asking, and writes the rows."""
     smoke = study_parser(__doc__).parse_args().smoke
     traces = read_traces(TRACES)
-    found: dict[tuple[str, tuple[float, ...]], list[tuple[float, ...]]] = {}
+    found: dict[tuple[str, tuple[float, ...]], list[tuple[Asks, Asks]]] = {}
     for split in range(1 if smoke else SPLITS):
         asks = certified_asks(traces, split, problems=1000 if smoke else traces.n_problems)
         for way, alphas, everything, last in ways(asks):
-            figures = (*everything.figures(), *last.figures()[:2])
-            found.setdefault((way, alphas), []).append(figures)
-    rows = [
-        Row(way, alphas, len(figures), *np.mean(figures, axis=0).round(4).tolist())
-        for (way, alphas), figures in found.items()
-    ]
+            found.setdefault((way, alphas), []).append((everything, last))
+    rows = [Row.of(way, alphas, every) for (way, alphas), every in found.items()]
     for row in rows:
         print(row)
     if not smoke:

@@ -11,9 +11,9 @@ from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.core import CancelledSample, Guarantee, Sample, Solution
 
 STATEMENT = (
-    "Of the questions that the service answers under this policy, at most 10% get a wrong answer "
-    "on average, with 90% confidence over the draw of 1600 calibration problems, whichever alpha "
-    "is asked for."
+    "Of the questions that the service answers under this policy when first asked, at most 10% get "
+    "a wrong answer on average, with 90% confidence over the draw of 1600 calibration problems, "
+    "whichever alpha is chosen."
 )
 
 

@@ -15,7 +15,8 @@ RISK_TEXT = (
     "questions that only the full thinking budget answers right."
 )
 PROMISE_TEXT = (
-    "`simultaneous`: the guarantee holds for all levels at once, so alpha may be chosen freely. "
+    "`simultaneous`: the guarantee holds for all levels at once, so alpha may be chosen after "
+    "seeing them and the answers to other questions. "
     "`pointwise`: it holds for one level that was chosen in advance."
 )
 DELTA_TEXT = "Probability that the guarantee fails, over the draw of the calibration problems."

@@ -27,6 +27,7 @@ def test_what_is_bounded(risk: Risk, words: str) -> None:
 def test_the_two_promises() -> None:
     together = covers(ERROR, 0.1, SIMULTANEOUS, PValue.BETTING)
     assert "all certified levels simultaneously, so alpha may be chosen after seeing" in together
+    assert "but not by the question itself or by an earlier ask of it" in together
     alone = covers(ERROR, 0.1, POINTWISE, PValue.BETTING)
     assert "each level separately, so alpha must be chosen before seeing" in alone
 
@@ -50,7 +51,13 @@ def test_groups() -> None:
 def test_the_wording_names_what_is_not_covered() -> None:
     for risk in (SELECTIVE, ERROR, REGRET):
         listed = does_not_cover(risk)
-        for part in ("another distribution", "changed prompt", "multi-turn", "single question"):
+        for part in (
+            "another distribution",
+            "changed prompt",
+            "multi-turn",
+            "single question",
+            "again",
+        ):
             assert sum(part in line for line in listed) == 1
     assert "questions that the service declines to answer" in does_not_cover(SELECTIVE)
     assert "questions that the service declines to answer" not in does_not_cover(REGRET)

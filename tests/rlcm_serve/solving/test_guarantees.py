@@ -57,11 +57,11 @@ def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
     assert guarantee.method == ONE.method
     assert guarantee.covers == ONE.covers
     assert guarantee.does_not_cover == ONE.does_not_cover
-    assert "whichever alpha is asked for" in guarantee.statement
+    assert "whichever alpha is chosen" in guarantee.statement
     pointwise = certificate({0.1: SAFE}, promise=Promise.POINTWISE)
     guarantee = Guarantees([IDENTITY], [pointwise]).terms_for(QUESTION).guarantee
     assert guarantee is not None
-    assert "without looking" in guarantee.statement
+    assert "if alpha was chosen beforehand" in guarantee.statement
     assert len(guarantee.statement.split()) <= 40
 
 
@@ -207,9 +207,10 @@ def test_each_procedure_is_served_by_its_own_certificate() -> None:
     [
         (
             "selective",
-            "Of the questions that the service answers under this policy, at most 10% get a",
+            "Of the questions that the service answers under this policy when first asked, at most "
+            "10% get a wrong answer on average",
         ),
-        ("error", "Of all questions, at most 10% get a wrong answer on average"),
+        ("error", "Of all questions, when first asked, at most 10% get a wrong answer on average"),
         (
             "regret",
             "at most 10% on average lose a right answer of the full budget to early stopping",

@@ -51,7 +51,8 @@ export function surenessOf(report) {
   const together =
     report.promise === "pointwise"
       ? "The guarantee holds for one α that is chosen before looking at any result."
-      : "The guarantee holds for all levels of α at once, so α may be chosen after looking at results.";
+      : "The guarantee holds for all levels of α at once, so α may be chosen after looking at them and at the answers to other questions. " +
+        "It does not hold for a question that is asked again because it was not answered.";
   return (
     `δ (delta) is the probability that the calibration problems were unrepresentative, here at most ${percent(report.delta)}: ` +
     `of 100 such calibrations, about ${keep} or more keep their guarantee. ${together}`

@@ -37,7 +37,7 @@ export function explain(question, start, solution) {
 /** @param {Policy} policy one that is applied without a guarantee */
 function without(policy) {
   return canStopHigh(policy) || canStopLow(policy)
-    ? "These settings are not certified, so the nearest stopping rule applied, without a guarantee."
+    ? "A stopping rule applied, but without a guarantee."
     : "No stopping rule applies to these settings, so the model used its full budget, without a guarantee.";
 }
 
