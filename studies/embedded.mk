@@ -72,7 +72,7 @@ $(RUN)/$(1)-test.parquet: $(RUN)/test-240-0.jsonl $(RUN)/$(1)/probe/metrics.json
 REPORTS_$(1) := $$(filter $(RUN)/$(1)/%,$(REPORTS))
 
 $$(subst /reports,,$$(REPORTS_$(1))): $(RUN)/$(1)/certificates/%.json: $(RUN)/$(1)-calibration-$(ROLLOUTS_$(1)).parquet
-	@$(RLCM) fit $$< --risk $$(word 1,$$(WORDS)) --n $$(word 2,$$(WORDS)) \
+	@$(RLCM) fit $$< --risk $$(word 1,$$(WORDS)) --n $$(word 2,$$(WORDS)) --probe $(RUN)/$(1)/probe \
 		$$(patsubst %,--alpha %,$$(ALPHAS_$$(word 1,$$(WORDS)))) --out $$@
 
 $$(REPORTS_$(1)): $(RUN)/$(1)/certificates/reports/%.json: $(RUN)/$(1)/certificates/%.json $(RUN)/$(1)-calibration-$(ROLLOUTS_$(1)).parquet $(RUN)/$(1)-test.parquet

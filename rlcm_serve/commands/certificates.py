@@ -96,6 +96,13 @@ def fit(
         typer.Option(help="Statistical test: auto, binomial, betting, hoeffding-bentkus or clt."),
     ] = "auto",
     order: OrderOption = None,
+    probe: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the probe. What it read on its validation problems then sets the "
+            "scale, which costs no label of the traces."
+        ),
+    ] = None,
     pool: Annotated[
         Path | None,
         typer.Option(
@@ -133,7 +140,7 @@ def fit(
         draws=draws,
         method=method,
         p_value=p_value,
-        order=read_traces(order) if order else None,
+        order=read_traces(order) if order else _validation(recorded, probe),
         grid=_grid(recorded, pool, smoothing, method),
         token_price=token_price,
         created=date.today().isoformat(),
@@ -142,6 +149,15 @@ def fit(
     _describe(certificate, out)
     if not any(level.certified for level in certificate.levels):
         raise typer.Exit(NOTHING_CERTIFIED)
+
+
+def _validation(recorded: Traces, probe: Path | None) -> Traces | None:
+    """What a probe read on its validation problems; None if it left nothing."""
+    from calibration.traces.probe_readings import read_validation
+
+    if probe is None or recorded.fingerprint is None:
+        return None
+    return read_validation(probe, recorded.fingerprint)
 
 
 def _require_profile(traces: Traces, file: Path) -> None:

@@ -18,6 +18,7 @@ from training.probe.card import write_probe_card
 from training.probe.data import problems_to_fit, read_probe_data
 from training.probe.fit import ProbeTraining, fit_probe
 from training.probe.metrics import ProbeMetrics
+from training.probe.readings import leave_readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class ProbeRun:
 def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> ProbeMetrics:
     """Records the problems, fits a probe, and writes it with its card into `run.out`.
 
+    What the probe reads on its validation problems goes there as well (`leave_readings`).
+
     A metric that the held-out problems leave undefined is None; the probe is kept all the same.
 
     Raises:
@@ -51,14 +54,17 @@ def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> Pr
             checked before anything is recorded.
         RequestRefused, Conflict, ModelRefused, EngineDead: as `record_inputs`.
     """
-    problems_to_fit(len(read_problems(run.data)))
+    problems = read_problems(run.data)
+    problems_to_fit(len(problems))
     _require_writable(run.out)
     identity, recordings = asyncio.run(
         record_inputs(settings, run.data, run.journal, run.rollouts, run.samples, console)
     )
-    found = read_probe_data(recordings, inputs_beside(run.journal))
+    inputs = inputs_beside(run.journal)
+    found = read_probe_data(recordings, inputs)
     probe, metrics = fit_probe(found, run.training, report=console.print)
     probe.save(run.out, identity.checkpoint_interval)
+    leave_readings(run.out, recordings, inputs, found, run.training.seed, problems, identity)
     write_probe_card(run.out, metrics, run.training, identity, run.rollouts, run.samples)
     return metrics
 

@@ -134,6 +134,19 @@ class TestFit:
         assert "60 other problems over quantiles of the confidences of 50 other" in loaded.method
         assert loaded.fingerprint == fingerprint_of(IDENTITY, samples=2, vote="majority")
 
+    def test_a_probe_that_left_its_readings_costs_no_label(
+        self, rlcm: Rlcm, record: Record
+    ) -> None:
+        record("t.parquet", 200)
+        readings = record("readings.parquet", 60, name="v", seed=2)
+        assert rlcm(f"{FIT} --probe .")[0] == 0
+        loaded = Certificate.load("c.json")
+        assert (loaded.n_problems, loaded.n_order_problems) == (200, 60)
+        readings.unlink()
+        assert rlcm(f"{FIT} --probe .")[0] == 0
+        loaded = Certificate.load("c.json")
+        assert (loaded.n_problems, loaded.n_order_problems) == (180, 20)
+
     def test_one_level_of_several_is_enough(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
         status, out, _ = rlcm("fit t.parquet --alpha 0.01 --alpha 0.4 --out c.json")

@@ -6,15 +6,23 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
+from calibration import CalibrationError, read_traces
+from calibration.traces.probe_readings import (
+    READINGS_FILE,
+    read_problem_digests,
+    read_validation,
+)
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.recording.inputs import ProbeRollout, inputs_beside
+from rlcm_serve.recording.problems import digest_text, read_problems
 from training.probe.data import load_probe_data
 from training.probe.fit import ProbeTraining
 from training.probe.reference import reference_inputs
@@ -89,6 +97,21 @@ def test_it_leaves_a_probe_that_is_served(run: ProbeRun) -> None:
     facts = json.loads((run.out / "metrics.json").read_text())
     assert facts["recorded"]["sampling"]["temperature"] == 0.9
     assert torch.isfinite(Probe.load(run.out).hidden_weight).all()
+
+
+def test_it_leaves_what_the_probe_reads_on_its_validation_problems(run: ProbeRun) -> None:
+    """One of five problems; the digests are of all."""
+    fingerprint = replace(read_traces(run.out / READINGS_FILE).fingerprint, max_tokens=7)
+    left = read_validation(run.out, fingerprint)
+    assert left is not None
+    assert (left.n_problems, left.n_rollouts) == (1, ROLLOUTS)
+    assert left.fingerprint == fingerprint
+    assert np.nanmin(left.confidence_RC) > 0
+    digests = read_problem_digests(run.out)
+    problems = read_problems(run.data)
+    assert digests == {problem.id: digest_text(problem.problem) for problem in problems}
+    with pytest.raises(CalibrationError, match="is not the one that the traces were recorded with"):
+        read_validation(run.out, replace(fingerprint, probe="another"))
 
 
 def test_it_can_be_repeated_on_finished_recordings(run: ProbeRun) -> None:
