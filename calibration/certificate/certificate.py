@@ -19,6 +19,7 @@ from calibration.certificate.levels import (
 )
 from calibration.errors import CertificateError, InfeasibleAlpha
 from calibration.files import write_text
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.procedure import Procedure
 from calibration.testing.families import Family
 from calibration.testing.fwer import Promise
@@ -57,6 +58,7 @@ class Certificate:
         calibration_digest: digest of the traces of the test.
         order_digest: digest of the traces that gave the order; None if there are none.
         created: ISO date; None if it was not given.
+        groups: how groups of problems enter the risk; None if every problem is a unit of its own.
     """
 
     risk: str
@@ -78,6 +80,7 @@ class Certificate:
     calibration_digest: str
     order_digest: str | None = None
     created: str | None = None
+    groups: Groups | None = None
 
     @property
     def servable(self) -> bool:
@@ -209,7 +212,7 @@ class Certificate:
         for name in ("format", "version", "servable"):
             content.pop(name, None)
         try:
-            fingerprint = content["fingerprint"]
+            fingerprint, groups = content["fingerprint"], content.get("groups")
             made = cls(
                 **{
                     **content,
@@ -220,6 +223,7 @@ class Certificate:
                     "levels": tuple(level_from_json(level) for level in content["levels"]),
                     "does_not_cover": tuple(content["does_not_cover"]),
                     "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
+                    "groups": groups and Groups(Average(groups["average"]), groups["max_size"]),
                 }
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -233,7 +237,8 @@ class Certificate:
 
     def _content(self) -> dict[str, Any]:
         levels = [level_to_json(level) for level in self.levels]
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        names = [field.name for field in fields(self) if field.name != "groups"]
+        plain = {name: getattr(self, name) for name in names}
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -246,6 +251,7 @@ class Certificate:
             "levels": levels,
             "does_not_cover": list(self.does_not_cover),
             "fingerprint": self.fingerprint and self.fingerprint.to_json(),
+            **({"groups": asdict(self.groups)} if self.groups else {}),
         }
 
 

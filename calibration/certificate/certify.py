@@ -12,6 +12,7 @@ from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel, Level
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
+from calibration.simulation.groups import Average, Groups, declared_groups
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
@@ -49,16 +50,19 @@ def certify(
     grid: Grid | None = None,
     order: Traces | None = None,
     token_price: float = TOKEN_PRICE,
+    average: Average | str = Average.PROBLEMS,
+    max_group_size: int | None = None,
     created: str | None = None,
 ) -> Certificate:
     """Certify, for each alpha, an exit policy whose risk is at most alpha.
 
     The guarantee: with probability at least 1 - delta over the draw of the problems of the test,
     every certified policy keeps its alpha on new problems drawn from the same distribution; at all
-    levels simultaneously, or at each level separately (pointwise). It requires exchangeable units:
-    problems, or groups where problems share one. It covers the whole procedure, including several
-    samples, vote and abstention. It does not cover other problems, prompts or engines, or any
-    single question. With the p-value "clt" it holds only in the limit of many problems.
+    levels simultaneously, or at each level separately (pointwise). It requires independent units:
+    problems, or groups where problems share one. The risk is an average over problems, in which a
+    group counts by its size, or over groups (`average`). It covers the whole procedure, including
+    several samples, vote and abstention. It does not cover other problems, prompts or engines, or
+    any single question. With the p-value "clt" it holds only in the limit of many problems.
 
     Args:
         traces: recorded full-budget rollouts of labelled problems.
@@ -82,6 +86,10 @@ def certify(
             tokens is worth. Served is the certified policy with the most right answers, less this
             price times its share of the full budget's tokens. For other risks it is the one with
             the fewest tokens.
+        average: what counts the same in the risk, "problems" or "groups". Over problems, a group
+            counts by its size.
+        max_group_size: the most problems that a group can have, declared before any label is seen.
+            Required over problems, where groups differ in size; see `Groups`.
         created: ISO date to note in the certificate.
 
     Raises:
@@ -102,6 +110,7 @@ def certify(
         )
     procedure = Procedure(samples, vote, draws)
     traces, order = traces.passing(), order and order.passing()
+    groups = declared_groups(traces, average, max_group_size)
     level_delta = delta_per_level(delta, alphas, promise)
     if family is None and order is None:
         order, traces = split_traces(method, risk, traces)
@@ -112,10 +121,11 @@ def certify(
         family = family_for(
             method, risk, procedure, alphas, level_delta, token_price,
             grid=grid, order=order, recording=traces, n_units=traces.n_units,
+            average=Average(average),
         )  # fmt: skip
 
-    measured = replay(traces, family.policies, risk, procedure)
-    kind = default_p_value(measured, risk)
+    measured = replay(traces, family.policies, risk, procedure, groups)
+    kind = default_p_value(measured, risk, groups)
     if p_value != "auto":
         kind = _chosen(parse_choice("p_value", PValue, p_value, "auto"), default=kind)
     seed = int(traces.digest[:8], 16)
@@ -123,6 +133,7 @@ def certify(
     fit = _Fit(
         family, measured, tested, kind, seed, delta, level_delta,
         token_price=None if risk.answers_always else token_price,
+        groups=groups,
     )  # fmt: skip
     levels = tuple(_level(fit, level, alpha) for level, alpha in enumerate(alphas))
     return Certificate(
@@ -144,24 +155,25 @@ def certify(
             delta,
             promise,
             kind,
-            grouped=measured.losses.n_units < traces.n_problems,
+            groups=groups,
             gated=traces.is_gated,
         ),
-        does_not_cover=does_not_cover(risk, gated=traces.is_gated),
+        does_not_cover=does_not_cover(risk, groups=groups, gated=traces.is_gated),
         fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
         calibration_digest=traces.digest,
         order_digest=order.digest if order else None,
         created=created,
+        groups=groups,
     )
 
 
-def default_p_value(measured: Replay, risk: Risk) -> PValue:
+def default_p_value(measured: Replay, risk: Risk, groups: Groups | None = None) -> PValue:
     """The exact binomial if a unit is one draw of a loss of 0 or 1, otherwise betting.
 
     This depends on how losses arise, not on their values: averages that happen to be 0 or 1 in one
     sample are not binomial.
     """
-    one_draw = measured.n_draws == measured.losses.n_units
+    one_draw = groups is None and measured.n_draws == measured.losses.n_units
     return PValue.BINOMIAL if one_draw and risk.binary else PValue.BETTING
 
 
@@ -280,6 +292,22 @@ class _Fit:
     delta: float
     level_delta: float
     token_price: float | None
+    groups: Groups | None
+
+    @property
+    def counted(self) -> str:
+        """What a weight of 1 stands for."""
+        if self.groups is None:
+            return "problems"
+        if self.groups.by_size:
+            return f"groups of full size ({self.groups.max_size} problems)"
+        return "groups"
+
+    @property
+    def full_weight(self) -> float:
+        """The total weight if every question counts."""
+        n_units, groups = self.measured.losses.n_units, self.groups
+        return groups.full_weight(self.measured.n_problems, n_units) if groups else float(n_units)
 
 
 def _level(fit: _Fit, level: int, alpha: float) -> Level:
@@ -323,19 +351,19 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
         # More problems only help if answering more of them would keep the risk.
         n_too_small = 1 - fit.measured.full_right < alpha
         why = (
-            f"{policy} answers none of {losses.n_units} calibration problems or groups, because "
-            "no confidence reaches its thresholds"
+            f"{policy} answers none of {fit.measured.n_problems} calibration problems, because no "
+            "confidence reaches its thresholds"
         )
     elif best > level_delta and weight < needed:
         why = (
-            f"{policy} is measured on {weight:.5g} of {losses.n_units} calibration problems or "
-            f"groups, with a total loss of {loss:.5g}; alpha = {alpha:g} needs at least {needed} "
-            "even if no answer is wrong"
+            f"{policy} is measured on {weight:.5g} of {fit.full_weight:.5g} calibration "
+            f"{fit.counted}, with a total loss of {loss:.5g}; alpha = {alpha:g} needs at least "
+            f"{needed} even if no answer is wrong"
         )
     else:
         why = (
-            f"{policy} has a total loss of {loss:.5g} on {weight:.5g} problems or groups; its "
-            f"p-value is {p_value:.3g} and must be at most {level_delta:.3g}"
+            f"{policy} has a total loss of {loss:.5g} on {weight:.5g} {fit.counted}; its p-value "
+            f"is {p_value:.3g} and must be at most {level_delta:.3g}"
         )
     if n_too_small:
         reason = f"too few problems: {why}; record more problems"

@@ -102,6 +102,30 @@ def _check_counts(made: Certificate) -> None:
             found = getattr(made.fingerprint, name)
             rule = f"that of the procedure, {certified!r}"
             _require(found == certified, f"fingerprint.{name}", found, rule)
+    _check_groups(made)
+
+
+def _check_groups(made: Certificate) -> None:
+    """Sizes of groups fit the counts, and only single problems take a binomial test."""
+    groups, n_problems = made.groups, made.n_problems
+    if groups is None:
+        rule = f"n_units, {made.n_units}, because no groups are named"
+        _require(n_problems == made.n_units, "n_problems", n_problems, rule)
+        return
+    if groups.by_size:
+        _require_count("groups.max_size", groups.max_size, 2)
+        largest = made.n_units * (groups.max_size or 1)
+        rule = f"at most n_units x groups.max_size, {largest}"
+        _require(n_problems <= largest, "n_problems", n_problems, rule)
+    binomial = made.p_value is PValue.BINOMIAL
+    _require(not binomial, "p_value", made.p_value, "a test of averaged losses: these are groups")
+
+
+def _full_weight(made: Certificate) -> float:
+    """The total weight if every question counts."""
+    if made.groups is None:
+        return float(made.n_units)
+    return made.groups.full_weight(made.n_problems, made.n_units)
 
 
 def _check_tested(made: Certificate) -> None:
@@ -133,7 +157,6 @@ def _check_tested(made: Certificate) -> None:
 
 def _check_texts(made: Certificate) -> None:
     """A changed delta or promise, or a wider claim, contradicts the words; see `wording`."""
-    grouped = made.n_units < made.n_problems
     if made.risk in RISKS:
         risks = [RISKS[made.risk]]
     else:
@@ -142,14 +165,15 @@ def _check_texts(made: Certificate) -> None:
         ]
     gated = made.fingerprint is not None and made.fingerprint.is_gated
     stated = risks[0], made.delta, made.promise, made.p_value
-    said = [covers(*stated, grouped=grouped, gated=gated)]
-    if not gated:
-        said.append(former_covers(*stated, grouped=grouped))
+    said = [covers(*stated, groups=made.groups, gated=gated)]
+    plain = not gated and made.groups is None
+    if plain:
+        said.append(former_covers(*stated))
     said.append(covers_before(said[0]))
     rule = f"the text that belongs to these figures, {said[0]!r}"
     _require(made.covers in said, "covers", made.covers, rule)
-    limits = [does_not_cover(risk, gated=gated) for risk in risks]
-    if not gated:
+    limits = [does_not_cover(risk, groups=made.groups, gated=gated) for risk in risks]
+    if plain:
         limits += [former_does_not_cover(risk) for risk in risks]
     limits += [tuple(one for one in limit if one != ASKED_AGAIN) for limit in limits]
     rule = f"the text that belongs to this risk, {list(limits[0])!r}"
@@ -158,13 +182,13 @@ def _check_texts(made: Certificate) -> None:
 
 def _check_evidence(made: Certificate, level: Level, name: str) -> None:
     """Totals and p-value of a level, certified or not."""
-    loss, weight = level.total_loss, level.total_weight
-    _require_number(f"{name}.total_weight", weight, 0, made.n_units, "n_units")
+    loss, weight, full = level.total_loss, level.total_weight, _full_weight(made)
+    _require_number(f"{name}.total_weight", weight, 0, full, "that of all questions")
     _require_number(f"{name}.total_loss", loss, 0, weight, "total_weight")
     _require_number(f"{name}.p_value", level.p_value, 0, 1)
     if made.risk in (ERROR.name, REGRET.name):
-        whole = _close(weight, made.n_units)
-        _require(whole, f"{name}.total_weight", weight, f"n_units, {made.n_units}")
+        rule = f"that of all questions, {full:g}"
+        _require(_close(weight, full), f"{name}.total_weight", weight, rule)
     if made.p_value is PValue.BINOMIAL:
         for field, value in (("total_loss", loss), ("total_weight", weight)):
             rule = "a whole number, because the test is the binomial"
@@ -248,19 +272,19 @@ def _check_shares(made: Certificate, level: CertifiedLevel, name: str) -> None:
     answered, right = level.share_answered, level.share_right
     _require_number(f"{name}.share_answered", answered, 0, 1)
     _require_number(f"{name}.share_right", right, 0, answered, "share_answered")
-    weight_share = level.total_weight / made.n_units
-    loss_share = level.total_loss / made.n_units
+    full = _full_weight(made)
+    weight_share, loss_share = level.total_weight / full, level.total_loss / full
     if made.risk == SELECTIVE.name:
-        rule = f"total_weight / n_units, {weight_share:.6g}"
+        rule = f"total_weight / {full:g}, {weight_share:.6g}"
         _require(_close(answered, weight_share), f"{name}.share_answered", answered, rule)
         wanted = weight_share - loss_share
-        rule = f"(total_weight - total_loss) / n_units, {wanted:.6g}"
+        rule = f"(total_weight - total_loss) / {full:g}, {wanted:.6g}"
         _require(_close(right, wanted), f"{name}.share_right", right, rule)
     elif made.risk == ERROR.name:
-        rule = f"1 - total_loss / n_units, {1 - loss_share:.6g}"
+        rule = f"1 - total_loss / {full:g}, {1 - loss_share:.6g}"
         _require(_close(right, 1 - loss_share), f"{name}.share_right", right, rule)
     elif made.risk == REGRET.name:
-        rule = f"at most 1 - total_loss / n_units, {1 - loss_share:.6g}"
+        rule = f"at most 1 - total_loss / {full:g}, {1 - loss_share:.6g}"
         _require(right <= 1 - loss_share + _ROUNDING, f"{name}.share_right", right, rule)
 
 

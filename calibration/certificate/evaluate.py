@@ -13,6 +13,7 @@ from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel
 from calibration.errors import CalibrationError
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
 from calibration.policy.exit_search import find_exits
+from calibration.simulation.groups import Groups
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
@@ -29,8 +30,8 @@ class Evaluation:
     """The figures of one policy on recorded problems.
 
     On problems that were not used before, these are honest estimates. On the problems that chose
-    the policy, they are optimistic. In shares and means, every unit (problem or group) has the same
-    weight.
+    the policy, they are optimistic. In the risk, in shares and in means, every problem has the same
+    weight, or every group if the certificate says so.
 
     Attributes:
         n_units: exchangeable units.
@@ -66,14 +67,23 @@ def evaluate(
     traces: Traces,
     risk: Risk = SELECTIVE,
     procedure: Procedure | None = None,
+    groups: Groups | None = None,
 ) -> list[Evaluation]:
     """The figures of each policy on recorded problems.
 
+    Args:
+        policies: the policies.
+        traces: the problems.
+        risk: the risk to measure.
+        procedure: how one question is answered; by default one sample.
+        groups: how groups enter the risk and the means; by default each problem counts the same.
+
     Raises:
-        CalibrationError: a policy does not fit the risk, or a problem has too few rollouts.
+        CalibrationError: a policy does not fit the risk, a problem has too few rollouts, or a group
+            is larger than `groups` allows.
     """
     procedure = procedure or Procedure()
-    measured = replay(traces, policies, risk, procedure)
+    measured = replay(traces, policies, risk, procedure, groups)
     exits_T = _exits(traces, policies)
     intervals_T = _intervals(measured.losses)
     return [
@@ -143,14 +153,16 @@ def replay_certificate(
 
     Raises:
         CertificateError: the traces have another fingerprint.
-        CalibrationError: a problem has too few rollouts, or the risk is unknown.
+        CalibrationError: a problem has too few rollouts, a group is larger than the certificate
+            covers, or the risk is unknown.
     """
     certificate.require_traces(traces.fingerprint)
     traces = traces.passing()
     risk = resolve_risk(certificate, risk)
     certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
     policies = [level.policy for level in certified]
-    found = iter(evaluate(policies, traces, risk, certificate.procedure) if policies else ())
+    how = risk, certificate.procedure, certificate.groups
+    found = iter(evaluate(policies, traces, *how) if policies else ())
     return [
         LevelReplay(level.alpha, None, level.reason)
         if isinstance(level, InfeasibleLevel)

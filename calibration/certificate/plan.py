@@ -14,6 +14,7 @@ from calibration.certificate.certify import (
     parse_choice,
 )
 from calibration.errors import CalibrationError
+from calibration.simulation.groups import Average, declared_groups
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
@@ -86,6 +87,8 @@ def plan(
     promise: Promise | str = Promise.SIMULTANEOUS,
     samples: int = 1,
     vote: str = "confidence",
+    average: Average | str = Average.PROBLEMS,
+    max_group_size: int | None = None,
     sizes: Sequence[int] = SIZES,
     repeats: int = 100,
     seed: int = 0,
@@ -106,6 +109,8 @@ def plan(
         promise: see `certify`.
         samples: see `certify`.
         vote: see `certify`.
+        average: see `certify`.
+        max_group_size: see `certify`.
         sizes: numbers of labelled problems or groups to try.
         repeats: simulated calibrations of each size.
         seed: seed of the simulations.
@@ -122,6 +127,7 @@ def plan(
         raise CalibrationError(
             f"sizes are {list(sizes)} and repeats {repeats}: give sizes and repeats of 1 or more"
         )
+    groups = declared_groups(pilot, average, max_group_size)
     rng = np.random.default_rng(seed)
     forecasts: list[Forecast] = []
     for done, n in enumerate(sorted(sizes)):
@@ -139,13 +145,14 @@ def plan(
             order=pilot if learned_from else None,
             recording=pilot,
             n_units=n_tested,
+            average=Average(average),
         )
-        measured = replay(pilot, family.policies, risk, Procedure(samples, vote))
+        measured = replay(pilot, family.policies, risk, Procedure(samples, vote), groups)
         token_price = None if risk.answers_always else TOKEN_PRICE
         chosen_RL = []
         for _ in range(repeats):
             losses = _redrawn(measured.losses, n_tested, rng)
-            kind = default_p_value(measured, risk)
+            kind = default_p_value(measured, risk, groups)
             tested = certify_policies(losses, family, alphas, delta, promise, kind)
             chosen_RL.append(
                 [choose_certified(measured, row, token_price) for row in tested.certified_LT]

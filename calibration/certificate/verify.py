@@ -136,13 +136,14 @@ class _Recount:
         """What the certificate should say that it covers, in the current or the former wording."""
         made, traces = self._certificate, self._traces
         stated = self._risk, made.delta, made.promise, made.p_value
-        grouped, gated = traces.n_units < traces.n_problems, traces.is_gated
-        if gated or made.covers != former_covers(*stated, grouped=grouped):
-            said = covers(*stated, grouped=grouped, gated=gated)
+        groups, gated = made.groups, traces.is_gated
+        plain = not gated and groups is None
+        if not plain or made.covers != former_covers(*stated):
+            said = covers(*stated, groups=groups, gated=gated)
             if made.covers != covers_before(said):
                 yield from _compare("covers", made.covers, said)
-        if gated or made.does_not_cover != former_does_not_cover(self._risk):
-            limits = does_not_cover(self._risk, gated=gated)
+        if not plain or made.does_not_cover != former_does_not_cover(self._risk):
+            limits = does_not_cover(self._risk, groups=groups, gated=gated)
             if ASKED_AGAIN not in made.does_not_cover:
                 limits = tuple(one for one in limits if one != ASKED_AGAIN)
             yield from _compare("does_not_cover", made.does_not_cover, limits)
@@ -155,7 +156,7 @@ class _Recount:
         else:
             policy = policies[explaining_policy(self._certificate.tested, self._tested, number)]
         outcomes = self._outcomes(policy)
-        losses = _losses(self._risk, outcomes, self._traces, self._draws)
+        losses = self._losses(outcomes)
         (p_value,) = p_values(
             losses, level.alpha, self._certificate.p_value, self._seed, self._target_level(number)
         )
@@ -190,7 +191,7 @@ class _Recount:
     def _first_bound(self, number: int) -> float:
         first, _ = self._certificate.tested.first(number)
         outcomes = self._outcomes(self._certificate.tested.policies[first])
-        losses = _losses(self._risk, outcomes, self._traces, self._draws)
+        losses = self._losses(outcomes)
         return self._bound(losses, self._target_level(number))
 
     def _target_level(self, number: int) -> float:
@@ -210,13 +211,35 @@ class _Recount:
         return float(bound)
 
     def _mean(self, values_D: NDArray[Any]) -> float:
-        return float(_unit_means(values_D, self._traces, self._draws).mean())
+        by_problem = self._certificate.groups is None or self._certificate.groups.by_size
+        mean_P = _problem_means(values_D, self._draws)
+        if by_problem:
+            return float(mean_P.mean())
+        return float(np.mean([np.mean(means) for means in _by_unit(mean_P, self._traces)]))
+
+    def _losses(self, outcomes: Outcomes) -> Losses:
+        """One row per unit, sorted by name."""
+        loss_DT, weight_DT = self._risk.loss(outcomes)
+        loss_U1 = self._unit_losses(np.asarray(loss_DT, dtype=np.float64)[:, 0])
+        if weight_DT is not None:
+            weight_D = np.asarray(weight_DT, dtype=np.float64)[:, 0]
+            return Losses(loss_U1, self._unit_losses(weight_D))
+        size_U1 = self._unit_losses(np.ones(self._draws.n_draws))
+        return Losses.unweighted(loss_U1) if (size_U1 == 1).all() else Losses(loss_U1, size_U1)
+
+    def _unit_losses(self, values_D: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean over a unit's problems, or their sum over the largest size of a group."""
+        of_unit = _by_unit(_problem_means(values_D, self._draws), self._traces)
+        groups = self._certificate.groups
+        if groups is None or groups.max_size is None:
+            return np.array([[np.mean(means)] for means in of_unit])
+        return np.array([[np.sum(means) / groups.max_size] for means in of_unit])
 
 
 def tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: int) -> Tested:
     """P-values and verdicts of all tested policies, computed again by the fitting code."""
     family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
-    losses = replay(traces, family.policies, risk, certificate.procedure).losses
+    losses = replay(traces, family.policies, risk, certificate.procedure, certificate.groups).losses
     return certify_policies(
         losses, family, alphas, certificate.delta, certificate.promise, certificate.p_value, seed
     )
@@ -322,22 +345,17 @@ class _Sample:
         return 0 if costs_RC is None else int(costs_RC[self._row, :readings].sum())
 
 
-def _losses(risk: Risk, outcomes: Outcomes, traces: Traces, draws: Draws) -> Losses:
-    loss_DT, weight_DT = risk.loss(outcomes)
-    loss_UT = _unit_means(np.asarray(loss_DT, dtype=np.float64)[:, 0], traces, draws)[:, None]
-    if weight_DT is None:
-        return Losses.unweighted(loss_UT)
-    weight_D = np.asarray(weight_DT, dtype=np.float64)[:, 0]
-    return Losses(loss_UT, _unit_means(weight_D, traces, draws)[:, None])
+def _problem_means(values_D: NDArray[Any], draws: Draws) -> NDArray[np.float64]:
+    """Draws are averaged into problems."""
+    return np.asarray(np.bincount(draws.problem_D, values_D) / np.bincount(draws.problem_D))
 
 
-def _unit_means(values_D: NDArray[Any], traces: Traces, draws: Draws) -> NDArray[np.float64]:
-    """Draws are averaged into problems, and problems into units, sorted by name."""
-    mean_P = np.bincount(draws.problem_D, values_D) / np.bincount(draws.problem_D)
+def _by_unit(mean_P: NDArray[np.float64], traces: Traces) -> list[list[float]]:
+    """The figures of each unit's problems, units sorted by name."""
     of_unit: dict[str, list[float]] = {}
     for unit, mean in zip(traces.units, mean_P.tolist(), strict=True):
         of_unit.setdefault(unit, []).append(mean)
-    return np.array([np.mean(of_unit[unit]) for unit in sorted(of_unit)])
+    return [of_unit[unit] for unit in sorted(of_unit)]
 
 
 def _compare(name: str, here: object, there: object, tolerance: float = TOLERANCE) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What a certificate covers and what it does not cover, in words."""
 
+from calibration.simulation.groups import Groups
 from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Risk
 from calibration.testing.fwer import Promise
 from calibration.testing.p_values import PValue
@@ -28,7 +29,7 @@ def covers(
     promise: Promise,
     kind: PValue,
     *,
-    grouped: bool = False,
+    groups: Groups | None = None,
     gated: bool = False,
 ) -> str:
     """The guarantee in a few sentences.
@@ -38,7 +39,7 @@ def covers(
         delta: the probability with which the guarantee may fail.
         promise: whether all levels hold at once.
         kind: the test.
-        grouped: whether groups are the units.
+        groups: how groups enter the risk; None if every problem is a unit of its own.
         gated: whether only questions count that pass the familiarity check.
     """
     bound = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
@@ -47,7 +48,14 @@ def covers(
         if promise is Promise.SIMULTANEOUS
         else "each level separately, so alpha must be chosen before seeing the results"
     )
-    new = "groups of problems (each group counts the same)" if grouped else "problems"
+    new, sizes = "problems", ""
+    if groups is not None and groups.by_size:
+        sizes = (
+            f" Problems come in groups of at most {groups.max_size}, drawn independently; each "
+            "problem counts the same, so a group counts by its size."
+        )
+    elif groups is not None:
+        new = "groups of problems (each group counts the same, whatever its size)"
     limit = " in the limit of many problems (the test is asymptotic)" if kind is PValue.CLT else ""
     passing = (
         " Only problems that pass the familiarity check count: every share is a share of these."
@@ -58,11 +66,13 @@ def covers(
         f"With probability at least {100 * (1 - delta):g}%{limit} over the random choice of the "
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
         f"average over new {new} from the same distribution as the calibration problems, answered "
-        f"exactly as the fingerprint describes. The guarantee holds for {together}.{passing}"
+        f"exactly as the fingerprint describes. The guarantee holds for {together}.{sizes}{passing}"
     )
 
 
-def does_not_cover(risk: Risk, *, gated: bool = False) -> tuple[str, ...]:
+def does_not_cover(
+    risk: Risk, *, groups: Groups | None = None, gated: bool = False
+) -> tuple[str, ...]:
     """What the guarantee does not cover, as a list to show with every guarantee."""
     never: tuple[str, ...] = (
         "problems from another distribution than the calibration problems",
@@ -72,6 +82,13 @@ def does_not_cover(risk: Risk, *, gated: bool = False) -> tuple[str, ...]:
         "a single question, or one kind of question: the risk is an average over all questions",
         ASKED_AGAIN,
     )
+    if groups is not None and groups.by_size:
+        never = (*never, f"groups of more than {groups.max_size} problems")
+    elif groups is not None:
+        average = (
+            "the average over problems: a problem of a large group counts less than one of a small"
+        )
+        never = (*never, average)
     if gated:
         never = (*never, "questions that the familiarity check flags as unlike the calibration's")
     if risk.answers_always:
@@ -96,9 +113,7 @@ _FORMER_WHAT = {
 }
 
 
-def former_covers(
-    risk: Risk, delta: float, promise: Promise, kind: PValue, *, grouped: bool = False
-) -> str:
+def former_covers(risk: Risk, delta: float, promise: Promise, kind: PValue) -> str:
     """What `covers` said in certificates made before the wording changed."""
     what = _FORMER_WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
     together = (
@@ -106,11 +121,10 @@ def former_covers(
         if promise is Promise.SIMULTANEOUS
         else "each level alone, so alpha must be chosen before looking"
     )
-    drawn = "groups of problems, each group counting the same" if grouped else "problems"
     limit = " in the limit of many problems (the test is asymptotic)" if kind is PValue.CLT else ""
     return (
         f"With probability at least {1 - delta:g}{limit} over the draw of the calibration "
-        f"problems: {what}, on average over new {drawn}, drawn like the calibration problems and "
+        f"problems: {what}, on average over new problems, drawn like the calibration problems and "
         f"solved by the very procedure of the fingerprint. This holds for {together}."
     )
 

@@ -195,7 +195,8 @@ def _p_values(
         certificate.tested, number, alphas, certificate.delta, certificate.promise
     )
     rows, columns = np.array(list(cells)).T
-    losses = replay(traces, tuple(cells.values()), risk, certificate.procedure).losses
+    how = risk, certificate.procedure, certificate.groups
+    losses = replay(traces, tuple(cells.values()), *how).losses
     p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)
     p_YX[rows, columns] = p_values(
         losses, alphas[number], certificate.p_value, _seed(certificate), aimed_at

@@ -146,7 +146,8 @@ def _check_untouched(traces: Traces, test: Traces) -> None:
 
 
 def _measure(certificate: Certificate, traces: Traces, risk: Risk, on_test: bool) -> Measured:
-    full = replay(traces, [full_budget(risk)], risk, certificate.procedure)
+    how = risk, certificate.procedure, certificate.groups
+    full = replay(traces, [full_budget(risk)], *how)
     return Measured(
         on_test=on_test,
         n_problems=traces.n_problems,

@@ -51,6 +51,7 @@ def procedure(summary: Summary) -> Table:
         "Policies tested": f"{len(tested.policies):,} ({tested.correction})",
         "Calibration problems": f"{certificate.n_problems:,}",
         "Exchangeable units": f"{certificate.n_units:,} (groups, and problems without a group)",
+        "Average over": _average(certificate),
         "Rollouts": f"{certificate.n_rollouts:,}",
         "Problems for the order": f"{certificate.n_order_problems:,}",
         "Test problems": f"{summary.shown.n_problems:,}" if summary.shown.on_test else "none",
@@ -67,6 +68,16 @@ def digests(certificate: Certificate) -> Table:
         "Order traces": certificate.order_digest or "none",
     }
     return pairs("Digests (SHA-256)", values)
+
+
+def _average(certificate: Certificate) -> str:
+    """What counts the same in the risk."""
+    groups = certificate.groups
+    if groups is None:
+        return "problems"
+    if groups.by_size:
+        return f"problems; a group counts by its size, at most {groups.max_size}"
+    return "groups; each counts the same, whatever its size"
 
 
 def _level_row(level: Level, certificate: Certificate, abstains: bool, n_figures: int) -> Row:

@@ -16,18 +16,20 @@ _BLOCK = 1 << 20
 class Losses:
     """Losses of exchangeable units (U) under policies (T); a policy's risk is E[loss] / E[weight].
 
-    A unit is a group of problems, or a problem without a group. Its loss is the mean over its
-    problems of the mean over each problem's draws, so several rollouts never count as several
-    units. Units are assumed to be independent draws from one population; this is not checked, and
-    cannot be.
+    A unit is a group of problems, or a problem without a group. The loss of a problem is the mean
+    over its draws. The loss of a unit is the mean over its problems or, where a group counts by its
+    size, the sum over its problems divided by the largest size a group can have (`Groups`). So
+    several rollouts or problems never count as several units. Units are assumed to be independent
+    draws from one population; this is not checked, and cannot be.
 
     Tests look at X = loss - alpha * weight + alpha, which lies in [0, 1] and whose mean is at most
     alpha if and only if the risk is.
 
     Attributes:
         loss_UT: in [0, weight].
-        weight_UT: in [0, 1]; for `selective` the share answered; 1 everywhere (without memory of
-            its own) if the risk is no ratio.
+        weight_UT: in [0, 1]; for `selective` the share answered, and smaller for a group below the
+            largest size if groups count by their size; 1 everywhere (without memory of its own) if
+            the risk is no ratio.
 
     Raises:
         CalibrationError: the shapes differ, or are not units x policies.
@@ -62,7 +64,8 @@ class Losses:
     @property
     def is_ratio(self) -> bool:
         """Whether the risk is a ratio of two means, so that weights may differ from 1."""
-        return self.weight_UT.strides != (0, 0)
+        constant = self.weight_UT.strides == (0, 0)
+        return not constant or bool((self.weight_UT[:1, :1] != 1).any())
 
     @property
     def binary(self) -> bool:

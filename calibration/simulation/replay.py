@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
 from calibration.policy.exit_rule import ExitPolicy
+from calibration.simulation.groups import Groups
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import ONE_SAMPLE, Draws, Procedure, simulate
 from calibration.simulation.risks import SELECTIVE, Outcomes, Risk
@@ -34,9 +35,9 @@ _Result = TypeVar("_Result")
 class Replay:
     """A procedure under policies (T) on recorded problems.
 
-    Means are taken over a problem's draws, then over a unit's problems, then over the exchangeable
-    units. They are estimates without intervals, and optimistic for a policy that was chosen by
-    them.
+    Means are taken over a problem's draws, then over all problems; or, where each group counts the
+    same, over a unit's problems and then over the exchangeable units. They are estimates without
+    intervals, and optimistic for a policy that was chosen by them.
 
     Attributes:
         losses: losses of the units, in the order of sorted(set(traces.units)).
@@ -80,6 +81,7 @@ def replay(
     policies: Sequence[ExitPolicy],
     risk: Risk = SELECTIVE,
     procedure: Procedure = ONE_SAMPLE,
+    groups: Groups | None = None,
     *,
     block: int = BLOCK,
 ) -> Replay:
@@ -89,17 +91,20 @@ def replay(
     and policy, 16 for `selective`) and about 100 MB more.
 
     Args:
+        groups: how groups of problems enter the risk and the means; by default each problem counts
+            the same.
         block: samples x policies processed at a time. The result does not depend on it, and the
             result of a policy does not depend on the other policies.
 
     Raises:
         CalibrationError: there are no policies; a policy may abstain and the risk counts every
-            question; a problem has fewer rollouts than samples; or a custom loss is out of range.
+            question; a problem has fewer rollouts than samples; a group is larger than declared; or
+            a custom loss is out of range.
     """
     if not policies:
         raise CalibrationError("policies is empty: give at least one")
     risk.check_policies(policies)
-    plan = _Plan(traces, simulate(traces, procedure))
+    plan = _Plan(traces, simulate(traces, procedure), groups or Groups())
     sums = _Sums(plan, len(policies))
     per_problem = int(max(plan.rollouts_P.max(), (plan.draws_P * procedure.samples).max()))
     width = max(1, min(len(policies), block // per_problem))
@@ -121,7 +126,7 @@ def replay(
 class _Plan:
     """Which rows and draws belong to each problem (P), and which problems to each unit (U)."""
 
-    def __init__(self, traces: Traces, draws: Draws) -> None:
+    def __init__(self, traces: Traces, draws: Draws, groups: Groups) -> None:
         self.draws = draws
         self.rollouts_P = traces.rollouts_P
         self.first_row_P = np.cumsum(self.rollouts_P) - self.rollouts_P
@@ -129,10 +134,11 @@ class _Plan:
         self.first_draw_P = np.cumsum(self.draws_P) - self.draws_P
         self.unit_P = traces.unit_P
         self.problems_U = np.bincount(self.unit_P)
-        # The divisor of a draw's share of its unit; few distinct values.
-        self.divisors, self.divisor_P = np.unique(
-            self.draws_P * self.problems_U[self.unit_P], return_inverse=True
-        )
+        self.divisor_U = groups.divisor_U(self.problems_U)
+        # The divisor of a draw's share in a mean; few distinct values.
+        problems_P = 1 if groups.by_size else self.problems_U[self.unit_P]
+        self.divisors, self.divisor_P = np.unique(self.draws_P * problems_P, return_inverse=True)
+        self.n_equal = len(self.unit_P) if groups.by_size else len(self.problems_U)
 
     def blocks(self, size: int) -> Iterator[NDArray[np.intp]]:
         """All problems in blocks; the problems of a unit are adjacent."""
@@ -233,24 +239,17 @@ class _Sums:
     def replay(self) -> Replay:
         """The sums as means."""
         plan = self._plan
-        if plan.problems_U.max() > 1:
-            self._loss_UT /= plan.problems_U[:, None]
-            if self._weight_UT is not None:
-                self._weight_UT /= plan.problems_U[:, None]
-        n_units = len(plan.problems_U)
 
         def mean(count_Q: NDArray[np.int64]) -> NDArray[np.float64]:
             share_Q = count_Q.T / plan.divisors
             # One after another: the order in `sum` depends on the memory layout, and so on the
             # number of policies.
-            return np.asarray(share_Q.cumsum(axis=-1)[..., -1] / n_units)
+            return np.asarray(share_Q.cumsum(axis=-1)[..., -1] / plan.n_equal)
 
         answered_T, right_T, tokens_T = (mean(count_QT) for count_QT in self._count_QT3)
         full_right, full_tokens = (float(mean(full_Q)) for full_Q in self._full_Q2)
         return Replay(
-            losses=Losses.unweighted(self._loss_UT)
-            if self._weight_UT is None
-            else Losses(self._loss_UT, self._weight_UT),
+            losses=self._losses(),
             answered_T=answered_T,
             right_T=right_T,
             tokens_T=tokens_T,
@@ -259,6 +258,19 @@ class _Sums:
             n_problems=len(plan.unit_P),
             n_draws=plan.draws.n_draws,
         )
+
+    def _losses(self) -> Losses:
+        plan = self._plan
+        if plan.divisor_U.max() > 1:
+            self._loss_UT /= plan.divisor_U[:, None]
+            if self._weight_UT is not None:
+                self._weight_UT /= plan.divisor_U[:, None]
+        if self._weight_UT is not None:
+            return Losses(self._loss_UT, self._weight_UT)
+        if (plan.divisor_U == plan.problems_U).all():
+            return Losses.unweighted(self._loss_UT)
+        size_U1 = (plan.problems_U / plan.divisor_U)[:, None]
+        return Losses(self._loss_UT, np.broadcast_to(size_U1, self._loss_UT.shape))
 
 
 def _sum_by_problem(values_D: NDArray[Any], draws_B: NDArray[np.intp]) -> NDArray[Any]:

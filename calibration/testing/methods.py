@@ -11,6 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from calibration.errors import CalibrationError
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import Risk
@@ -98,6 +99,7 @@ def family_for(
     order: Traces | None,
     recording: Traces,
     n_units: int,
+    average: Average = Average.PROBLEMS,
 ) -> Family:
     """The policies that a method tests, in its structure.
 
@@ -113,6 +115,7 @@ def family_for(
         order: labelled problems to learn from; the test does not use them.
         recording: traces of the same recording; only their fingerprint is used.
         n_units: the units of the test.
+        average: what counts the same in the risk on the problems learned from.
     """
     if grid is None:
         budget = recording.fingerprint.max_tokens if recording.fingerprint else None
@@ -125,7 +128,7 @@ def family_for(
     if method in (Method.SPLIT, Method.RESCALED_CHAINS) and order is None:
         raise CalibrationError(f"the method {method} learns from other problems: give `order`")
     if method is Method.SPLIT and order is not None:
-        return _learned(risk, procedure, alphas, level_delta, token_price, grid, order)
+        return _learned(risk, procedure, alphas, level_delta, token_price, grid, order, average)
     recipe = Recipe(
         risk,
         procedure,
@@ -171,9 +174,10 @@ def _learned(
     token_price: float,
     grid: Grid,
     order: Traces,
+    average: Average,
 ) -> Family:
     policies = grid.policies(risk, procedure)
-    on_order = replay(order, policies, risk, procedure)
+    on_order = replay(order, policies, risk, procedure, Groups(average))
     path = learn_path(on_order, level_delta, None if risk.answers_always else token_price)
     chain = Chain(tuple(policies[t] for t in path), 1.0)
     source = (

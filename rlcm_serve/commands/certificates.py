@@ -63,6 +63,20 @@ MethodOption = Annotated[
         "holm or bonferroni."
     ),
 ]
+AverageOption = Annotated[
+    str,
+    typer.Option(
+        help="What counts the same in the risk: problems, so that a group counts by its size; or "
+        "groups."
+    ),
+]
+MaxGroupSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Most problems that a group can have, decided before labels are seen. Required if "
+        "groups differ in size and problems count the same."
+    ),
+]
 TestOption = Annotated[
     Path | None,
     typer.Option(help="Traces of problems that had no part in the fit, for unbiased figures."),
@@ -119,6 +133,8 @@ def fit(
     token_price: Annotated[
         float, typer.Option(help="Share of right answers that a full budget of tokens is worth.")
     ] = 0.05,
+    average: AverageOption = "problems",
+    max_group_size: MaxGroupSizeOption = None,
 ) -> None:
     """Fit exit thresholds for each risk level and write a certificate.
 
@@ -143,6 +159,8 @@ def fit(
         order=read_traces(order) if order else _validation(recorded, probe),
         grid=_grid(recorded, pool, smoothing, method),
         token_price=token_price,
+        average=average,
+        max_group_size=max_group_size,
         created=date.today().isoformat(),
     )
     certificate.save(out)
@@ -364,6 +382,8 @@ def plan(
     promise: PromiseOption = "simultaneous",
     n: SamplesOption = 1,
     vote: VoteOption = "confidence",
+    average: AverageOption = "problems",
+    max_group_size: MaxGroupSizeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast how many labelled problems a calibration needs and how many tokens it saves."""
@@ -382,6 +402,8 @@ def plan(
             promise=promise,
             samples=n,
             vote=vote,
+            average=average,
+            max_group_size=max_group_size,
             on_progress=lambda done, of: progress.update(task, completed=done, total=of),
         )
     if as_json:

@@ -88,10 +88,12 @@ class CalibrationJobs:
         While the engine starts, problems are only checked when the job starts.
 
         Raises:
-            RequestRefused: too few problems, or one that does not fit into the model's context, or
-                a profile that is not served.
+            RequestRefused: too few problems, a group larger than declared, sizes that differ
+                without a declaration, a problem that does not fit into the model's context, or a
+                profile that is not served.
             KeyReused, NotFound: as `CalibrationStore.create`.
         """
+        request = await asyncio.to_thread(request.with_group_size, problems)
         await asyncio.to_thread(request.require_enough, problems)
         with suppress(NotReady, EngineDead):
             await self._service.check_ready()

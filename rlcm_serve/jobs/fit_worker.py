@@ -65,6 +65,8 @@ def fit(folder: Path) -> None:
         samples=request.samples,
         vote=request.vote,
         method=request.method,
+        average=request.average,
+        max_group_size=request.max_group_size,
         created=job["created"],
     )
     certificate.save(folder / CERTIFICATE)

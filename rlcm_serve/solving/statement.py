@@ -51,8 +51,12 @@ def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
     at_most = _AT_MOST[RiskName(certificate.risk)].format(
         share=f"{100 * level.alpha:g}%", like=" like the calibration's" if gated else ""
     )
+    drawn, groups = f"{certificate.n_problems} calibration problems", certificate.groups
+    if groups is not None:
+        drawn = f"{certificate.n_units} calibration groups"
+        if not groups.by_size:
+            at_most = f"Counting every group equally, {at_most[0].lower()}{at_most[1:]}"
     return (
-        f"{at_most}, with "
-        f"{100 * (1 - certificate.delta):g}% confidence over the draw of {certificate.n_problems} "
-        f"calibration problems, {choice}."
+        f"{at_most}, with {100 * (1 - certificate.delta):g}% confidence over the draw of {drawn}, "
+        f"{choice}."
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Self
 
+import numpy as np
+
 from calibration.certificate.certify import check_alphas
 from calibration.errors import CalibrationError
+from calibration.simulation.groups import Average, groups_of_sizes
 from calibration.simulation.risks import risk_named
 from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.methods import Method, share_learned_from
@@ -63,6 +67,8 @@ class CalibrationRequest:
     method: Method = Method.AUTO
     activate: bool = False
     profile: str = DEFAULT_NAME
+    average: Average = Average.PROBLEMS
+    max_group_size: int | None = None
 
     def __post_init__(self) -> None:
         for field, check in (
@@ -82,13 +88,26 @@ class CalibrationRequest:
                 "are taken among its rollouts, so record at least n of each problem",
             )
 
+    def with_group_size(self, problems: Collection[LabelledProblem]) -> Self:
+        """The request with the size of the groups, if none was given and all have the same.
+
+        Raises:
+            RequestRefused: a group is larger than `max_group_size`, or sizes differ without it.
+        """
+        sizes = np.array(list(Counter(map(_unit, problems)).values()))
+        try:
+            groups = groups_of_sizes(sizes, self.average, self.max_group_size)
+        except CalibrationError as error:
+            raise RequestRefused("max_group_size", str(error)) from error
+        return replace(self, max_group_size=groups.max_size) if groups else self
+
     def require_enough(self, problems: Collection[LabelledProblem]) -> None:
         """Returns if the largest alpha could be certified in the best case, with no wrong answer.
 
         Raises:
             RequestRefused: more problems are needed.
         """
-        units = {("group", one.group) if one.group else ("problem", one.id) for one in problems}
+        units = set(map(_unit, problems))
         share = share_learned_from(self.method, risk_named(self.risk), len(units))
         tested = len(units) - round(share * len(units))
         alpha = max(self.alphas)
@@ -117,8 +136,13 @@ class CalibrationRequest:
                 "promise": Promise(plain["promise"]),
                 "vote": VoteRule(plain["vote"]),
                 "method": Method(plain["method"]),
+                "average": Average(plain.get("average", Average.PROBLEMS)),
             }
         )
+
+
+def _unit(problem: LabelledProblem) -> tuple[str, str]:
+    return ("problem", problem.id) if problem.group is None else ("group", problem.group)
 
 
 @dataclass(frozen=True, slots=True)

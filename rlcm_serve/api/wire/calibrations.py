@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
+from calibration.simulation.groups import Average
 from calibration.testing.fwer import Promise
 from calibration.testing.methods import Method
 from rlcm_serve.api.wire import terms
@@ -18,6 +19,7 @@ from rlcm_serve.profiles.profile import DEFAULT_NAME
 from rlcm_serve.store.job import Calibration, CalibrationRequest
 
 MAX_ROLLOUTS = 1024
+MAX_GROUP_SIZE = 1_000_000
 REQUEST_EXAMPLE = {
     "profile": DEFAULT_NAME,
     "risk": "selective",
@@ -57,6 +59,12 @@ class CalibrationQuery(Wire):
         ],
         described(terms.METHOD_TEXT, "auto"),
     ] = "auto"
+    average: Annotated[Literal["problems", "groups"], described(terms.AVERAGE_TEXT, "problems")] = (
+        "problems"
+    )
+    max_group_size: Annotated[
+        int | None, described(terms.MAX_GROUP_SIZE_TEXT, None, ge=1, le=MAX_GROUP_SIZE)
+    ] = None
     activate: bool = Field(default=False, examples=[False])
     """Activate the certificate as soon as it is fitted."""
 
@@ -77,6 +85,8 @@ class CalibrationQuery(Wire):
             method=Method(self.method),
             activate=self.activate,
             profile=self.profile,
+            average=Average(self.average),
+            max_group_size=self.max_group_size,
         )
 
 
@@ -95,6 +105,8 @@ class AskedBody(Wire):
     rollouts: int = Field(examples=[1])
     """Number of rollouts that are recorded per problem."""
     method: Annotated[str, described(terms.METHOD_TEXT, "auto")]
+    average: Annotated[str, described(terms.AVERAGE_TEXT, "problems")]
+    max_group_size: Annotated[int | None, described(terms.MAX_GROUP_SIZE_TEXT, None)]
     activate: bool = Field(examples=[False])
     """Whether the certificate is activated as soon as it is fitted."""
 

@@ -26,6 +26,14 @@ VOTE_TEXT = (
     "(RLCM §5.2). It has no effect on a single sample."
 )
 METHOD_TEXT = "How exit policies are chosen and tested, as in `rlcm fit --method`."
+AVERAGE_TEXT = (
+    "What counts the same in the risk: `problems`, so that a group counts by its size; or "
+    "`groups`, whatever their size."
+)
+MAX_GROUP_SIZE_TEXT = (
+    "Largest number of problems that a group can have, decided before labels are seen. Required if "
+    "groups differ in size and `average` is `problems`."
+)
 ISO_TEXT = "as an ISO 8601 time in UTC."
 
 ExitName = Literal["high", "low", "natural", "budget", "cancelled"]

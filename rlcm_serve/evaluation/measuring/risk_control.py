@@ -12,6 +12,7 @@ from calibration.certificate.evaluate import Evaluation, evaluate, replay_certif
 from calibration.certificate.levels import CertifiedLevel
 from calibration.errors import CalibrationError
 from calibration.metrics.estimates import Estimate
+from calibration.simulation.groups import Average
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import ERROR, risk_named
 from calibration.testing.fwer import Promise
@@ -40,14 +41,16 @@ def replay_certificates(
     """Every level of these certificates, which have built-in risks, on this benchmark.
 
     Problems that do not pass the familiarity check are left out, as every certificate leaves them
-    out. So is a certificate for more samples than there are rollouts.
+    out. So is a certificate for more samples than there are rollouts, or for smaller groups.
     """
     if not certificates:
         return
     traces = recorded.own.passing()
+    largest_group = int(np.bincount(traces.unit_P).max())
     for certificate in certificates:
-        n = certificate.procedure.samples
-        if n > traces.rollouts_P.min():
+        n, groups = certificate.procedure.samples, certificate.groups
+        too_large = groups is not None and largest_group > (groups.max_size or largest_group)
+        if n > traces.rollouts_P.min() or too_large:
             continue
         target = Controlled(
             recorded.own_source,
@@ -67,8 +70,9 @@ def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterato
     Half of the problems are for the fit; a hash of their names decides which. Each alpha is fitted
     separately (pointwise) with delta 0.1. A quarter of that half maps confidence to the probability
     of a right answer (Platt scaling); the rest tests chains of fixed thresholds on that scale. So
-    the comparison depends on how a source ranks answers, not on its scale. With fewer than `FEWEST`
-    problems or groups, nothing is fitted.
+    the comparison depends on how a source ranks answers, not on its scale. Each group counts the
+    same, which is tested without a bound on its size. With fewer than `FEWEST` problems or groups,
+    nothing is fitted.
     """
     if recorded.own.n_units < FEWEST:
         return
@@ -97,13 +101,15 @@ def _fit(
             delta=DELTA,
             promise=Promise.POINTWISE,
             method=Method.CHAINS,
+            average=Average.GROUPS,
         )
     except CalibrationError as error:
         yield from (replace(at, alpha=alpha, reason=str(error)) for alpha in alphas)
         return
     levels = certificate.levels
     policies = [level.policy for level in levels if isinstance(level, CertifiedLevel)]
-    found = iter(evaluate(policies, test, risk_named(at.risk)) if policies else ())
+    risk, groups = risk_named(at.risk), certificate.groups
+    found = iter(evaluate(policies, test, risk, groups=groups) if policies else ())
     for level in levels:
         if isinstance(level, CertifiedLevel):
             yield _measured(replace(at, alpha=level.alpha), next(found))

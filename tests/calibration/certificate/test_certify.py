@@ -11,6 +11,7 @@ from scipy.stats import beta, binom
 
 from calibration import (
     FULL_BUDGET,
+    CalibrationError,
     Certificate,
     CertifiedLevel,
     Chain,
@@ -22,6 +23,7 @@ from calibration import (
     Grid,
     InfeasibleAlpha,
     InfeasibleLevel,
+    Level,
     Method,
     Outcomes,
     Promise,
@@ -34,9 +36,11 @@ from calibration import (
     evaluate,
     family_of_chains,
     read_traces,
+    verify,
     write_traces,
 )
 from calibration.certificate.certify import check_alphas
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS
 from calibration.testing.families import NO_LOW_EXIT
@@ -470,6 +474,11 @@ class TestExtremes:
             assert certified_levels(certify(traces, risk="regret", method="rescaled-chains"))
 
 
+def reasons(level: Level) -> dict[str, str]:
+    """What hides the words of an infeasible level, which name problems or groups."""
+    return {} if isinstance(level, CertifiedLevel) else {"reason": ""}
+
+
 class TestUnits:
     def test_rollouts_of_a_problem_average_and_do_not_count(self, world) -> None:
         traces = several_rollouts(world.draw(np.random.default_rng(9), 400), 4)
@@ -494,7 +503,61 @@ class TestUnits:
         (level,) = certified_levels(made)
         assert level.total_weight == 100
         assert level.total_loss == pytest.approx(300 * level.risk / 3)
-        assert "groups of problems (each group counts the same)" in made.covers
+        assert made.groups == Groups(max_size=3)
+        assert "groups of at most 3, drawn independently; each problem counts the same" in (
+            made.covers
+        )
+
+    def test_groups_of_one_size_are_tested_as_if_each_counted_the_same(self, world) -> None:
+        traces = in_groups(world.draw(np.random.default_rng(13), 300), 3)
+        for risk in ("selective", "error"):
+            by_size, alike = (
+                certify(traces, risk=risk, alphas=(0.2, 0.3, 0.6), average=average)
+                for average in ("problems", "groups")
+            )
+            assert by_size.p_value is alike.p_value is PValue.BETTING
+            for one, other in zip(by_size.levels, alike.levels, strict=True):
+                assert one.certified == other.certified
+                assert (one.p_value, one.total_loss, one.total_weight) == (
+                    (other.p_value, other.total_loss, other.total_weight)
+                )
+
+    def test_a_declared_size_above_all_groups_costs_power_only(self, world) -> None:
+        traces = world.draw(np.random.default_rng(14), 300)
+        tested = {"alphas": (0.7,), "family": chain(FULL_BUDGET, levels=1), "risk": "error"}
+        known, larger = (certify(traces, **tested, max_group_size=size) for size in (1, 2))
+        assert known.groups is None
+        assert known.levels == certify(traces, **tested).levels
+        assert larger.groups == Groups(max_size=2)
+        assert larger.p_value is PValue.BETTING
+        (level,) = certified_levels(larger)
+        assert level.risk == certified_levels(known)[0].risk
+        assert level.p_value > certified_levels(known)[0].p_value
+        assert level.total_weight == 150
+
+    def test_sizes_that_differ_need_a_declared_size_or_groups_that_count_the_same(
+        self, world
+    ) -> None:
+        alone = world.draw(np.random.default_rng(15), 300)
+        traces = replace(alone, groups=tuple(f"g{(i + i % 2) // 5:03d}" for i in range(300)))
+        with pytest.raises(CalibrationError, match=r"groups have 1 to 6 problems .*max_group_size"):
+            certify(traces)
+        with pytest.raises(CalibrationError, match="a group has 6 problems, and max_group_size is"):
+            certify(traces, max_group_size=4)
+        with pytest.raises(CalibrationError, match="max_group_size is 5, and has no effect"):
+            certify(traces, average="groups", max_group_size=5)
+        with pytest.raises(CalibrationError, match="max_group_size is 0: give 1 or more"):
+            certify(traces, max_group_size=0)
+        with pytest.raises(CalibrationError, match="average 'questions' is unknown: give one of"):
+            certify(traces, average="questions")
+        by_size = certify(traces, max_group_size=6, alphas=[0.4])
+        assert by_size.groups == Groups(max_size=6)
+        alike = certify(traces, average="groups", alphas=[0.4])
+        assert alike.groups == Groups(Average.GROUPS)
+        assert "each group counts the same" in alike.covers
+        for made in (by_size, alike):
+            assert verify(made, traces) == []
+            assert Certificate.from_json(made.to_json()) == made
 
     def test_a_problem_that_is_copied_within_its_group_changes_nothing(self, world) -> None:
         alone = world.draw(np.random.default_rng(11), 120)
@@ -502,7 +565,8 @@ class TestUnits:
         for method in ("fixed-sequence", "chains"):
             once = certify(alone, alphas=(0.2, 0.3), method=method, p_value="hoeffding-bentkus")
             twice = certify(copied, alphas=(0.2, 0.3), method=method, p_value="hoeffding-bentkus")
-            assert twice.levels == once.levels
+            for one, two in zip(once.levels, twice.levels, strict=True):
+                assert replace(one, **reasons(one)) == replace(two, **reasons(two))
             assert (twice.n_problems, twice.n_units) == (240, 120)
 
     def test_groups_of_one_are_tested_as_problems(self, world) -> None:

@@ -2,6 +2,8 @@
 
 import copy
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from calibration import Certificate, CertificateError, CertifiedLevel, Promise, PValue, certify
 from calibration.certificate.certificate import _digest
+from calibration.simulation.groups import Groups
 from calibration.simulation.losses import Losses
 from calibration.testing.betting import betting_p_values, smallest_betting_p_value
 from calibration.testing.p_values import (
@@ -81,6 +84,24 @@ def test_whatever_certify_writes_of_averaged_losses_loads(world, risk: str, samp
     assert load(made.to_json()) == made
 
 
+@pytest.mark.parametrize("risk", ["selective", "error", "regret"])
+@pytest.mark.parametrize("kind", ["betting", "hoeffding-bentkus", "clt"])
+def test_whatever_certify_writes_of_groups_loads(world, risk: str, kind: str) -> None:
+    traces = world.draw(np.random.default_rng(9), 480)
+    traces = replace(traces, groups=tuple(f"{i * i // 4000:04d}" for i in range(480)))
+    sizes = [*Counter(traces.groups).values()]
+    assert min(sizes) < max(sizes)
+    for asked in ({"max_group_size": max(sizes)}, {"average": "groups"}):
+        made = certify(traces, risk=risk, alphas=(0.3, 0.5, 0.9), p_value=kind, **asked)
+        assert load(made.to_json()) == made
+    with pytest.raises(CertificateError, match="because no groups are named"):
+        replace(made, groups=None).check()
+    with pytest.raises(CertificateError, match="covers is"):
+        replace(made, groups=Groups(max_size=max(sizes))).check()
+    with pytest.raises(CertificateError, match=r"at most n_units x groups\.max_size"):
+        replace(made, groups=Groups(max_size=2)).check()
+
+
 def test_the_forgery_that_started_this() -> None:
     """Alpha .001 with a p-value of .9: accepted, activated and served up to now."""
     content = changed("betting", "levels", 2, to=lambda level: level | {"p_value": 0.9})
@@ -110,7 +131,7 @@ def test_the_forgery_that_started_this() -> None:
         (("n_units",), 1440.0, "n_units is 1440.0, and must be a whole number"),
         (("n_units",), True, "n_units is True"),
         (("n_problems",), 10**6, "n_rollouts is 11520, and must be a whole"),
-        (("n_problems",), 1441, "n_rollouts|covers"),
+        (("n_problems",), 1441, "n_rollouts|n_problems"),
         (("n_rollouts",), 1, "n_rollouts is 1"),
         (("n_order_problems",), 0, "order_digest is .* null exactly if n_order_problems is 0"),
         (("order_digest",), None, "order_digest is None"),

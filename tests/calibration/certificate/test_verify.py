@@ -164,6 +164,22 @@ def test_nothing_differs_of_other_recordings(
         assert verify(made, recorded) == []
 
 
+@pytest.mark.parametrize("risk", ["selective", "error", "regret"])
+@pytest.mark.parametrize("asked", [{"max_group_size": 7}, {"average": "groups"}], ids=str)
+def test_nothing_differs_with_groups_of_unequal_size(
+    traces: Traces, risk: str, asked: dict[str, Any]
+) -> None:
+    sizes = np.resize([1, 2, 5, 3], traces.n_problems)
+    names = np.repeat(np.arange(traces.n_problems), sizes)[: traces.n_problems]
+    grouped = replace(traces, groups=tuple(map(str, names)))
+    made = certify(grouped, risk=risk, alphas=(0.3, 0.7), **asked)
+    assert verify(made, grouped) == []
+    if "max_group_size" in asked:
+        smaller = replace(made, groups=replace(made.groups, max_size=4))
+        with pytest.raises(CalibrationError, match="a group has 5 problems"):
+            verify(smaller, grouped)
+
+
 def test_the_parts_or_the_whole(world) -> None:
     whole = world.draw(np.random.default_rng(2), 200)
     for method, share in (("split", 0.3), ("rescaled-chains", 0.1)):

@@ -2,6 +2,7 @@ import pytest
 
 from calibration import Promise, PValue, Risk
 from calibration.certificate.wording import covers, does_not_cover
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.risks import ERROR, REGRET, SELECTIVE
 
 SIMULTANEOUS, POINTWISE = Promise.SIMULTANEOUS, Promise.POINTWISE
@@ -41,11 +42,18 @@ def test_only_the_asymptotic_test_is_called_so(kind: PValue) -> None:
 
 
 def test_groups() -> None:
-    assert "over new problems from the same distribution" in covers(
-        ERROR, 0.1, POINTWISE, PValue.BETTING
-    )
-    said = covers(ERROR, 0.1, POINTWISE, PValue.BETTING, grouped=True)
-    assert "over new groups of problems (each group counts the same) from the same" in said
+    said = covers(ERROR, 0.1, POINTWISE, PValue.BETTING)
+    assert "over new problems from the same distribution" in said
+    assert "group" not in said
+    by_size = Groups(max_size=4)
+    said = covers(ERROR, 0.1, POINTWISE, PValue.BETTING, groups=by_size)
+    assert "over new problems from the same distribution" in said
+    assert "groups of at most 4, drawn independently; each problem counts the same" in said
+    assert "groups of more than 4 problems" in does_not_cover(ERROR, groups=by_size)
+    alike = Groups(Average.GROUPS)
+    said = covers(ERROR, 0.1, POINTWISE, PValue.BETTING, groups=alike)
+    assert "over new groups of problems (each group counts the same, whatever its size)" in said
+    assert any("average over problems" in line for line in does_not_cover(ERROR, groups=alike))
 
 
 def test_the_wording_names_what_is_not_covered() -> None:

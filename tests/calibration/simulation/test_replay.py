@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from calibration import (
     step,
 )
 from calibration.policy.voting import NO_ANSWER, Vote
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.procedure import Procedure, simulate
 from calibration.simulation.replay import outcomes, replay
 from calibration.simulation.risks import ERROR, REGRET, RISKS, SELECTIVE, Outcomes, Risk
@@ -111,12 +113,23 @@ def test_problems_of_a_group_are_one_unit(
         ],
         fingerprint,
     )
-    found = replay(traces, [FULL_BUDGET], ERROR)
     assert sorted(set(traces.units)) == ["group z", "problem b"]
-    assert found.losses.loss_UT.tolist() == [[0.25], [1.0]]
-    assert found.right_T.tolist() == [0.375]
-    assert found.tokens_T.tolist() == [((23 + 24.5) / 2 + 23) / 2]
-    assert not found.losses.binary
+    # Problems a, b and c lose 0, 1 and 1/2.
+    by_size = replay(traces, [FULL_BUDGET], ERROR)
+    assert by_size.losses.loss_UT.tolist() == [[0.25], [0.5]]
+    assert by_size.losses.weight_UT.tolist() == [[1.0], [0.5]]
+    assert by_size.losses.risk_T.tolist() == by_size.right_T.tolist() == [0.5]
+    assert by_size.tokens_T.tolist() == [(23 + 23 + 24.5) / 3]
+    larger = replay(traces, [FULL_BUDGET], ERROR, groups=Groups(max_size=4))
+    assert larger.losses.loss_UT.tolist() == [[0.125], [0.25]]
+    assert larger.losses.weight_UT.tolist() == [[0.5], [0.25]]
+    alike = replay(traces, [FULL_BUDGET], ERROR, groups=Groups(Average.GROUPS))
+    assert alike.losses.loss_UT.tolist() == [[0.25], [1.0]]
+    assert not alike.losses.is_ratio
+    assert alike.right_T.tolist() == [0.375]
+    assert alike.tokens_T.tolist() == [((23 + 24.5) / 2 + 23) / 2]
+    assert not by_size.losses.binary
+    assert not alike.losses.binary
 
 
 def test_a_vote_by_hand(make_rollout: MakeRollout, fingerprint: Fingerprint) -> None:
@@ -326,38 +339,47 @@ def test_readings_cost_until_the_stop_and_nothing_at_the_full_budget(
 
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=str)
 @pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
-def test_means_are_of_draws_then_problems_then_units(
-    fingerprint: Fingerprint, procedure: Procedure, risk: Risk
+@pytest.mark.parametrize("average", Average)
+def test_means_are_of_draws_then_of_problems_or_units(
+    fingerprint: Fingerprint, procedure: Procedure, risk: Risk, average: Average
 ) -> None:
     traces = random_traces(fingerprint, seed=2)
     policies = POLICIES
     if risk.answers_always:
         policies = [p for p in POLICIES if p.answer_on_low or p.lambda_low < 0]
-    found = replay(traces, policies, risk, procedure)
+    found = replay(traces, policies, risk, procedure, Groups(average))
     drawn = outcomes(traces, policies, procedure)
     problem_D = simulate(traces, procedure).problem_D
     units = traces.units
+    largest = max(Counter(units).values())
 
-    def means(values_DT: np.ndarray) -> np.ndarray:
+    def of_units(values_DT: np.ndarray) -> list[np.ndarray]:
         problem_means = [values_DT[problem_D == p].mean(axis=0) for p in range(traces.n_problems)]
-        return np.array(
-            [
-                np.mean(
-                    [m for m, name in zip(problem_means, units, strict=True) if name == unit], 0
-                )
-                for unit in sorted(set(units))
-            ]
-        )
+        return [
+            np.array([m for m, name in zip(problem_means, units, strict=True) if name == unit])
+            for unit in sorted(set(units))
+        ]
+
+    def losses(values_DT: np.ndarray) -> np.ndarray:
+        if average is Average.GROUPS:
+            return np.array([of_unit.mean(axis=0) for of_unit in of_units(values_DT)])
+        return np.array([of_unit.sum(axis=0) / largest for of_unit in of_units(values_DT)])
+
+    def mean(values_DT: np.ndarray) -> np.ndarray:
+        if average is Average.GROUPS:
+            return np.mean([of_unit.mean(axis=0) for of_unit in of_units(values_DT)], axis=0)
+        return np.concatenate(of_units(values_DT)).mean(axis=0)
 
     loss_DT, weight_DT = risk.loss(drawn)
-    assert found.losses.loss_UT == pytest.approx(means(loss_DT), abs=1e-12)
-    if weight_DT is not None:
-        assert found.losses.weight_UT == pytest.approx(means(weight_DT), abs=1e-12)
-    assert found.answered_T == pytest.approx(means(drawn.answered_DT).mean(axis=0))
-    assert found.right_T == pytest.approx(means(drawn.correct_DT).mean(axis=0))
-    assert found.tokens_T == pytest.approx(means(drawn.tokens_DT).mean(axis=0))
-    assert found.full_tokens == pytest.approx(means(drawn.full_tokens_D).mean())
-    assert found.full_right == pytest.approx(means(drawn.full_correct_D).mean())
+    if weight_DT is None:
+        weight_DT = np.ones(loss_DT.shape)
+    assert found.losses.loss_UT == pytest.approx(losses(loss_DT), abs=1e-12)
+    assert found.losses.weight_UT == pytest.approx(losses(weight_DT), abs=1e-12)
+    assert found.answered_T == pytest.approx(mean(drawn.answered_DT))
+    assert found.right_T == pytest.approx(mean(drawn.correct_DT))
+    assert found.tokens_T == pytest.approx(mean(drawn.tokens_DT))
+    assert found.full_tokens == pytest.approx(mean(drawn.full_tokens_D))
+    assert found.full_right == pytest.approx(mean(drawn.full_correct_D))
 
 
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=str)

@@ -63,6 +63,7 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
     assert posted.headers["location"] == f"/calibrations/{job['id']}"
     assert (job["state"], job["done"], job["total"]) == ("queued", 0, 40)
     assert job["asked"] == {
+        "profile": "default",
         "risk": "selective",
         "alphas": [0.2],
         "delta": 0.1,
@@ -70,6 +71,8 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
         "n": 1,
         "vote": "confidence",
         "rollouts": 1,
+        "average": "problems",
+        "max_group_size": None,
         "method": "chains",
         "activate": True,
     }
@@ -170,6 +173,9 @@ async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: st
         ({"rollouts": 0}, "rollouts"),
         ({"rollouts": 10**6}, "rollouts"),
         ({"activate": "perhaps"}, "activate"),
+        ({"average": "questions"}, "average"),
+        ({"max_group_size": 0}, "max_group_size"),
+        ({"average": "groups", "max_group_size": 3}, "max_group_size"),
         ({"alpha": 0.1}, "alpha"),
     ],
 )
@@ -178,6 +184,22 @@ async def test_what_is_asked_must_be_possible(
 ) -> None:
     refused = error_of(await post(ready, **query), 422)
     assert refused["errors"][0]["field"] == field
+
+
+async def test_groups_of_unequal_size_are_refused_unless_it_is_said_how_they_count(
+    ready: Running,
+) -> None:
+    ready.engine.hold(8)
+    rows = [{"problem": f"Problem {n}", "answer": 7, "group": str(n // 2)} for n in range(40)]
+    rows.append({"problem": "Problem 40", "answer": 7})
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    refused = error_of(await post(ready, content), 422)
+    assert refused["errors"][0]["field"] == "max_group_size"
+    assert "groups have 1 to 2 problems" in refused["detail"]
+    for how in ({"max_group_size": 3}, {"average": "groups"}):
+        job = (await post(ready, content, **how)).json()
+        shown = {name: job["asked"][name] for name in ("average", "max_group_size")}
+        assert shown == {"average": "problems", "max_group_size": None} | how
 
 
 async def test_rollouts_are_as_many_as_samples_unless_said(ready: Running) -> None:

@@ -26,6 +26,7 @@ from calibration import (
 from calibration.certificate.certificate import _digest
 from calibration.certificate.report_data import ReportData
 from calibration.report.build_data import build_report_data
+from calibration.simulation.groups import Groups
 from rlcm_serve.commands.certificates import DIFFERENT, NOTHING_CERTIFIED
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
@@ -123,7 +124,7 @@ class TestFit:
         status, _, err = rlcm(
             f"{FIT} --n 2 --vote majority --draws 3 --method split --p-value hoeffding-bentkus "
             "--order order.parquet --pool pool.parquet --smoothing 0 --smoothing 0.5 "
-            "--token-price 0.1"
+            "--token-price 0.1 --average problems --max-group-size 2"
         )
         assert (status, err) == (0, "")
         loaded = Certificate.load("c.json")
@@ -131,6 +132,7 @@ class TestFit:
         assert (procedure.samples, procedure.vote, procedure.draws) == (2, "majority", 3)
         assert loaded.p_value is PValue.HOEFFDING_BENTKUS
         assert (loaded.n_problems, loaded.n_order_problems) == (120, 60)
+        assert loaded.groups == Groups(max_size=2)
         assert "60 other problems over quantiles of the confidences of 50 other" in loaded.method
         assert loaded.fingerprint == fingerprint_of(IDENTITY, samples=2, vote="majority")
 
@@ -321,6 +323,8 @@ def check_refused(done: tuple[int, str, str], message: str) -> None:
         ("--pool pool.parquet", "the method 'auto' has its own: give --method split, holm, bonf"),
         ("--pool t.parquet --method split", "140 problems or groups of --pool are calibration pr"),
         ("--order none.parquet", "none.parquet: no such file"),
+        ("--average questions", "average 'questions' is unknown: give one of problems, groups"),
+        ("--max-group-size 0", "max_group_size is 0: give 1 or more problems"),
     ],
 )
 def test_what_fit_refuses(rlcm: Rlcm, record: Record, options: str, message: str) -> None:

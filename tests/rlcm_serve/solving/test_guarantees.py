@@ -6,6 +6,7 @@ import pytest
 
 from calibration import FULL_BUDGET, Certificate, ExitPolicy
 from calibration.errors import CertificateError
+from calibration.simulation.groups import Average, Groups
 from calibration.testing.fwer import Promise
 from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.core import (
@@ -25,6 +26,7 @@ from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
+from rlcm_serve.solving.statement import guarantee_of
 from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, certificate, under
 
 SAFE, FAST = ExitPolicy(lambda_high=0.95), ExitPolicy(lambda_high=0.8)
@@ -224,6 +226,20 @@ def test_each_risk_is_said_in_its_own_words(risk: str, said: str) -> None:
     assert guarantee.risk == risk
     assert said in guarantee.statement
     assert len(guarantee.statement.split()) <= 40
+
+
+@pytest.mark.parametrize("risk", RiskName)
+def test_groups_are_said(risk: RiskName) -> None:
+    made = certificate({0.1: FAST}, risk=risk.value)
+    statements = {}
+    for groups in (Groups(max_size=4), Groups(Average.GROUPS)):
+        grouped = replace(made, n_units=300, groups=groups)
+        guarantee = guarantee_of(grouped, grouped.level_for(0.1), 0.1)
+        statements[groups.average] = guarantee.statement
+        assert "over the draw of 300 calibration groups" in guarantee.statement
+        assert len(guarantee.statement.split()) <= 40
+    assert statements[Average.PROBLEMS].startswith("Of ")
+    assert statements[Average.GROUPS].startswith("Counting every group equally, of ")
 
 
 def test_a_risk_without_a_certificate_is_answered_at_full_budget() -> None:

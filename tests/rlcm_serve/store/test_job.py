@@ -1,8 +1,10 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from calibration import Method, Promise
+from calibration.simulation.groups import Average
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.store.job import UNFINISHED, CalibrationRequest, JobState
@@ -36,7 +38,12 @@ def test_what_cannot_be_calibrated_is_refused(values: dict[str, Any], field: str
 
 def test_a_request_survives_as_text() -> None:
     request = CalibrationRequest(
-        alphas=(1 / 3,), promise=Promise.POINTWISE, samples=4, rollouts=5, method=Method.SPLIT
+        alphas=(1 / 3,),
+        promise=Promise.POINTWISE,
+        samples=4,
+        rollouts=5,
+        method=Method.SPLIT,
+        average=Average.GROUPS,
     )
     assert CalibrationRequest.from_json(request.to_json()) == request
 
@@ -64,6 +71,22 @@ def test_problems_of_a_group_count_as_one() -> None:
     request.require_enough(some(500, groups=11))
     with pytest.raises(RequestRefused, match="10 problems or groups"):
         request.require_enough(some(500, groups=10))
+
+
+def test_groups_of_unequal_size_need_a_declared_size_or_count_the_same() -> None:
+    request, unequal = CalibrationRequest(alphas=(0.2,)), some(31, groups=15)
+    with pytest.raises(RequestRefused, match="groups have 2 to 3 problems") as refused:
+        request.with_group_size(unequal)
+    assert refused.value.field == "max_group_size"
+    with pytest.raises(RequestRefused, match="a group has 3 problems"):
+        replace(request, max_group_size=2).with_group_size(unequal)
+    declared = replace(request, max_group_size=5)
+    assert declared.with_group_size(unequal) == declared
+    alike = replace(request, average=Average.GROUPS)
+    assert alike.with_group_size(unequal) == alike
+    # The familiarity check may drop problems of some groups later.
+    assert request.with_group_size(some(30, groups=15)).max_group_size == 2
+    assert request.with_group_size(some(30)) == request
 
 
 def test_a_job_has_ended_or_goes_on() -> None:
