@@ -16,6 +16,12 @@ first answer under a guarantee, the bound holds whatever the caller does later.
 recognised, and neither are asks that run in two processes at the same moment. An earlier answer
 without a guarantee is not remembered. Of several answers to one question the bound is for the
 first, and not for one that the caller picks.
+
+**Without any memory** a weaker bound holds. Let a caller ask a question at alphas fixed in advance
+until it is answered. Let A_k be the event that ask k would be answered, and W_k that its answer
+would be wrong, with any dependence between asks. The wrong answers are among the W_k, the answered
+questions are the union of the A_k, and P(W_k) <= alpha_k P(A_k) <= alpha_k P(answered). So the
+share of wrong answers is at most the sum of the alphas.
 """
 
 from __future__ import annotations

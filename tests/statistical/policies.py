@@ -10,14 +10,8 @@ from numpy.typing import NDArray
 
 from calibration import FULL_BUDGET, ExitPolicy
 from calibration.simulation.risks import Risk
-from calibration.testing.families import (
-    Chain,
-    Correction,
-    Family,
-    LowExit,
-    family_of_chains,
-    with_low_exit,
-)
+from calibration.testing.chains import Chain, family_of_chains
+from calibration.testing.families import Correction, Family, LowExit, with_low_exit
 from tests.statistical.worlds import INTERVAL
 
 DELTA = 0.1
