@@ -78,6 +78,7 @@ def serving(
     port = free_port()
     state, log = folder / "state", folder / "service.log"
     options = ["--port", str(port), "--state", state, "--engine-log", "engine.log"]
+    options += ["--unanswered-s", "0.001"]  # tests ask one question again and again
     command = [*program, "serve", *options]
     url = f"http://127.0.0.1:{port}"
     with log.open("wb") as writing:

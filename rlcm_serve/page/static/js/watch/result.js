@@ -46,19 +46,20 @@ export function resultPanel(question, run) {
  * @param {Question} question
  * @param {Solution} solution
  */
-function promise({ risk }, { guarantee, no_guarantee_reason }) {
+function promise({ risk }, { abstained, guarantee, no_guarantee_reason }) {
   if (!guarantee) {
     return h("p", { class: "promise none" }, h("b", null, "Without a guarantee. "), sentence(no_guarantee_reason ?? ""));
   }
   const { alpha_certified: alpha, delta, certificate } = guarantee;
   const kept = Math.floor((1 - delta) * 100 + 1e-9);
+  const again = abstained ? " If you ask this question again, its answer has no guarantee." : "";
   const chosen = guarantee.promise === "pointwise" ? " It assumes that α was chosen before looking at any result." : "";
   return h(
     "p",
     { class: "promise" },
     h("b", null, "Guarantee. "),
     `At most ${percent(alpha)} ${RISKS[risk].promise}, on average over questions like the calibration problems. `,
-    `Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen} ${VERIFIED[guarantee.verified]} `,
+    `Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen}${again} ${VERIFIED[guarantee.verified]} `,
     h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `What it covers: certificate ${certificate}`),
   );
 }
