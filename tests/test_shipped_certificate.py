@@ -18,6 +18,7 @@ from calibration import (
     read_traces,
 )
 from calibration.certificate.verify import verify
+from calibration.traces.probe_readings import read_validation
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START, ModelFiles
 from rlcm_serve.solving.guarantees import find_certificates
 
@@ -52,11 +53,14 @@ def test_the_warm_start_has_one_to_compare_with() -> None:
 
 @each_shipped
 def test_fitting_again_gives_the_same_certificate(model: Path, shipped: Certificate) -> None:
+    traces = traces_of(model)
+    assert traces.fingerprint is not None
     again = certify(
-        traces_of(model),
+        traces,
         risk=shipped.risk,
         alphas=[level.alpha for level in shipped.levels],
         samples=shipped.procedure.samples,
+        order=read_validation(model / "probe", traces.fingerprint),
         created=shipped.created,
     )
     assert policies_of(again) == policies_of(shipped)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from calibration import Promise
+from calibration.testing.chains import Chain, family_of_chains
 from tests.statistical.fits import Fit
 from tests.statistical.harness import served
 from tests.statistical.policies import DELTA, Grid, Structure
@@ -27,6 +28,19 @@ def order_from_test_labels(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
     """The path of `split`, learned on the same problems that test it."""
     family = learned_path(fit, fit.losses, promise)
     return certify_family(family, fit.source.grid)(fit, promise)
+
+
+def forks_without_dividing(grid: Grid, alphas: tuple[float, ...]) -> Certifier:
+    """A chain that forks, where each fork keeps all of δ instead of its share."""
+    whole = [
+        certify_family(family_of_chains([[Chain(chain, 1.0)]] * len(alphas), "all of δ"), grid)
+        for chain in grid.chains
+    ]
+
+    def certify(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+        return np.logical_or.reduce([one(fit, promise) for one in whole])
+
+    return certify
 
 
 def rollouts_as_problems(grid: Grid, alphas: tuple[float, ...], rollouts: int) -> Certifier:

@@ -34,6 +34,8 @@ class Structure(StrEnum):
     """One chain per low exit, with equal shares of δ."""
     GRAPH = "graph"
     """The same chains, most of δ on the first; each starts at two places that differ by level."""
+    FORK = "fork"
+    """One chain that forks into three, and a second that shares δ with it."""
     SPLIT = "split"
     """One chain through the grid, learned on other problems."""
 
@@ -100,7 +102,16 @@ class Grid:
             Structure.GRAPH: family_of_chains(
                 [self._entered_twice(level, len(alphas)) for level in levels], "graph"
             ),
+            Structure.FORK: family_of_chains([self._forked() for _ in levels], "a fork"),
         }
+
+    def _forked(self) -> list[Chain]:
+        """The start of the first chain, with the rest of each chain as a fork."""
+        first, *others = self.chains
+        place = len(first) // 3
+        rests = (first[place:], *(other[place:] for other in others))
+        forks = tuple(Chain(rest, 1 / len(rests)) for rest in rests)
+        return [Chain(first[:place], 0.75, forks), Chain(others[-1][:place], 0.25)]
 
     def _entered_twice(self, level: int, n_levels: int) -> list[Chain]:
         """Chains that start at the safe end, and also further along the larger alpha is."""

@@ -91,6 +91,13 @@ def test_an_order_learned_on_the_testing_labels(
     )
 
 
+def test_forks_that_keep_all_of_delta(trial: Trial, nulls: Nulls) -> None:
+    kept = broken.forks_without_dividing(nulls.grid, (ALPHA,))
+    assert trial.catches("forks without dividing, nulls", nulls, kept, 200)
+    divided = certifiers(nulls.grid, (ALPHA,))[Structure.FORK]
+    assert not trial.catches("(valid) forks, nulls", nulls, divided, 200)
+
+
 def test_rollouts_counted_as_problems(trial: Trial) -> None:
     nulls = Nulls(ALPHA, Shape.AVERAGED, nested=False, clustering=0.9)
     counted = broken.rollouts_as_problems(nulls.grid, (ALPHA,), rollouts=4)
