@@ -13,7 +13,6 @@ Names are loaded when they are first used: some of them import torch.
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return version("rlcm-serve")
+        return import_module("importlib.metadata").version("rlcm-serve")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'rlcm_serve' has no attribute {name!r}")
     return getattr(import_module(f"rlcm_serve.{_HOME_OF[name]}"), name)

@@ -56,7 +56,8 @@ class Graders:
     """A pool of graders; a grader starts with its first comparison.
 
     Args:
-        workers: most processes that read, and most that compare.
+        workers: most processes that read, and most that compare; by default WORKERS, and no more
+            than the cores that this process may use.
         time_limit: seconds for one comparison.
         grouping_limit: seconds for the classes of one problem, and again for its reference.
         batch_limit: seconds of all workers together. Then only identical texts are equal.
@@ -71,7 +72,7 @@ class Graders:
         batch_limit: float = math.inf,
         niceness: int = 0,
     ) -> None:
-        count = workers or min(WORKERS, os.cpu_count() or 1)
+        count = workers or min(WORKERS, len(os.sched_getaffinity(0)))
         self._graders = [AnswerGrader(time_limit, grouping_limit, niceness) for _ in range(count)]
         self._limit, self._left = grouping_limit, batch_limit
         self._spending = Lock()

@@ -67,18 +67,22 @@ def group(forms: Sequence[Form]) -> list[int]:
     """
     first: dict[str, int] = {}
     number = [first.setdefault(form.key, at) for at, form in enumerate(forms)]
-    if all(forms[at].is_rigid for at in first.values()):
-        return number
     classes: dict[int, int] = {}
-    for bucket in _buckets({forms[at].key: forms[at] for at in first.values()}):
+    for bucket in _buckets([forms[at] for at in first.values()]):
         for members in _split(bucket):
             start = min(first[member.key] for member in members)
             classes.update((first[member.key], start) for member in members)
-    return [classes[at] for at in number]
+    return [classes.get(at, at) for at in number]
 
 
-def _buckets(forms: dict[str, Form]) -> list[list[Form]]:
-    """Groups of forms of which only those in one group can be equal."""
+def _buckets(forms: Sequence[Form]) -> list[list[Form]]:
+    """Groups of forms with different keys of which only those in one group can be equal.
+
+    Forms that equal no other one are left out.
+    """
+    vague = [form for form in forms if not form.is_rigid]
+    values = {value for form in vague for value in (form.stated, form.relation)}
+    near = vague + [form for form in forms if form.is_rigid and form.stated in values]
     parent: dict[str, str] = {}
 
     def root(key: str) -> str:
@@ -86,15 +90,15 @@ def _buckets(forms: dict[str, Form]) -> list[list[Form]]:
             parent[key] = key = parent[parent[key]]
         return key
 
-    for form in forms.values():
+    for form in near:
         own = root(f"value {form.stated}")
         for link in _links(form):
             parent[root(link)] = own
             own = root(own)
     found: dict[str, list[Form]] = {}
-    for key in sorted(forms):
-        found.setdefault(root(f"value {forms[key].stated}"), []).append(forms[key])
-    return list(found.values())
+    for form in sorted(near, key=lambda form: form.key):
+        found.setdefault(root(f"value {form.stated}"), []).append(form)
+    return [bucket for bucket in found.values() if len(bucket) > 1]
 
 
 def _links(form: Form) -> Iterable[str]:

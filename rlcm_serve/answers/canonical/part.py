@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -19,6 +19,10 @@ from rlcm_serve.answers.canonical.units import DEGREES, NONE, Unit
 _RADIAN = Unit(Fraction(1), (("radian", 1),))
 
 
+def _none() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A value with the name and the unit that stand beside it.
@@ -29,7 +33,8 @@ class Part:
         unit: its unit.
         node: its expression; None if the value is not an expression.
         relation: the key of the equation.
-        numbers: the value as a set of real numbers; None if it is none.
+        numbers: computes the value as a set of real numbers, which few answers need; None if it is
+            none.
         is_condition: whether an inequality wrote it, so that `and` means both.
         members: the members of a list; empty for other values.
         is_text: whether it is words.
@@ -40,7 +45,7 @@ class Part:
     unit: Unit = NONE
     node: Node | None = None
     relation: str = ""
-    numbers: RealSet | None = None
+    numbers: Callable[[], RealSet | None] = _none
     is_condition: bool = False
     members: tuple[Part, ...] = ()
     is_text: bool = False
@@ -87,10 +92,7 @@ def value(node: Node, unit: Unit = NONE) -> Part:
         return value(node[1], DEGREES)
     if ex.contains(node, "plus-minus", "minus-plus"):
         return listed([value(branch, unit) for branch in _branches(node)])
-    numbers = None
-    if not ex.contains(node, "symbol"):
-        numbers = _point(node)
-    return Part(evaluation.key(node), unit=unit, node=node, numbers=numbers)
+    return Part(evaluation.key(node), unit=unit, node=node, numbers=partial(_point, node))
 
 
 def words(key: str) -> Part:
@@ -100,7 +102,8 @@ def words(key: str) -> Part:
 
 def real_set(numbers: RealSet, name: str = "", is_condition: bool = False) -> Part:
     """The part of a set of real numbers."""
-    return Part(intervals.key(numbers), name, numbers=numbers, is_condition=is_condition)
+    key = intervals.key(numbers)
+    return Part(key, name, numbers=lambda: numbers, is_condition=is_condition)
 
 
 def listed(parts: Sequence[Part], is_set: bool = False) -> Part:
@@ -121,9 +124,9 @@ def listed(parts: Sequence[Part], is_set: bool = False) -> Part:
     stated = keys[0] if len(keys) == 1 and not is_set else "{" + ";".join(keys) + "}"
     if len(keys) == 1 and not (is_set and keys[0].startswith("{")):
         stated = keys[0]
-    numbers = None
-    if all(part.numbers is not None for part in members):
-        numbers = intervals.union(*(part.numbers or () for part in members))
+    numbers = partial(_union, members)
+    if len(members) > intervals.MOST_PIECES:
+        numbers()  # numbers that are too many for a set are unreadable
     node = members[0].node if len(keys) == 1 and members else None
     return Part(
         stated,
@@ -139,10 +142,11 @@ def listed(parts: Sequence[Part], is_set: bool = False) -> Part:
 def tuple_of(parts: Sequence[Part], opening: str, closing: str) -> Part:
     """The members of a tuple or the ends of an interval, in their order."""
     _, unit, keys = _shared(parts, {part.name for part in parts})
-    numbers = None
-    if len(parts) == 2:
-        numbers = _interval(parts[0], parts[1], (opening == "[", closing == "]"))
-    return Part(f"{opening}{';'.join(keys)}{closing}", unit=unit, numbers=numbers)
+    stated = f"{opening}{';'.join(keys)}{closing}"
+    if len(parts) != 2:
+        return Part(stated, unit=unit)
+    closed = (opening == "[", closing == "]")
+    return Part(stated, unit=unit, numbers=partial(_interval, parts[0], parts[1], closed))
 
 
 def infinite(sign: int) -> Part:
@@ -210,13 +214,18 @@ def _point(node: Node) -> RealSet | None:
         return None
 
 
+def _union(parts: Sequence[Part]) -> RealSet | None:
+    sets = [numbers for part in parts if (numbers := part.numbers()) is not None]
+    return intervals.union(*sets) if len(sets) == len(parts) else None
+
+
 def _interval(low: Part, high: Part, closed: tuple[bool, bool]) -> RealSet | None:
     ends = []
     for part in (low, high):
         if part.stated in ("inf", "-inf"):
             ends.append(intervals.HIGHEST if part.stated == "inf" else intervals.LOWEST)
-        elif part.numbers is not None and part.node is not None:
-            ends.append(part.numbers[0].low)
+        elif part.node is not None and (numbers := part.numbers()) is not None:
+            ends.append(numbers[0].low)
         else:
             return None
     if not ends[0].place < ends[1].place:

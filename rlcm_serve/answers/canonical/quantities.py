@@ -24,6 +24,7 @@ from rlcm_serve.answers.canonical.units import (
 )
 
 _MARKS = {"'": "foot", '"': "inch", "' '": "inch"}
+_SIGNS = frozenset((*CURRENCIES, "'", '"'))
 _MOST_QUANTITIES = 3
 _PERCENT = ("percent", "percents", "pct")
 _TEMPERATURE = {"C": "celsius", "F": "fahrenheit"}
@@ -116,7 +117,9 @@ def _unit_start(reader: Reader, at: int, end: int) -> int:
     """Where the unit begins; `end` if there is none."""
     tokens, where = reader.tokens, at
     while where < end:
-        if where > at and _begins_unit(tokens, where, at):
+        kind, text, _ = tokens[where]
+        may_be_unit = kind in ("word", "text") or text in _SIGNS
+        if may_be_unit and where > at and _begins_unit(tokens, where, at):
             return where
         where = reader.partner.get(where, where) + 1
     return end
@@ -128,7 +131,7 @@ def _begins_unit(tokens: list[Token], where: int, at: int) -> bool:
     if before[0] == "mark" and before[1] in ("+", "-", "*", "/", "^", "_"):
         return False
     if kind == "mark":
-        return text in CURRENCIES or (text in "'\"" and before[0] in NUMBERS)
+        return text in CURRENCIES or (text in _SIGNS and before[0] in NUMBERS)
     if kind == "text":
         return True
     if kind != "word":

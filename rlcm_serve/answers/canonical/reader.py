@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from rlcm_serve.answers.canonical.expressions.nodes import Node
@@ -39,7 +40,7 @@ class Reader(Protocol):
         """Where a list is divided, and by what, outside of brackets."""
         ...
 
-    def marks(self, at: int, end: int, marks: tuple[str, ...]) -> list[int]:
+    def marks(self, at: int, end: int, marks: Collection[str]) -> list[int]:
         """Where one of the marks is, outside of brackets."""
         ...
 

@@ -34,8 +34,8 @@ def equation(reader: Reader, spans: Sequence[Span]) -> Part:
         value = reader.item(*right)
         return part.listed([replace(value, name=name) for name in dict.fromkeys(names)])
     if names[0]:
-        found = replace(reader.item(*right), name=names[0])
-        return replace(found, relation=_relation_of(reader, spans))
+        found = reader.item(*right)
+        return replace(found, name=names[0], relation=_relation_of(reader, spans))
     if name := name_of(reader.tokens, *right):
         value = reader.item(*left[0])
         if value.node is not None and not ex.contains(value.node, "symbol"):
@@ -94,9 +94,8 @@ def _end(reader: Reader, span: Span) -> End | None:
     found = reader.item(*span)
     if found.stated in ("inf", "-inf"):
         return HIGHEST if found.stated == "inf" else LOWEST
-    if found.node is None or found.numbers is None:
-        return None
-    return found.numbers[0].low
+    numbers = None if found.node is None else found.numbers()
+    return None if numbers is None else numbers[0].low
 
 
 def _ray(mark: str, end: End) -> intervals.RealSet:

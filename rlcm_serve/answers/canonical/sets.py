@@ -18,7 +18,7 @@ def read_set(reader: Reader, at: int, end: int) -> Part:
         Undefined: a member has no value.
     """
     if at == end:
-        return Part(intervals.EMPTY, numbers=())
+        return part.real_set(())
     if len(bars := reader.marks(at, end, ("\\mid", "|", ":"))) == 1:
         return _with_condition(reader, (at, bars[0]), (bars[0] + 1, end))
     members = [
@@ -32,7 +32,7 @@ def _with_condition(reader: Reader, members: tuple[int, int], condition: tuple[i
     r"""`\{x \mid x > 3\}` is its condition; other sets are named by both sides."""
     name, found = name_of(reader.tokens, *members), reader.read(*condition)
     shown = reader.item(*members)
-    if found.name and found.name in (name, shown.name) and (name or shown.numbers):
+    if found.name and found.name in (name, shown.name) and (name or shown.numbers()):
         return found
     return Part(f"set {shown.embedded()} : {found.embedded()}")
 
@@ -57,7 +57,7 @@ def read_operation(reader: Reader, at: int, end: int, operators: list[int]) -> P
     if len(spans) != len(operators) + 1:
         raise Unreadable("a set is missing")
     parts = [reader.item(*span) for span in spans]
-    sets = [each.numbers for each in parts]
+    sets = [each.numbers() for each in parts]
     found = sets[0]
     for where, other in zip(operators, sets[1:], strict=True):
         if found is None or other is None:
@@ -74,7 +74,7 @@ def read_operation(reader: Reader, at: int, end: int, operators: list[int]) -> P
 
 def join_conditions(parts: list[Part], either: bool) -> Part:
     """Inequalities joined by `or`, or by `and` or a comma."""
-    sets = [each.numbers for each in parts]
+    sets = [each.numbers() for each in parts]
     names = {each.name for each in parts if each.name}
     found = sets[0]
     for other in sets[1:]:

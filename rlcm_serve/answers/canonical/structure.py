@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 
 from rlcm_serve.answers.canonical import intervals, matrices, part, relations, sets
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.nodes import Node
+from rlcm_serve.answers.canonical.expressions.numerals import number
 from rlcm_serve.answers.canonical.expressions.parser import ExpressionParser
 from rlcm_serve.answers.canonical.names import name_of
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.quantities import read_quantity
-from rlcm_serve.answers.canonical.reader import between
-from rlcm_serve.answers.canonical.text.tokens import Token, Unreadable, partners
+from rlcm_serve.answers.canonical.reader import Span, between
+from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Token, Unreadable, partners
 
 _EQUAL = ("=", "\\approx", "\\equiv", "\\to")
 _COMPARISONS = ("<", ">", "\\le", "\\ge", "\\ne")
 _MEMBER = ("\\in",)
-_SET_OPERATORS = ("\\cup", "\\cap", "\\setminus", "U")
+_RELATIONS = frozenset((*_EQUAL, *_COMPARISONS, *_MEMBER))
+_RESIDUES = frozenset(("\\pmod", "\\bmod", "\\mod", "mod"))
+_SET_OPERATORS = frozenset(("\\cup", "\\cap", "\\setminus", "U"))
+_OPERATORS = _RELATIONS | _RESIDUES | _SET_OPERATORS
+_NO_QUANTITIES = frozenset(("\\infty", "\\emptyset", "\\dots", "\\mathbb", ":"))
 _MOST_MEMBERS = 500
 
 
@@ -27,7 +34,11 @@ class AnswerReader:
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
         self.partner = partners(tokens)
-        self._known: dict[tuple[int, int], list[int]] = {}
+        self._subtracts_sets = any(
+            token[1] == "-" and after[1] == "\\{" for token, after in pairwise(tokens)
+        )
+        self._opening = {closing: at for at, closing in self.partner.items()}
+        self._known: dict[Span, tuple[list[int], set[str]]] = {}
 
     def read(self, at: int, end: int) -> Part:
         """A list, or one item.
@@ -57,13 +68,17 @@ class AnswerReader:
         """
         if at >= end:
             raise Unreadable("nothing")
-        if (found := self._modular(at, end)) is not None:
-            return found
-        relation = self.marks(at, end, (*_EQUAL, *_COMPARISONS, *_MEMBER))
-        if relation:
-            return self._relation(at, end, relation)
-        if operators := self._set_operators(at, end):
-            return sets.read_operation(self, at, end, operators)
+        if end - at == 1 and self.tokens[at][0] in NUMBERS:
+            return part.value(number(*self.tokens[at][:2]))
+        _, texts = self._outside(at, end)
+        ends_in_bracket = self.tokens[end - 1][1] == ")"
+        if ends_in_bracket or self._subtracts_sets or not texts.isdisjoint(_OPERATORS):
+            if (found := self._modular(at, end)) is not None:
+                return found
+            if relation := self.marks(at, end, _RELATIONS):
+                return self._relation(at, end, relation)
+            if operators := self._set_operators(at, end):
+                return sets.read_operation(self, at, end, operators)
         if self.partner.get(at) == end - 1:
             return self._bracketed(at, end)
         if (found := self._prefixed(at, end)) is not None:
@@ -79,11 +94,13 @@ class AnswerReader:
         return ExpressionParser(self.tokens, self.partner, at, end).read()
 
     def _value(self, at: int, end: int) -> Part:
+        if self._outside(at, end)[1].isdisjoint(_NO_QUANTITIES):
+            return read_quantity(self, at, end)
         texts = [self.tokens[i][1] for i in range(at, min(end, at + 5))]
         if texts[-1] == "\\infty" and end - at <= 2 and texts[0] in ("\\infty", "+", "-"):
             return part.infinite(-1 if texts[0] == "-" else 1)
         if end - at == 1 and texts[0] == "\\emptyset":
-            return Part(intervals.EMPTY, numbers=())
+            return part.real_set(())
         if texts == ["\\dots"]:
             return Part("...")
         if texts[0] == "\\mathbb":
@@ -118,7 +135,7 @@ class AnswerReader:
 
     def _prefixed(self, at: int, end: int) -> Part | None:
         """A point `P(1, 2)`, `C(5, 2)`, or a number before a matrix; None if it is neither."""
-        opening = next((i for i in range(at + 1, end) if self.partner.get(i) == end - 1), 0)
+        opening = self._opening.get(end - 1, 0)
         if not opening:
             return None
         kind, text, _ = self.tokens[at]
@@ -136,7 +153,7 @@ class AnswerReader:
 
     def _set_operators(self, at: int, end: int) -> list[int]:
         found = self.marks(at, end, _SET_OPERATORS)
-        minus = self.marks(at + 1, end - 1, ("-",))
+        minus = self.marks(at + 1, end - 1, ("-",)) if self._subtracts_sets else []
         return sorted(found + [where for where in minus if self.tokens[where + 1][1] == "\\{"])
 
     def _is_row(self, span: tuple[int, int]) -> bool:
@@ -162,10 +179,10 @@ class AnswerReader:
 
     def _modular(self, at: int, end: int) -> Part | None:
         r"""`3 \pmod 7` or `3 (mod 7)`; None if it is neither."""
-        marks = self.marks(at, end, ("\\pmod", "\\bmod", "\\mod", "mod"))
+        marks = self.marks(at, end, _RESIDUES)
         inner = 0
         if not marks and self.tokens[end - 1][1] == ")":
-            opening = next(i for i in range(at, end) if self.partner.get(i) == end - 1)
+            opening = self._opening[end - 1]
             if self.tokens[opening + 1][1] in ("mod", "\\mod", "\\bmod"):
                 marks, inner = [opening], 1
         if len(marks) != 1 or marks[0] == at:
@@ -179,7 +196,7 @@ class AnswerReader:
     def separators(self, at: int, end: int) -> list[tuple[int, str]]:
         """Where a list is divided, and by what, outside of brackets."""
         found = []
-        for where in self._outside(at, end):
+        for where in self._outside(at, end)[0]:
             kind, text, _ = self.tokens[where]
             if kind == "mark" and text in (",", ";"):
                 found.append((where, text))
@@ -187,16 +204,20 @@ class AnswerReader:
                 found.append((where, text.lower().strip(" ,")))
         return found
 
-    def marks(self, at: int, end: int, marks: tuple[str, ...]) -> list[int]:
+    def marks(self, at: int, end: int, marks: Collection[str]) -> list[int]:
         """Where one of the marks is, outside of brackets."""
-        return [where for where in self._outside(at, end) if self.tokens[where][1] in marks]
+        outside, texts = self._outside(at, end)
+        if texts.isdisjoint(marks):
+            return []
+        return [where for where in outside if self.tokens[where][1] in marks]
 
-    def _outside(self, at: int, end: int) -> list[int]:
-        """The tokens of a range that are not in brackets."""
+    def _outside(self, at: int, end: int) -> tuple[list[int], set[str]]:
+        """The tokens of a range that are not in brackets, and their texts."""
         span = (at, end)
         if (found := self._known.get(span)) is None:
-            found = self._known[span] = []
+            places = []
             while at < end:
-                found.append(at)
+                places.append(at)
                 at = self.partner.get(at, at) + 1
+            found = self._known[span] = (places, {self.tokens[where][1] for where in places})
         return found

@@ -141,6 +141,8 @@ def read_unit(text: str) -> Unit:
     Raises:
         Unreadable: it is no unit.
     """
+    if text.isalpha() and text in _UNITS:
+        return _UNITS[text]
     text = _TEMPERATURE.sub("", _IN_ALL.sub(" ", text))
     parts = ["".join(part.split()) for part in _PART.findall(text)]
     if "".join(parts) != "".join(text.split()) or len(parts) > _MOST_PARTS:

@@ -55,7 +55,9 @@ def quotient(numerator: Node, denominator: Node) -> Node:
         return product(numerator, ("^", denominator, -1))
     if denominator == 0:
         raise Undefined("division by zero")
-    return product(numerator, simplest(Fraction(1, 1) / denominator))
+    if isinstance(numerator, tuple):
+        return product(numerator, simplest(Fraction(1, 1) / denominator))
+    return simplest(Fraction(numerator, denominator))
 
 
 def power(base: Node, exponent: Node) -> Node:
@@ -132,7 +134,9 @@ def contains(node: Node, *operators: str) -> bool:
         return False
     if node[0] in operators:
         return True
-    return node[0] not in ("symbol", "constant") and any(contains(e, *operators) for e in node[1:])
+    if node[0] in ("symbol", "constant"):
+        return False
+    return any(isinstance(each, tuple) and contains(each, *operators) for each in node[1:])
 
 
 def mentions(node: Node, name: str) -> bool:

@@ -114,14 +114,20 @@ class ExpressionParser(CommandParser):
 
     def _group(self) -> Node:
         """The expression in the brackets that begin here."""
-        closing = self._partner[self._at]
-        inner = ExpressionParser(self._tokens, self._partner, self._at + 1, closing)
-        inner._depth = self._depth + 1
+        start, closing = self._at + 1, self._partner[self._at]
         if self._tokens[self._at][1] not in ("(", "[", "{"):
             raise Unreadable("a set")
-        node = inner.read()
         self._at = closing + 1
-        return node
+        kind, text, _ = self._tokens[start]
+        if closing == start + 1 and kind in NUMBERS and self._depth < _DEEPEST - 2:
+            return number(kind, text)
+        return self._inner(start, closing)
+
+    def _inner(self, start: int, end: int) -> Node:
+        """The expression of a range in brackets."""
+        inner = ExpressionParser(self._tokens, self._partner, start, end)
+        inner._depth = self._depth + 1
+        return inner.read()
 
     def _primary(self) -> Node:
         self._depth += 1
@@ -188,12 +194,9 @@ class ExpressionParser(CommandParser):
         return ex.function("abs", node)
 
     def _rounding(self, text: str) -> Node:
-        closing = self._partner[self._at]
-        inner = ExpressionParser(self._tokens, self._partner, self._at + 1, closing)
-        inner._depth = self._depth + 1
-        node = inner.read()
+        start, closing = self._at + 1, self._partner[self._at]
         self._at = closing + 1
-        return ex.function("floor" if text == "\\lfloor" else "ceil", node)
+        return ex.function("floor" if text == "\\lfloor" else "ceil", self._inner(start, closing))
 
     def _letters(self, text: str) -> Node:
         """A name, a product of letters, or a function in plain text."""

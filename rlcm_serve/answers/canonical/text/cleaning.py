@@ -44,17 +44,26 @@ _IN_BASE = re.compile(
 def cleaned(text: str) -> str:
     r"""The text without layout, math delimiters and final punctuation; `\$` becomes `\dollar `."""
     money = text.count("$") == 1 and "\\$" not in text
-    text = _TEXT.sub(_keep_words, text)
-    text = _GROUP_MARK.sub("", text)
+    used = set(text)  # no rule is tried on a text without its characters
+    if "\\" in used:
+        text = _TEXT.sub(_keep_words, text)
+    if not used.isdisjoint("{,\\~'_"):
+        text = _GROUP_MARK.sub("", text)
     if "base" in text and (found := _IN_BASE.fullmatch(text)):
         text = f"{found[1]}_{{{found[2]}}}"
-    text = _TIMES.sub(r"\\times ", text)
-    text = _BASE_WORD.sub(lambda found: f"_{{{_BASES[found[1].lower()]}}}", text)
-    text = _PLURAL.sub(r"\1", text)
-    text = _UNIT_FRACTION.sub(r"\\text{\1/\2}", text)
-    text = _INFIX.sub(lambda found: f"{{\\{_INFIXES[found[2]]}{{{found[1]}}}{{{found[3]}}}}}", text)
-    text = _SHORT_ARGUMENTS.sub(_braced, text)
-    text = _NOISE.sub(lambda found: _replacement(found[0], money), text).strip()
+    if "x" in used or "X" in used:
+        text = _TIMES.sub(r"\\times ", text)
+    if "_" in text:
+        text = _BASE_WORD.sub(lambda found: f"_{{{_BASES[found[1].lower()]}}}", text)
+    if "s)" in text:
+        text = _PLURAL.sub(r"\1", text)
+    if "\\" in used:
+        text = _UNIT_FRACTION.sub(r"\\text{\1/\2}", text)
+        text = _INFIX.sub(_prefix, text)
+        text = _SHORT_ARGUMENTS.sub(_braced, text)
+    if not used.isdisjoint("\\$*`"):
+        text = _NOISE.sub(lambda found: _replacement(found[0], money), text)
+    text = text.strip()
     while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
         text = text[:-1].rstrip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
@@ -72,6 +81,11 @@ def _keep_words(found: re.Match[str]) -> str:
     if content != plain and "^" in plain and _WORDS.fullmatch(plain):
         content = " ".join(plain.split())
     return f"\\text{{{content}}}" if _WORDS.fullmatch(content) else f"{{{content}}}"
+
+
+def _prefix(found: re.Match[str]) -> str:
+    r"""`{5 \choose 2}` as `{\binom{5 }{ 2}}`."""
+    return f"{{\\{_INFIXES[found[2]]}{{{found[1]}}}{{{found[3]}}}}}"
 
 
 def _braced(found: re.Match[str]) -> str:

@@ -36,6 +36,12 @@ _TIME = re.compile(
 )
 _CLOCK = re.compile(r"(?P<hour>0\d|\d{1,2}(?=:0)):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?")
 """Without `am` or `pm` only `10:05` and `09:30`: `3:30` is a ratio."""
+_MAY_BE_DATE = re.compile(
+    r"\d[-/.]\d{1,2}[-/.]\d|\d:\d|\d\s*[ap]\.?\s?m|"
+    r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec",
+    re.IGNORECASE,
+)
+"""What every form above has somewhere, so that most texts are tried with no form."""
 _LONGEST = 50
 
 
@@ -44,7 +50,9 @@ def date_key(text: str) -> str | None:
 
     Of `3/4/2024` the month comes first, as in the United States; `25/4/2024` can only be April.
     """
-    if len(text) > _LONGEST or "\\" in text or not any(map(str.isdigit, text)):
+    if len(text) > _LONGEST or "\\" in text or not _MAY_BE_DATE.search(text):
+        return None
+    if not any(map(str.isdigit, text)):
         return None
     for form in _FORMS:
         if found := form.fullmatch(text):

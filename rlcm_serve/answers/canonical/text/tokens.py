@@ -68,31 +68,42 @@ def tokenize(text: str) -> list[Token]:
         Unreadable: it has a character that is not in any token.
     """
     tokens: list[Token] = []
-    at, spaced = 0, False
+    at, spaced, grouped = 0, False, False
     for found in _TOKEN.finditer(text):
-        if found.start() != at:
+        start, end = found.span()
+        if start != at:
             raise Unreadable(text[at])
-        at = found.end()
+        at = end
         kind, value = found.lastgroup or "", found[0]
         if kind == "space":
             spaced = True
             continue
-        if kind == "environment":
-            kind, value = "mark", "begin" if value.startswith("\\begin") else "end"
-        elif kind == "text":
-            kind, value = "text", value[value.index("{") + 1 : -1].strip()
+        if kind == "number":
+            grouped = grouped or (bool(tokens) and (tokens[-1][0] == kind or tokens[-1][1] == ","))
+        elif kind != "mark":
+            kind, value = _meant(kind, value)
             if not value:
                 continue
-        elif kind in ("command", "relation", "power"):
-            value = _ALIAS.get(value, value)
-            kind = "word" if value in ("and", "or") else "mark"
-        elif kind == "word" and value in _INFINITIES:
-            kind, value = "mark", "\\infty"
         tokens.append((kind, value, spaced))
         spaced = False
     if at != len(text):
         raise Unreadable(text[at:])
-    return _join_thousands(tokens)
+    return _join_thousands(tokens) if grouped else tokens
+
+
+def _meant(kind: str, value: str) -> tuple[str, str]:
+    """Kind and text of a token by its meaning; an empty text if it has none."""
+    match kind:
+        case "environment":
+            return "mark", "begin" if value.startswith("\\begin") else "end"
+        case "text":
+            return "text", value[value.index("{") + 1 : -1].strip()
+        case "command" | "relation" | "power":
+            value = _ALIAS.get(value, value)
+            return "word" if value in ("and", "or") else "mark", value
+        case "word" if value in _INFINITIES:
+            return "mark", "\\infty"
+    return kind, value
 
 
 def _join_thousands(tokens: list[Token]) -> list[Token]:

@@ -1,6 +1,7 @@
 """Equality and classes of canonical forms."""
 
 import random
+from itertools import chain
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +71,17 @@ def test_all_members_of_a_class_are_equal(members: list[Form]) -> None:
         for other, there in zip(members, classes, strict=True):
             assert equal(one, other) or at != there
             assert at == there or one.key != other.key
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(forms)
+def test_forms_that_equal_none_of_the_others_change_no_class(members: list[Form]) -> None:
+    linked: list[list[Form]] = []
+    for form in members:
+        near = [each for each in linked if any(equal(form, other) for other in each)]
+        linked = [each for each in linked if each not in near] + [[form, *chain(*near)]]
+    apart = set().union(*(partition(group(each), each) for each in linked))
+    assert partition(group(members), members) == apart
 
 
 def test_the_classes_of_all_development_answers_have_equal_members_only() -> None:
