@@ -5,6 +5,7 @@ Both look at the readings at checkpoints, where a rollout can stop, and not at t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ class OracleExits:
     tokens_O: NDArray[np.int64]
 
     @classmethod
-    def find(cls, traces: Traces) -> "OracleExits":
+    def find(cls, traces: Traces) -> Self:
         """The oracle exits in these traces."""
         columns = np.arange(traces.tokens_RC.shape[1])
         wrong_RC = ~traces.correct_RC & (columns <= traces.final_R[:, None])

@@ -161,6 +161,23 @@ def test_every_source_is_measured_before_the_end(finished: Finished) -> None:
     assert (agreement.oracle_distance["0.01"].value or 0) > 0  # its readings cost tokens
 
 
+@pytest.mark.parametrize("source", [Source.SEQUENCE_PROBABILITY, Source.AGREEMENT, Source.ENTROPY])
+def test_the_oracle_does_not_depend_on_the_runs_own_source(
+    source: Source, finished: Finished, tmp_path: Path
+) -> None:
+    run(replace(plan_of(tmp_path), source=source), ScriptedEngine(*scripts()))
+    chosen, probe = (
+        Recorded.read(path / "dials" / "traces.parquet", own)
+        for path, own in ((tmp_path, source), (finished.path, Source.PROBE))
+    )
+    oracle = OracleExits.find(chosen.without_readings)
+    assert finished.measured.oracle_exit is not None
+    assert oracle.mean_tokens(chosen.without_readings) == finished.measured.oracle_exit.tokens
+    for each in chosen.sources:
+        distances = oracle_distances(chosen.traces(each), oracle)
+        assert distances == oracle_distances(probe.traces(each), oracle)
+
+
 def test_traces_graded_otherwise_than_the_service_does_are_not_servable(finished: Finished) -> None:
     assert not read_traces(finished.path / "dials" / "traces.parquet").servable
     assert counts(finished.path) == (20, 60)
