@@ -113,11 +113,11 @@ class Row:
             way,
             alphas,
             splits=len(found),
-            answered=round(answered / asked, 4),
-            wrong=round(wrong / max(answered, 1), 4),
-            tokens=round(tokens / asked, 1),
-            last_answered=round(last_answered / asked, 4),
-            last_wrong=round(last_wrong / max(last_answered, 1), 4),
+            answered=round(float(answered / asked), 4),
+            wrong=round(float(wrong / max(answered, 1)), 4),
+            tokens=round(float(tokens / asked), 1),
+            last_answered=round(float(last_answered / asked), 4),
+            last_wrong=round(float(last_wrong / max(last_answered, 1)), 4),
         )
 
 
