@@ -36,7 +36,7 @@ class InputText(Wire):
 class OutputText(Wire):
     """The text of an answer."""
 
-    type: Literal["output_text"] = Field(default="output_text", examples=["output_text"])
+    type: Literal["output_text"] = Field(examples=["output_text"])
     """Type of the part."""
     text: str = Field(examples=["3 + 5 = 8. The answer is \\boxed{8}."])
     """The whole text of the answer. The answer alone is `rlcm.answer`."""
@@ -49,7 +49,7 @@ class OutputText(Wire):
 class OutputRefusal(Wire):
     """An abstention, in place of an answer."""
 
-    type: Literal["refusal"] = Field(default="refusal", examples=["refusal"])
+    type: Literal["refusal"] = Field(examples=["refusal"])
     """Type of the part."""
     refusal: str = Field(examples=[ABSTENTION])
     """A sentence that explains the abstention."""
@@ -58,7 +58,7 @@ class OutputRefusal(Wire):
 class ReasoningText(Wire):
     """The text of the thinking."""
 
-    type: Literal["reasoning_text"] = Field(default="reasoning_text", examples=["reasoning_text"])
+    type: Literal["reasoning_text"] = Field(examples=["reasoning_text"])
     """Type of the part."""
     text: str = Field(examples=["A up 5: 8. B down 3: unrelated. ..."])
     """The model's thinking."""
@@ -67,7 +67,7 @@ class ReasoningText(Wire):
 class ReasoningItem(Wire):
     """The thinking that led to an answer. One in a request is not shown to the model."""
 
-    type: Literal["reasoning"] = Field(default="reasoning", examples=["reasoning"])
+    type: Literal["reasoning"] = Field(examples=["reasoning"])
     """Type of the item."""
     id: str | None = Field(default=None, examples=["rs_019aae2fb9c09f86d081884c7d659a2f"])
     """Id of the item."""

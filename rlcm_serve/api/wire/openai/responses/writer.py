@@ -28,12 +28,10 @@ from rlcm_serve.core import Guarantee, Question
 
 Part = ReasoningText | OutputText | OutputRefusal
 _PLAIN = TextOptions(format=TextFormat(type="text"))
-
-
-_NAMES: dict[type[Part], str] = {
-    ReasoningText: "response.reasoning_text",
-    OutputText: "response.output_text",
-    OutputRefusal: "response.refusal",
+_TYPES: dict[type[Part], str] = {
+    ReasoningText: "reasoning_text",
+    OutputText: "output_text",
+    OutputRefusal: "refusal",
 }
 
 
@@ -98,9 +96,9 @@ class ResponsesWriter(ResponseWriter):
         is_cut = outcome.finish_reason == "length"
         status: Literal["completed", "incomplete"] = "incomplete" if is_cut else "completed"
         part: OutputText | OutputRefusal = (
-            OutputRefusal(refusal=outcome.refusal or "")
+            OutputRefusal(type="refusal", refusal=outcome.refusal or "")
             if outcome.content is None
-            else OutputText(text=outcome.content)
+            else OutputText(type="output_text", text=outcome.content)
         )
         return ResponseBody(
             **self._same,
@@ -115,8 +113,10 @@ class ResponsesWriter(ResponseWriter):
         )
 
     def _thought(self, text: str) -> ReasoningItem:
-        content = [ReasoningText(text=text)]
-        return ReasoningItem(id=self._id("rs_"), content=content, status="completed")
+        content = [ReasoningText(type="reasoning_text", text=text)]
+        return ReasoningItem(
+            type="reasoning", id=self._id("rs_"), content=content, status="completed"
+        )
 
     def _id(self, prefix: str) -> str:
         return prefix + self.id.removeprefix(self.id_prefix)
@@ -128,7 +128,7 @@ class ResponsesWriter(ResponseWriter):
         if self._kind is not kind:
             yield from self._turn_to(kind)
         self._text += text
-        yield self._event(f"{_NAMES[kind]}.delta", **self._place, delta=text)
+        yield self._event(f"response.{_TYPES[kind]}.delta", **self._place, delta=text)
 
     def _turn_to(self, kind: type[Part]) -> Iterator[Sent]:
         """Begins a part, and its item if it is another one than that of the last part."""
@@ -138,7 +138,9 @@ class ResponsesWriter(ResponseWriter):
             if self._kind is ReasoningText:
                 yield from self._close(self._thought(self._text))
             item = (
-                ReasoningItem(id=self._id("rs_"), content=[], status="in_progress")
+                ReasoningItem(
+                    type="reasoning", id=self._id("rs_"), content=[], status="in_progress"
+                )
                 if kind is ReasoningText
                 else OutputMessage(id=self._id("msg_"), status="in_progress", content=[])
             )
@@ -153,7 +155,7 @@ class ResponsesWriter(ResponseWriter):
         """Ends the part and its item, which is complete now."""
         kind = self._kind or OutputText
         said = {"refusal" if kind is OutputRefusal else "text": self._text}
-        yield self._event(f"{_NAMES[kind]}.done", **self._place, **said)
+        yield self._event(f"response.{_TYPES[kind]}.done", **self._place, **said)
         part = _part(kind, self._text)
         yield self._event("response.content_part.done", **self._place, part=part)
         index = self._place["output_index"]
@@ -168,8 +170,5 @@ class ResponsesWriter(ResponseWriter):
 
 
 def _part(kind: type[Part], text: str) -> Part:
-    return (
-        OutputRefusal(refusal=text)
-        if kind is OutputRefusal
-        else kind.model_validate({"text": text})
-    )
+    named = "refusal" if kind is OutputRefusal else "text"
+    return kind.model_validate({"type": _TYPES[kind], named: text})
