@@ -217,7 +217,8 @@ class Sample:
 
     `answer_tokens` were generated after the thinking, for the model's own or a forced answer;
     `suffix_tokens` were inserted to force it. `text` is the whole text of the answer: what the
-    model wrote after its thinking, and a forced answer as the extractor reads it.
+    model wrote after its thinking, and a forced answer as the extractor reads it. `is_cut` says
+    that the sample gives no answer because the limit of its tokens cut it off.
     """
 
     rollout: Rollout
@@ -225,6 +226,7 @@ class Sample:
     answer_tokens: int
     suffix_tokens: int = 0
     text: str | None = None
+    is_cut: bool = False
 
     @property
     def forced(self) -> bool:

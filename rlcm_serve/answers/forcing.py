@@ -21,13 +21,15 @@ class ExtractedAnswers(NamedTuple):
 
     `text` is the whole text of the first answer: what the model wrote after its thinking, and if
     the answer was forced, the answer as the extractor reads it. It is None without an answer.
-    `tokens` were generated; `suffix_tokens` were inserted to force the answer.
+    `tokens` were generated; `suffix_tokens` were inserted to force the answer. `is_cut` says that
+    there is no answer because the limit of its tokens cut it off.
     """
 
     answers: tuple[str | None, ...]
     text: str | None
     tokens: int
     suffix_tokens: int
+    is_cut: bool = False
 
 
 async def answer_rollout(
@@ -61,7 +63,8 @@ async def answer_rollout(
     if answers[0] is not None and generation.schema is None:
         text = "\n\n".join(filter(None, (written, extractor.shown(forced[0].text, answers[0]))))
     tokens = rollout.answer_tokens + forced[0].tokens
-    return ExtractedAnswers(answers, text, tokens, forced[0].suffix_tokens)
+    is_cut = answers[0] is None and not forced[0].complete
+    return ExtractedAnswers(answers, text, tokens, forced[0].suffix_tokens, is_cut)
 
 
 def with_room(budget: Budget) -> Budget:

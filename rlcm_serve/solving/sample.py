@@ -71,7 +71,14 @@ class SampleRun:
         if not gives_answer(self._policy, rollout):
             return Sample(rollout, answer=None, answer_tokens=rollout.answer_tokens)
         found = await answer_rollout(self._engine, self._prompt, rollout, self._generation)
-        return Sample(rollout, found.answers[0], found.tokens, found.suffix_tokens, found.text)
+        return Sample(
+            rollout,
+            found.answers[0],
+            found.tokens,
+            found.suffix_tokens,
+            found.text,
+            found.is_cut,
+        )
 
     def cancelled(self) -> CancelledSample:
         """The sample as far as it came, after it was cancelled."""

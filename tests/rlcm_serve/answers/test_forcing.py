@@ -39,7 +39,7 @@ async def answered(
 )
 async def test_a_text_with_an_answer_is_kept_whole(profile: Profile, own: str, answer: str) -> None:
     found = await answered(profile, f"\n\n{own}\n")
-    assert found == ((answer,), own, OWN_TOKENS, 0)
+    assert found == ExtractedAnswers((answer,), own, OWN_TOKENS, 0)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,11 @@ async def test_without_one_the_answer_is_forced_after_the_models_own_text(
     profile: Profile, continued: str, answer: str, text: str
 ) -> None:
     costs = (FORCED_TOKENS, SUFFIX_TOKENS)
-    assert await answered(profile, None, continued) == ((answer,), text, *costs)
+    assert await answered(profile, None, continued) == ExtractedAnswers((answer,), text, *costs)
     found = await answered(profile, "Hm.", continued)
-    assert found == ((answer,), f"Hm.\n\n{text}", OWN_TOKENS + FORCED_TOKENS, SUFFIX_TOKENS)
+    assert found == ExtractedAnswers(
+        (answer,), f"Hm.\n\n{text}", OWN_TOKENS + FORCED_TOKENS, SUFFIX_TOKENS
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,5 +67,6 @@ async def test_without_one_the_answer_is_forced_after_the_models_own_text(
 )
 async def test_an_answer_that_was_cut_off_is_none(profile: Profile, continued: str) -> None:
     found = await answered(profile, None, continued, complete=False)
-    assert (found.answers, found.text) == ((None,), None)
-    assert (await answered(profile, None, continued)).answers[0] is not None
+    assert (found.answers, found.text, found.is_cut) == ((None,), None, True)
+    whole = await answered(profile, None, continued)
+    assert (whole.answers[0] is None, whole.is_cut) == (False, False)

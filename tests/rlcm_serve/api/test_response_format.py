@@ -104,7 +104,22 @@ async def test_a_text_that_was_cut_off_is_an_abstention() -> None:
     cut = Script(c_end=0.6, continued={"": '{"val'}, complete=False)
     async with serving(cut) as running:
         solved = await running.solve(response_format=FORMAT, on_infeasible="full_budget")
+        async with client_of(running.app) as client:
+            extra = {"on_infeasible": "full_budget"}
+            asked = ASKED | {"response_format": FORMAT, "extra_body": extra}
+            completion = await client.chat.completions.create(**asked)
+            with pytest.raises(openai.LengthFinishReasonError):
+                await client.chat.completions.parse(**asked)
+            response = await client.responses.create(
+                model="scripted",
+                input=PROBLEM,
+                text={"format": {"type": "json_object"}},
+                extra_body=extra,
+            )
     assert (solved.json()["answer"], solved.json()["abstained"]) == (None, True)
+    assert completion.choices[0].finish_reason == "length"
+    assert "cut its answer off" in (completion.choices[0].message.refusal or "")
+    assert response.status == "incomplete"
 
 
 async def test_a_streamed_answer_is_the_schemas_text_alone(client: AsyncOpenAI) -> None:

@@ -111,6 +111,8 @@ def _refusal_of(question: Question, solution: Solution) -> str | None:
         return None
     if not solution.finished:  # none was generated, or the question is unfamiliar
         return f"The service abstained: {solution.no_guarantee_reason}."
+    if all(sample.is_cut for sample in solution.finished):
+        return "The service abstained: the limit on the tokens of an answer cut its answer off."
     return (
         "The service abstained: it is not confident enough of any answer at alpha = "
         f"{question.alpha:g}."
@@ -118,5 +120,5 @@ def _refusal_of(question: Question, solution: Solution) -> str | None:
 
 
 def _finish_reason_of(solution: Solution) -> FinishReason:
-    exits = {sample.rollout.exit for sample in solution.finished}
-    return "length" if solution.abstained and exits == {ExitReason.BUDGET} else "stop"
+    cut = [one.is_cut or one.rollout.exit is ExitReason.BUDGET for one in solution.finished]
+    return "length" if solution.abstained and cut and all(cut) else "stop"

@@ -93,7 +93,7 @@ class Choice(Wire):
     """The answer or a refusal."""
     finish_reason: FinishReason = Field(examples=["stop"])
     """Why the response ended. `length`: there is no answer, because every sample used up its
-    thinking budget. `stop`: in all other cases.
+    thinking budget or had its answer cut off. `stop`: in all other cases.
     """
     logprobs: None = Field(default=None, examples=[None])
     """Always null: log-probabilities are not returned."""

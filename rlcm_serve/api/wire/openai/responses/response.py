@@ -62,7 +62,7 @@ class IncompleteDetails(Wire):
     reason: Literal["max_output_tokens"] = Field(
         default="max_output_tokens", examples=["max_output_tokens"]
     )
-    """The reason: there is no answer, because every sample used up a budget of tokens."""
+    """The reason: there is no answer, because every sample used up its budget of tokens."""
 
 
 class ResponseBody(Wire):
@@ -76,7 +76,7 @@ class ResponseBody(Wire):
     """When the response was created, in seconds since 1970 (UTC)."""
     status: Literal["in_progress", "completed", "incomplete"] = Field(examples=["completed"])
     """`completed`: there is an answer, or an abstention. `incomplete`: there is no answer, because
-    every sample used up a budget of tokens. `in_progress`: only inside a stream.
+    every sample used up its budget of tokens. `in_progress`: only inside a stream.
     """
     incomplete_details: IncompleteDetails | None = Field(default=None, examples=[None])
     """Why the response is incomplete; null if it is not."""
