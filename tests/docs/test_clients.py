@@ -85,6 +85,22 @@ tell(
     assert "\\boxed{" in found["streamed"]
 
 
+def test_litellm_asks_for_responses(served: Served, tmp_path: Path) -> None:
+    found = told(
+        served,
+        """
+import litellm
+asked = dict(model=f"openai/{model}", api_base=url, api_key="none", input=question)
+whole = litellm.responses(**asked)
+events = [event.type.value for event in litellm.responses(**asked, stream=True)]
+tell(text=whole.output[-1].content[0].text, answer=whole.rlcm["answer"], last=events[-1])
+""",
+        tmp_path,
+    )
+    assert found["answer"] in found["text"]
+    assert found["last"] == "response.completed"
+
+
 def test_langchain_has_the_guarantee_in_its_metadata(served: Served, tmp_path: Path) -> None:
     found = told(
         served,
@@ -105,6 +121,29 @@ tell(content=message.content, metadata=message.response_metadata,
         require_guarantee(header, found[name]["system_fingerprint"])
     assert "\\boxed{" in found["content"]
     assert "\\boxed{" in found["streamed"]
+
+
+def test_langchain_has_it_of_a_response_too(served: Served, tmp_path: Path) -> None:
+    found = told(
+        served,
+        """
+from langchain_openai import ChatOpenAI
+asked = dict(model=model, base_url=url, api_key="none", include_response_headers=True)
+chat = ChatOpenAI(**asked, use_responses_api=True)
+message, streamed = chat.invoke(question), None
+for chunk in chat.stream(question):
+    streamed = chunk if streamed is None else streamed + chunk
+dial = chat.with_structured_output(Dial, method="json_schema").invoke(question)
+tell(header=message.response_metadata["headers"]["x-rlcm-guarantee"],
+     streamed_header=streamed.response_metadata["headers"]["x-rlcm-guarantee"],
+     kinds=[block["type"] for block in message.content], value=dial.value)
+""",
+        tmp_path,
+    )
+    assert found["header"] == found["streamed_header"]
+    require_guarantee(found["header"], found["header"].rpartition("=")[2])
+    assert found["kinds"] == ["reasoning", "text"]
+    assert isinstance(found["value"], int)
 
 
 def test_langchain_gets_structured_output(served: Served, tmp_path: Path) -> None:
@@ -159,3 +198,24 @@ tell(value=message.parsed.value, content=message.content)
         tmp_path,
     )
     assert json.loads(found["content"]) == {"value": found["value"]}
+
+
+def test_openai_parses_a_response_and_sends_it_back(served: Served, tmp_path: Path) -> None:
+    found = told(
+        served,
+        """
+import openai
+client = openai.OpenAI(base_url=url, api_key="none")
+first = client.responses.parse(model=model, input=question, text_format=Dial)
+second = client.responses.create(model=model, input=[*messages, *first.output, *messages])
+with client.responses.stream(model=model, input=question) as stream:
+    final = stream.get_final_response()
+tell(value=first.output_parsed.value, why=second.rlcm["no_guarantee_reason"],
+     certificate=final.rlcm["guarantee"]["certificate"], openai=openai.__version__)
+""",
+        tmp_path,
+    )
+    assert isinstance(found["value"], int)
+    assert "several turns" in found["why"]
+    assert found["certificate"]
+    assert found["openai"].startswith("2."), "the version beside it is tested elsewhere"

@@ -84,6 +84,10 @@ async def test_the_client_parses_what_it_gets(client: AsyncOpenAI) -> None:
     asked = ASKED | {"model": "scripted:dial"}
     completion = await client.chat.completions.parse(**asked, response_format=Dial)
     assert completion.choices[0].message.parsed == Dial(value=8)
+    # The client may send what it parsed along with the message.
+    sent_back = {"role": "assistant", "content": '{"value": 8}', "parsed": {"value": 8}}
+    messages = [*ASKED["messages"], sent_back, *ASKED["messages"]]
+    await client.chat.completions.create(**asked | {"messages": messages})
     async with client.chat.completions.stream(**asked, response_format=Dial) as stream:
         streamed = await stream.get_final_completion()
     assert streamed.choices[0].message.parsed == Dial(value=8)

@@ -275,6 +275,10 @@ async def test_a_parsed_output_can_be_sent_back(one: Path) -> None:
         question = {"role": "user", "content": PROBLEM}
         asked = [question, *first.output, question]
         await client.responses.create(**ASKED | {"input": asked})
+        # Version 2 of the client sends what it parsed along.
+        message = first.output[-1].to_dict()
+        message["content"][0]["parsed"] = {"value": 8}  # type: ignore[index]
+        await client.responses.create(**ASKED | {"input": [question, message, question]})
 
 
 async def test_instructions_may_be_a_profiles(one: Path) -> None:

@@ -73,6 +73,8 @@ class ChatMessage(Wire):
     audio: Annotated[None, refused(_NO_AUDIO), described(_NO_AUDIO, None)] = None
     annotations: list[Any] | None = Field(default=None, examples=[[]])
     """Accepted and ignored: only the content is shown to the model."""
+    parsed: Any = Field(default=None, examples=[None])
+    """Accepted and ignored: clients add what they made of the content."""
 
     def to_message(self) -> Message:
         """The message as the service's own type.

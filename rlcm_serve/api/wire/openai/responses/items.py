@@ -102,7 +102,14 @@ class OutputMessage(Wire):
     """One part: the text of the answer, or a refusal."""
 
 
-InputPart = Annotated[InputText | OutputText | OutputRefusal, Field(discriminator="type")]
+class ReturnedText(OutputText):
+    """The text of an answer that is sent back."""
+
+    parsed: Any = Field(default=None, examples=[None])
+    """Accepted and ignored: clients add what they made of the text."""
+
+
+InputPart = Annotated[InputText | ReturnedText | OutputRefusal, Field(discriminator="type")]
 
 
 class InputMessage(Wire):
@@ -129,7 +136,7 @@ class InputMessage(Wire):
         return Message(ROLES[self.role], content)
 
 
-def _text_of(part: InputText | OutputText | OutputRefusal) -> str:
+def _text_of(part: InputPart) -> str:
     return part.refusal if isinstance(part, OutputRefusal) else part.text
 
 
