@@ -45,8 +45,8 @@ def vote_stop(
         vote_of: the vote among some samples, given by their numbers.
         least: `ExitPolicy.lambda_stop`.
     """
-    counted: list[int] = []
-    for depth in sorted(set(depths)):
+    counted: list[int] = list(range(len(depths)))
+    for depth in sorted(set(depths)) if least <= 1 else ():
         counted = [number for number, own in enumerate(depths) if own <= depth]
         if ends_vote(vote_of(counted), len(depths), least):
             break
