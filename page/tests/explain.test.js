@@ -63,6 +63,13 @@ test("several samples are counted by how they ended", () => {
   assert.match(told, /“14” won 66% of the vote\.$/);
 });
 
+test("samples that the vote stop ended are told apart from those that could change nothing", () => {
+  const vote = { ...start, samples: 4, policy: { ...policy, lambda_stop: 0.3 } };
+  const samples = [sample("high", 64), sample("high", 96), ...[1, 2].map(() => sample("cancelled", 97, { answer: null, confidence: null }))];
+  const told = plain(explain({ ...question, n: 4 }, vote, solution(samples, { confidence: 1 })));
+  assert.match(told, /2 of 4 samples still thought when one answer was far enough ahead, and were cancelled\./);
+});
+
 test("an abstention that cost nothing says so", () => {
   const none = { ...start, samples: 4, policy: null, guarantee: null };
   assert.match(plain(explain(question, none, solution([], declined))), /abstained without thinking/);
