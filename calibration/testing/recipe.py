@@ -63,7 +63,7 @@ LEAD_WHEN_ANSWERING, LEAD_WHEN_ABSTAINING = 0.3, 0.6
 """The lead in the vote that ends the other samples, as a share of all votes.
 
 An early end must not cost a chain the order of its policies, from safe to risky. At these leads no
-risk rises noticeably, at any λ2 and required share, on any recording of the power study.
+risk rose noticeably, at any λ2 and required share, on recordings of both embedded models.
 """
 LEAST_LEAD = 1.2
 """No lead is below this many votes: two samples must agree."""

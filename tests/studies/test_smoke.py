@@ -22,6 +22,7 @@ SCRIPTS = (
     "statistics.mapie_comparison",
     "statistics.power_study",
     "statistics.power_tables",
+    "statistics.vote_stop_study",
     "paper report",
 )
 ON_AN_ENGINE = (
