@@ -142,6 +142,7 @@ def check_probe(
     reference: Annotated[
         bool, typer.Option(help="Compare the readings with a transformers forward.")
     ] = True,
+    profile: ProfileOption = None,
     interval: IntervalOption = None,
     thinking: ThinkingOption = None,
     engine_log: LogOption = None,
@@ -151,7 +152,8 @@ def check_probe(
     """Check that a probe of your own works with a model.
 
     Checks its files, starts the engine with it, answers one question, and compares every reading
-    with that of a transformers forward. Ends with status 1 if something is wrong.
+    with that of a transformers forward. With a profile, the question is asked under it, and both
+    have its adapter. Ends with status 1 if something is wrong.
 
     Put vLLM's engine arguments after `--`."""
     from training.probe.check import check_probe as check
@@ -159,6 +161,7 @@ def check_probe(
     settings = engine_settings(
         model,
         probe=folder,
+        profile=profile,
         interval=interval,
         thinking=thinking,
         engine_log=engine_log,

@@ -11,10 +11,10 @@ from pathlib import Path
 from rich.console import Console
 
 from calibration import FULL_BUDGET
-from rlcm_serve.core import GenerationSettings, Message, Role, Rollout, TokenIds
+from rlcm_serve.core import GenerationSettings, Rollout, TokenIds
+from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
-from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.recording.offline import running_engine
 from training.errors import TrainingRefused
@@ -73,7 +73,7 @@ def check_probe(
     """Lets the model answer one question, and compares every reading with a transformers forward.
 
     Args:
-        settings: names the model and the probe.
+        settings: names the model, the probe and the profile under which the question is asked.
         compare: whether to load the model into transformers, once vLLM has stopped.
 
     Raises:
@@ -88,7 +88,8 @@ def check_probe(
     expected = None
     if compare:
         probe = Probe.load(files.probe_folder)
-        expected = tuple(_expected(folder, probe, prompt, rollout.tokens, stop_ids, cuts))
+        adapter = next((one.adapter for one in settings.profiles), None)
+        expected = tuple(_expected(folder, adapter, probe, prompt, rollout.tokens, stop_ids, cuts))
     is_exact = files.config.get("dtype", files.config.get("torch_dtype")) == "float32"
     return ProbeCheck(
         tuple(cuts),
@@ -102,11 +103,12 @@ async def _one_rollout(
     settings: EngineSettings, question: str, console: Console
 ) -> tuple[TokenIds, Rollout, tuple[int, int]]:
     async with running_engine(replace(settings, needs_probe=True), console) as engine:
-        prompt = engine.prompt([Message(Role.USER, question)])
-        return prompt, await _think(engine, prompt), engine.stop_ids
+        reasoner = engine.under(settings.profile)
+        prompt = reasoner.prompt(reasoner.identity.profile.messages(question))
+        return prompt, await _think(reasoner, prompt), engine.stop_ids
 
 
-async def _think(engine: VllmEngine, prompt: TokenIds) -> Rollout:
+async def _think(engine: Reasoner, prompt: TokenIds) -> Rollout:
     generation = GenerationSettings(engine.identity.budget, engine.identity.sampling)
     events = [event async for event in engine.think(prompt, FULL_BUDGET, generation)]
     rollout = events[-1]
@@ -117,6 +119,7 @@ async def _think(engine: VllmEngine, prompt: TokenIds) -> Rollout:
 
 def _expected(
     folder: Path,
+    adapter: Path | None,
     probe: Probe,
     prompt: TokenIds,
     tokens: TokenIds,
@@ -124,7 +127,7 @@ def _expected(
     cuts: Sequence[int],
 ) -> list[float]:
     try:
-        inputs = reference_inputs(folder, prompt, tokens, stop_ids)
+        inputs = reference_inputs(folder, prompt, tokens, stop_ids, adapter)
     except (OSError, ValueError) as error:
         raise TrainingRefused(
             f"transformers cannot load {folder} ({error}): check without it, with --no-reference"

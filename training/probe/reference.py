@@ -15,7 +15,11 @@ from rlcm_serve.engine.worker.statistics import TOP_TOKENS, TokenStatistics
 
 
 def reference_inputs(
-    model_folder: Path, prompt: TokenIds, tokens: TokenIds, stop_ids: Sequence[int]
+    model_folder: Path,
+    prompt: TokenIds,
+    tokens: TokenIds,
+    stop_ids: Sequence[int],
+    adapter: Path | None = None,
 ) -> tuple[Tensor, Tensor]:
     """What a probe reads after 1, 2, ... tokens (T) of a rollout.
 
@@ -24,6 +28,7 @@ def reference_inputs(
         prompt: token ids, at least one.
         tokens: reasoning tokens.
         stop_ids: the ids that the engine keeps from being sampled.
+        adapter: folder of a LoRA adapter that the model has, if any.
 
     Returns:
         The states (T, H), after the final norm, and the `STATISTICS` (T, S), both in float32.
@@ -35,7 +40,10 @@ def reference_inputs(
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype="auto").eval()
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype="auto")
+    if adapter is not None:
+        model.load_adapter(str(adapter))
+    model.eval()
     ids = torch.tensor([[*prompt, *tokens]], device=model.device)
     with torch.inference_mode():
         hidden_TH = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]

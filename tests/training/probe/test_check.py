@@ -11,10 +11,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.errors import ModelRefused
+from rlcm_serve.profiles.profile import Profile
+from tests.rlcm_serve.engine.lora import write_adapter
 from training.commands import app
 from training.probe.check import ProbeCheck, check_probe
+from training.probe.reference import reference_inputs
 
 
 def check(readings: tuple[float, ...], expected: tuple[float, ...] | None = None) -> ProbeCheck:
@@ -42,8 +46,10 @@ def test_what_works_is_not_blamed(found: ProbeCheck) -> None:
 
 
 def test_the_command_shows_the_readings_and_ends_with_a_status(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tutor.toml").write_text('system = "You read dials."')
     found = [check((0.25, 0.5), (0.25, 0.5)), check((0.25, 0.5), (0.25, 0.75))]
     asked: list[EngineSettings] = []
 
@@ -58,6 +64,8 @@ def test_the_command_shows_the_readings_and_ends_with_a_status(
         "mine",
         "--model",
         "embedded",
+        "--profile",
+        "tutor.toml",
         "--engine-log",
         "e.log",
         "--",
@@ -69,6 +77,7 @@ def test_the_command_shows_the_readings_and_ends_with_a_status(
     assert "engine 0.250000   transformers 0.250000" in works.output
     assert "the probe works with embedded; largest difference 0.0e+00" in works.output
     assert asked[0].probe == Path("mine")
+    assert asked[0].profile == "tutor"
     assert asked[0].vllm_arguments == ("--max-num-seqs", "4")
     fails = CliRunner().invoke(app, command)
     assert fails.exit_code == 1
@@ -91,3 +100,18 @@ def test_the_engine_reads_a_probe_of_ones_own_as_transformers_do(tmp_path: Path)
     assert not found.faults
     assert found.cuts[:-1] == tuple(range(24, found.cuts[-1], 24))
     assert max(found.readings) - min(found.readings) > 1e-3
+
+
+@pytest.mark.engine
+def test_under_a_profile_both_read_its_prompt_through_its_adapter(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    own = Probe(0.2 * torch.randn(8, 160), torch.zeros(8), torch.randn(1, 8), torch.zeros(1))
+    own.save(tmp_path / "probe", 24)
+    adapter = write_adapter(tmp_path / "adapter")
+    tutor = Profile(name="tutor", system="You read dials.", adapter=adapter)
+    settings = EngineSettings(probe=tmp_path / "probe", profiles=(tutor,))
+    found = check_probe(settings, "What is 17 + 25?", Console(quiet=True))
+    assert not found.faults
+    plain = reference_inputs(EMBEDDED_MODEL, (1, 2), (3, 4), ())[0]
+    adapted = reference_inputs(EMBEDDED_MODEL, (1, 2), (3, 4), (), adapter)[0]
+    assert not torch.allclose(plain, adapted, atol=1e-2), "the adapter changes the states"
