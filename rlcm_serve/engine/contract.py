@@ -154,7 +154,9 @@ class Reasoner(ABC):
 
         Yields a `PromptReading` first, if the engine reads familiarity. Then a `Delta` whenever
         tokens arrive (with their text if `text` is set), and every `Reading` as soon as it is
-        available, including the final one. The last item is one `Rollout` with all readings.
+        available, including the final one. The last item is one `Rollout` with all readings. With
+        a schema in `generation` it has no answer of the model's own, which need not follow it: the
+        sample ends with its thinking, where the thinking is marked.
         Closing the iterator early aborts the generation inside the engine.
 
         Raises:

@@ -176,6 +176,17 @@ class ModelText:
         reader.read(self._tail)
         return reader if reader.is_open else self.format.reader(self.tokenizer)
 
+    def ends(self, budget: Budget, *, answers: bool) -> tuple[int, tuple[int, ...]]:
+        """Where a sample ends: after so many tokens, or at any of these ids.
+
+        A stop id follows the budget. A natural end is followed by the token that closes the
+        thinking, the header of the answer in formats that have one, and the model's own answer.
+        Without `answers`, the sample ends with its thinking, as far as the format marks that.
+        """
+        if answers or self.think_end is None:
+            return budget.thinking + self.answer_header + budget.answer + 2, tuple(self._stops)
+        return budget.thinking + 2, (*self._stops, self.think_end)
+
     def sampled(self, ids: Sequence[int]) -> Sequence[int]:
         """New ids without the id that stopped the request."""
         return ids[:-1] if ids and ids[-1] in self._stops else ids

@@ -252,10 +252,8 @@ class VllmEngine(ReasoningEngine):
         """Sends one request to vLLM, and takes its readings from a slot of the table."""
         self.check(prompt, generation)
         running, budget = self._alive(), generation.budget
-        # A stop id follows the budget. A natural end is followed by the closing token, the header
-        # of the answer in formats that have one, and the model's own answer.
-        most = budget.thinking + self._text.answer_header + budget.answer + 2
-        params = sampling_params(generation, most, (*self.stop_ids, *self._text.end_ids))
+        most, ends = self._text.ends(budget, answers=generation.schema is None)
+        params = sampling_params(generation, most, ends)
         params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
         stream = self._text.stream(text=text)
         slot = await running.table.acquire(self.identity.checkpoint_interval)

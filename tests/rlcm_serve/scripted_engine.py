@@ -217,6 +217,8 @@ class ScriptedEngine(ReasoningEngine):
         finished = False
         try:
             rollout = self._run(number, policy, generation.budget.thinking)
+            if generation.schema is not None:
+                rollout = replace(rollout, answer_text=None, answer_tokens=0)
             if self.familiarity is not None:
                 rollout = replace(rollout, familiarity=self.familiarity)
                 yield PromptReading(self.familiarity)

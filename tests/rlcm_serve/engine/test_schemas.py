@@ -35,12 +35,26 @@ SCHEMA = json.dumps(
 
 
 async def test_an_answer_follows_its_schema_and_the_thinking_does_not(engine: VllmEngine) -> None:
-    how = generation(engine, Budget(256, 64), sampling=GREEDY)
-    under = generation(engine, Budget(256, 64), sampling=GREEDY, schema=SCHEMA)
-    free, *thoughts = await asyncio.gather(
-        think(engine, QUESTIONS[0], how=how), *(think(engine, q, how=under) for q in QUESTIONS)
-    )
-    assert thoughts[0].rollout.tokens == free.rollout.tokens
+    how = generation(engine, Budget(512, 64), sampling=GREEDY)
+    under = generation(engine, Budget(512, 64), sampling=GREEDY, schema=SCHEMA)
+    free = await asyncio.gather(*(think(engine, question, how=how) for question in QUESTIONS))
+    thoughts = await asyncio.gather(*(think(engine, question, how=under) for question in QUESTIONS))
+    for plain, told in zip(free, thoughts, strict=True):
+        assert told.rollout.tokens == plain.rollout.tokens
+        assert (told.rollout.exit, told.rollout.answer_text) == (plain.rollout.exit, None)
+        final, expected = told.checkpoints[-1], plain.checkpoints[-1]
+        assert (final.tokens, final.is_final) == (expected.tokens, True)
+        assert final.confidence == pytest.approx(expected.confidence, abs=1e-4)
+    ended = [
+        (plain.rollout, told)
+        for plain, told in zip(free, thoughts, strict=True)
+        if told.rollout.exit is ExitReason.NATURAL
+    ]
+    assert ended
+    for rollout, told in ended:
+        assert rollout.answer_tokens > 0
+        assert told.rollout.answer_tokens == 0, "its text need not follow the schema"
+        assert told.tokens == len(told.rollout.tokens) + 1
     forced = await asyncio.gather(
         *(
             engine.continue_after(engine.prompt(user(question)), told.rollout.tokens, "", under, 1)
