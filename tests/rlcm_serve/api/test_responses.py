@@ -154,6 +154,7 @@ async def test_a_stream_adds_up_to_the_response(
 ) -> None:
     async with serving(*scripts, certificates=[one]) as running:
         whole = (await running.client.post("/v1/responses", json=ASKED | changes)).json()
+    async with serving(*scripts, certificates=[one]) as running:  # to which nothing is a repeat
         events = await events_of(running, **changes)
     Response.model_validate(whole)
     first, last = events[0]["response"], events[-1]["response"]
