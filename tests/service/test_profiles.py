@@ -17,6 +17,8 @@ from rlcm_serve.solving.guarantees import CERTIFICATE_FOLDER
 from tests.served import QUESTION, RLCM, Served, serving
 from training.tasks.problems import Split, sample_problems
 
+pytestmark = pytest.mark.slow
+
 SYSTEM = "You read dials."
 SHIPPED = EMBEDDED_MODEL / CERTIFICATE_FOLDER / "selective-1.json"
 PROFILE = f"""
