@@ -10,6 +10,7 @@ from typing import Any
 
 import openai
 import pytest
+from pydantic import BaseModel
 
 from calibration import Certificate
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
@@ -27,6 +28,19 @@ template = "Dials: {{problem}}"
 max_tokens = 96
 top_k = 40
 """
+SCHEMA = {
+    "type": "object",
+    "properties": {"value": {"type": "integer", "minimum": 0, "maximum": 999}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+JSON_PROFILE = """
+max_tokens = 96
+answer_max_tokens = 16
+extractor = "json:value"
+schema = "value.json"
+"""
+LOOSE = {"alpha": 0.99, "risk": "error"}
 
 
 def rlcm(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -35,29 +49,39 @@ def rlcm(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a profile, its traces and its certificate."""
+    """A folder with two profiles, their traces and their certificates."""
     here = tmp_path_factory.mktemp("profile")
     (here / "dials.toml").write_text(PROFILE)
+    (here / "json.toml").write_text(JSON_PROFILE)
+    (here / "value.json").write_text(json.dumps(SCHEMA))
     problems = [
         {"id": f"p{number}", "problem": one.question, "answer": one.answer}
         for number, one in enumerate(sample_problems(Split.VALIDATION, 24, seed=3, levels=(1,)))
     ]
     (here / "problems.jsonl").write_text("".join(json.dumps(one) + "\n" for one in problems))
-    data = ("--data", "problems.jsonl", "--out", "traces.parquet", "--engine-log", "collect.log")
-    collected = rlcm(here, "collect", "--profile", "dials.toml", *data)
+    certify(here, "dials", "traces.parquet", "error", "0.98")
+    # The model was never shown JSON, so its answers are wrong; what early exits cost is bounded.
+    certify(here, "json", "json.parquet", "regret", "0.5")
+    return here
+
+
+def certify(here: Path, profile: str, traces: str, risk: str, alpha: str) -> None:
+    asked = ("--profile", f"{profile}.toml")
+    data = ("--data", "problems.jsonl", "--out", traces, "--engine-log", f"{profile}.log")
+    collected = rlcm(here, "collect", *asked, *data)
     assert collected.returncode == 0, collected.stderr
     # At such a risk a few problems suffice, however the model reads a system prompt.
-    levels = ("--risk", "error", "--alpha", "0.98", "--delta", "0.5")
-    certificate = ("traces.parquet", "--out", "dials.json", "--profile", "dials.toml")
-    fitted = rlcm(here, "fit", *certificate, *levels)
+    levels = ("--risk", risk, "--alpha", alpha, "--delta", "0.5")
+    fitted = rlcm(here, "fit", traces, "--out", f"{profile}-certificate.json", *asked, *levels)
     assert fitted.returncode == 0, fitted.stdout + fitted.stderr
-    return here
 
 
 @pytest.fixture(scope="module")
 def served(folder: Path) -> Iterator[Served]:
-    certificates = ("--certificate", "dials.json", "--certificate", str(SHIPPED))
-    with serving(folder, "--profile", "dials.toml", *certificates) as running:
+    files = ("dials-certificate.json", "json-certificate.json", str(SHIPPED))
+    certificates = [word for file in files for word in ("--certificate", file)]
+    profiles = ("--profile", "dials.toml", "--profile", "json.toml")
+    with serving(folder, *profiles, *certificates) as running:
         yield running
 
 
@@ -71,7 +95,7 @@ def user(text: str) -> dict[str, str]:
 
 def asked(served: Served, **body: Any) -> dict[str, Any]:
     question = {} if "messages" in body else {"problem": QUESTION}
-    settings = {"alpha": 0.99, "risk": "error"} | question | body
+    settings = LOOSE | question | body
     reply: dict[str, Any] = served.client.post("/solve", json=settings).json()
     return reply
 
@@ -89,7 +113,7 @@ def test_a_question_under_the_profile_has_its_guarantee(
     served: Served, folder: Path, body: dict[str, Any]
 ) -> None:
     reply = asked(served, **body)
-    certificate = Certificate.load(folder / "dials.json")
+    certificate = Certificate.load(folder / "dials-certificate.json")
     assert reply["no_guarantee_reason"] is None
     assert reply["guarantee"]["certificate"] == certificate.id
     assert reply["profile"] == "dials"
@@ -117,29 +141,65 @@ def test_a_profile_that_is_not_served_is_refused_with_the_list(served: Served) -
     response = served.solve(profile="dails")
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == "profile"
-    assert "give one of default, dials" in response.json()["detail"]
+    assert "give one of default, dials, json" in response.json()["detail"]
 
 
 def test_an_openai_client_chooses_the_profile_by_the_name_of_the_model(
     served: Served, folder: Path
 ) -> None:
     client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0)
-    assert [model.id for model in client.models.list()] == ["embedded", "embedded:dials"]
+    names = ["embedded", "embedded:dials", "embedded:json"]
+    assert [model.id for model in client.models.list()] == names
     reply = client.chat.completions.create(
         model="embedded:dials",
         messages=[{"role": "user", "content": QUESTION}],
-        extra_body={"alpha": 0.99, "risk": "error"},
+        extra_body=LOOSE,
     )
-    certificate = Certificate.load(folder / "dials.json")
+    certificate = Certificate.load(folder / "dials-certificate.json")
     assert reply.rlcm["guarantee"]["certificate"] == certificate.id  # type: ignore[attr-defined]
-    with pytest.raises(openai.NotFoundError, match="use 'embedded', 'embedded:dials'"):
+    with pytest.raises(
+        openai.NotFoundError, match="use 'embedded', 'embedded:dials', 'embedded:json'"
+    ):
         client.models.retrieve("embedded:dails")
+
+
+class Value(BaseModel):
+    value: int
+
+
+def test_answers_under_the_schema_of_a_profile_are_certified(served: Served, folder: Path) -> None:
+    certificate = Certificate.load(folder / "json-certificate.json")
+    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0)
+    loose = {"alpha": 0.5, "risk": "regret"}
+    asked_: dict[str, Any] = {"model": "embedded:json", "extra_body": loose}
+    messages: Any = [user(QUESTION)]
+    chat = client.chat.completions.create(messages=messages, **asked_)
+    parsed = client.chat.completions.parse(messages=messages, response_format=Value, **asked_)
+    response = client.responses.parse(input=QUESTION, text_format=Value, **asked_)
+    solved = asked(served, profile="json", **loose)
+    content = json.loads(chat.choices[0].message.content or "")
+    assert list(content) == ["value"]
+    assert 0 <= content["value"] <= 999
+    for rlcm_, value in (
+        (chat.rlcm, content["value"]),  # type: ignore[attr-defined]
+        (solved, json.loads(solved["text"])["value"]),
+    ):
+        assert rlcm_["answer"] == str(value)
+        assert rlcm_["guarantee"]["certificate"] == certificate.id
+    # The model that pydantic makes of it is another schema than the profile's.
+    for told, found in (
+        (parsed.rlcm, parsed.choices[0].message.parsed),  # type: ignore[attr-defined]
+        (response.rlcm, response.output_parsed),  # type: ignore[attr-defined]
+    ):
+        assert isinstance(found, Value)
+        assert "which has another schema" in told["no_guarantee_reason"]
 
 
 def test_a_certificate_says_which_profile_it_is_for(served: Served, folder: Path) -> None:
     kept = served.client.get("/certificates").json()["certificates"]
     ids = {
-        Certificate.load(folder / "dials.json").id: ["dials"],
+        Certificate.load(folder / "dials-certificate.json").id: ["dials"],
+        Certificate.load(folder / "json-certificate.json").id: ["json"],
         Certificate.load(SHIPPED).id: ["default"],
     }
     assert {one["id"]: one["profiles"] for one in kept} == ids
