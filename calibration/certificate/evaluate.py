@@ -18,7 +18,6 @@ from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS, SELECTIVE, Risk, risk_named
-from calibration.testing.p_values import clopper_pearson_upper
 from calibration.traces.traces import Traces
 
 CONFIDENCE = 0.95
@@ -208,9 +207,10 @@ def _exits(traces: Traces, policies: Sequence[ExitPolicy]) -> list[dict[ExitReas
 def _intervals(losses: Losses) -> list[tuple[float, float] | None]:
     weight_T, loss_T = losses.total_weight_T, losses.total_loss_T
     if losses.binary:
-        tail = (1 - CONFIDENCE) / 2
-        upper_T = clopper_pearson_upper(loss_T, weight_T, tail)
-        lower_T = 1 - clopper_pearson_upper(weight_T - loss_T, weight_T, tail)
+        from statsmodels.stats.proportion import proportion_confint  # a third of a second
+
+        answered_T = np.maximum(weight_T, 1)  # without answers there is no interval
+        lower_T, upper_T = proportion_confint(loss_T, answered_T, 1 - CONFIDENCE, "beta")
     else:
         half_T = special.ndtri((1 + CONFIDENCE) / 2) * _standard_errors(losses)
         lower_T = np.maximum(losses.risk_T - half_T, 0.0)

@@ -215,6 +215,9 @@ def clopper_pearson_upper(
     advance. It does not cover a policy chosen by looking at the same counts. With fractional counts
     (a forecast for another n) the result is only an estimate, not a bound.
 
+    It is the upper end of `statsmodels.stats.proportion.proportion_confint` at 2 * delta, method
+    "beta". Importing that would take every fit a fifth longer.
+
     Raises:
         CalibrationError: delta is not in (0, 1).
     """

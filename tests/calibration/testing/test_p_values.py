@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from statsmodels.stats.proportion import proportion_confint
 
 from calibration.errors import CalibrationError
 from calibration.simulation.losses import Losses
@@ -86,6 +87,12 @@ def test_clopper_pearson_inverts_the_test() -> None:
 
 def test_clopper_pearson_at_its_edges() -> None:
     assert clopper_pearson_upper([5, 0], [5, 0], 0.1).tolist() == [1.0, 1.0]
+
+
+def test_clopper_pearson_is_statsmodels() -> None:
+    wrong, answered, delta = np.array([0, 1, 7, 29, 3]), np.array([30, 30, 30, 30, 1440]), 0.03
+    _, expected = proportion_confint(wrong, answered, 2 * delta, "beta")
+    assert clopper_pearson_upper(wrong, answered, delta) == pytest.approx(expected, rel=1e-12)
 
 
 def test_clopper_pearson_covers() -> None:
