@@ -23,7 +23,7 @@ EIGHT = ROOT / "studies/traces/embedded-sft-study.parquet"
 WORLDS = ROOT / "tests/statistical/worlds.py"
 
 SIZES, FEW_SIZES = (100, 300, 1000, 3000), (300,)
-REPEATS, REPEATS_HELD_OUT = 100, 200
+REPEATS = 200
 ALPHAS, ALPHAS_HELD_OUT = (0.05, 0.1, 0.2), (0.05, 0.1, 0.15)
 ABOVE_ERROR = (0.02, 0.05, 0.1)
 """Levels of `error`, above the error rate of the full budget."""
@@ -145,7 +145,7 @@ def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
     """All data sets of the study; the real trace only if its file is given."""
     if gpqa:
         real = read_traces(gpqa)
-        yield Population("gpqa", real, sizes=(132,), held_out=True, repeats=REPEATS_HELD_OUT)
+        yield Population("gpqa", real, sizes=(132,), held_out=True, repeats=REPEATS)
     embedded = read_traces(EMBEDDED)
     yield Population("embedded", embedded)
     yield Population("overconfident", _distorted(embedded, 2.0, 1.0))

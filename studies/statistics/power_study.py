@@ -49,7 +49,8 @@ from calibration import (
 from calibration.certificate.certify import certify_policies, default_p_value
 from calibration.testing.fwer import delta_per_level
 from calibration.testing.learned_path import TOKEN_PRICE, choose_policy, learn_path
-from calibration.testing.methods import RESCALE_FROM, family_for, split_traces
+from calibration.testing.methods import family_for, share_learned_from, split_traces
+from calibration.testing.recipe import FORK_FROM
 from studies.smoke import study_parser
 from studies.statistics.power_data import EIGHT, Population, populations, smallest
 from studies.statistics.power_pool import Pool
@@ -133,11 +134,6 @@ class Draw:
     seed: int
     replays: dict[int, Replay] = field(default_factory=dict)
 
-    @property
-    def default(self) -> Method:
-        """The method that `Method.AUTO` selects."""
-        return Method.RESCALED_CHAINS if len(self.unit_U) >= RESCALE_FROM else Method.CHAINS
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
@@ -146,6 +142,7 @@ class Study:
     Attributes:
         alphas: levels, ascending.
         families: families of the methods that do not learn from the draw.
+        few: that of the chains below `FORK_FROM` units.
         pool: their policies on all units, with those of the grid and, for comparison, those of
             chains rescaled by the whole population.
         truth: the same policies, in the order of the pool.
@@ -155,6 +152,7 @@ class Study:
     risk: Risk
     alphas: tuple[float, ...]
     families: dict[Method, Family]
+    few: Family
     pool: Pool
     truth: Replay
     _places: dict[tuple[Method, int], tuple[NDArray[np.intp], NDArray[np.intp]]] = field(
@@ -166,11 +164,13 @@ class Study:
         """Replays everything that does not depend on a draw."""
         alphas = population.alphas(risk)
 
-        def family(method: Method, order: Traces | None = None) -> Family:
+        def family(
+            method: Method, order: Traces | None = None, n_units: int = population.n_units
+        ) -> Family:
             return family_for(
                 method, risk, population.procedure, alphas, DELTA, TOKEN_PRICE,
                 grid=population.grid_for(risk), order=order, recording=population.traces,
-                n_units=population.n_units,
+                n_units=n_units,
             )  # fmt: skip
 
         families: dict[Method, Family] = {
@@ -179,13 +179,20 @@ class Study:
         # Equal policies, so that they are replayed only once.
         holm = families[Method.HOLM]
         families[Method.BONFERRONI] = replace(holm, correction=Correction.BONFERRONI)
+        few = family(Method.CHAINS, n_units=FORK_FROM - 1)
         scaled = family(Method.RESCALED_CHAINS, population.traces)
-        policies = [p for each in (*families.values(), scaled) for p in each.policies]
+        policies = [p for each in (*families.values(), few, scaled) for p in each.policies]
         pool = population.pool(policies, risk)
         everyone_U = np.arange(population.n_units)
         return cls(
-            population, risk, alphas, families, pool, pool.replay(everyone_U, list(pool.column))
-        )
+            population, risk, alphas, families, few, pool,
+            pool.replay(everyone_U, list(pool.column)),
+        )  # fmt: skip
+
+    def default(self, n: int) -> Method:
+        """The method that `Method.AUTO` selects for `n` units."""
+        learns = share_learned_from(Method.AUTO, self.risk, n) > 0
+        return Method.RESCALED_CHAINS if learns else Method.CHAINS
 
     @property
     def token_price(self) -> float | None:
@@ -201,7 +208,7 @@ class Study:
             for method in AVERAGED if population.averaged else METHODS:
                 for key, figures_LF in self.measured(method, draw).items():
                     found.setdefault((method, *key), []).append(figures_LF)
-        default = draw.default
+        default = self.default(n)
         return {
             "data": population.name,
             "risk": self.risk.name,
@@ -257,7 +264,8 @@ class Study:
             if on_test is None or method is Method.SPLIT:
                 family, on_test = self._fit(method, promise, draw)
             own = default_p_value(on_test, self.risk)
-            compared = method is draw.default and own is PValue.BETTING
+            default = self.default(len(draw.unit_U))
+            compared = method is default and own is PValue.BETTING
             for kind in KINDS if compared else (own,):
                 served[promise, kind] = self._serve(family, on_test, promise, kind, draw.seed)
         return served
@@ -278,7 +286,8 @@ class Study:
     def _fit(self, method: Method, promise: Promise, draw: Draw) -> tuple[Family, Replay]:
         """The family that a method tests, replayed on the units that test it."""
         if method not in LEARNING:
-            family = self.families[method]
+            few = method is Method.CHAINS and len(draw.unit_U) < FORK_FROM
+            family = self.few if few else self.families[method]
             key = id(family.policies)
             if key not in draw.replays:
                 draw.replays[key] = self.pool.replay(draw.unit_U, family.policies)

@@ -30,6 +30,13 @@ INVALID = "clt"
 ONE_ROLLOUT = "binomial, one rollout"
 APART = ", 1 of 8"
 NEAR = 0.02
+HELD_TO, HELD_TO_FEW, FEW = 0.02, 0.04, 300
+"""How far behind any other method the default may be: from `FEW` units on, and below."""
+HELD_TO_POINTWISE = 0.05
+"""How far the simultaneous promise may be behind the pointwise one."""
+ONE_SIDED_95 = 1.645
+ALWAYS, NEVER = 0.95, 0.05
+"""Between these shares of certified fits, a mean is a share of all or nothing."""
 
 Row: TypeAlias = Sequence[object]
 
@@ -120,6 +127,7 @@ def print_tables(cells: Sequence[Cell]) -> None:
     print_samples(cells)
     print_ranking(cells)
     print_behind(cells, count=25)
+    print_held_to(cells)
     print_broken(cells)
 
 
@@ -325,6 +333,60 @@ def print_behind(cells: Sequence[Cell], count: int | None) -> None:
     head = ("data", "risk", "n", "promise", "alpha", "%", "default", "best valid", "error of gain")
     title = f"Where the default is more than 2 points behind: {len(rows)} figures of {total} levels"
     _print(title + ("" if len(shown) == len(rows) else f", the worst {len(shown)}"), head, shown)
+
+
+def print_held_to(cells: Sequence[Cell]) -> None:
+    """Whether the default is where it is held to be: the upper bound of every mean paired gap."""
+    rows: list[Row] = []
+    counts = {"held to": 0, "apart": 0}
+    for level in (level for cell in cells for level in cell):
+        default, n = level.of("default"), level.cell["n"]
+        if APART in level.cell["data"] or default is None:
+            continue
+        for rival in level.fits:
+            if rival.method == default.method or rival.p_value in (INVALID, ONE_ROLLOUT):
+                continue
+            certified = (default["certified"], rival["certified"])
+            apart = any(NEVER < share < ALWAYS for share in certified)
+            counts["apart" if apart else "held to"] += 1
+            for measure in level.measures:
+                fewer_right = rival["right"] < default["right"] - NEAR
+                if measure == "saved" and "right" in level.measures and fewer_right:
+                    continue
+                gap = rival[measure] - default[measure]
+                bound = gap + ONE_SIDED_95 * rival[f"{measure}_gain_error"]
+                if not apart and bound > (HELD_TO if n >= FEW else HELD_TO_FEW):
+                    where = (level.cell["data"], level.cell["risk"], f"{n:,}", level.promise)
+                    figures = (f"{100 * gap:.1f}", f"{100 * bound:.1f}")
+                    rows.append((*where, f"{level.alpha:g}", measure, rival.method, *figures))
+    head = ("data", "risk", "n", "promise", "alpha", "%", "method", "ahead by", "bound")
+    title = (
+        f"Above the limit: {len(rows)} figures of {counts['held to']} comparisons; "
+        f"{counts['apart']} where 5 to 95 % of the fits are certified are apart"
+    )
+    _print(title, head, rows)
+    print_promise_gaps(cells)
+
+
+def print_promise_gaps(cells: Sequence[Cell]) -> None:
+    """Where the simultaneous promise is further behind the pointwise one than it is held to."""
+    found = {
+        (level.cell["data"], level.cell["risk"], level.cell["n"], level.number, level.promise): fit
+        for cell in cells
+        for level in cell
+        if APART not in level.cell["data"] and (fit := level.of("default"))
+    }
+    rows: list[Row] = []
+    for (data, risk, n, number, promise), fit in found.items():
+        if promise == PROMISES[0]:
+            continue
+        alone = found[data, risk, n, number, PROMISES[0]]
+        for measure in ("right", "saved") if risk == "selective" else ("saved",):
+            if (gap := alone[measure] - fit[measure]) > HELD_TO_POINTWISE:
+                share = f"{100 * fit['certified']:.0f}"
+                rows.append((data, risk, f"{n:,}", number + 1, measure, share, f"{100 * gap:.1f}"))
+    head = ("data", "risk", "n", "level", "%", "certified, %", "behind by")
+    _print(f"Simultaneous more than 5 points behind pointwise: {len(rows)}", head, rows)
 
 
 def print_broken(cells: Sequence[Cell]) -> None:
