@@ -217,9 +217,17 @@ def _in_words(certificate: Certificate, level: Level) -> str:
         if certificate.risk == "selective"
         else ""
     )
+    smaller = [
+        other.alpha
+        for other in certificate.levels
+        if isinstance(other, CertifiedLevel)
+        and other.alpha < level.alpha
+        and other.policy == level.policy
+    ]
+    same = f"; the same policy as at alpha {smaller[0]:g}" if smaller else ""
     return (
         f"alpha {level.alpha:g}: certified. On the calibration problems the {certificate.risk} "
-        f"risk is {level.risk:.3f}, {answered}{saved:.0%} of the tokens are saved"
+        f"risk is {level.risk:.3f}, {answered}{saved:.0%} of the tokens are saved{same}"
     )
 
 

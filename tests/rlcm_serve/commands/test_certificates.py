@@ -117,6 +117,13 @@ class TestFit:
         assert [level.alpha for level in loaded.levels] == [0.05, 0.1, 0.2]
         assert "% of the questions are answered, " in out
 
+    def test_levels_with_the_same_policy_say_so(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        _, out, _ = rlcm("fit t.parquet --risk regret --alpha 0.4 --alpha 0.401 --out c.json")
+        first, second, _ = out.splitlines()
+        assert first.endswith("% of the tokens are saved")
+        assert second.endswith("% of the tokens are saved; the same policy as at alpha 0.4")
+
     def test_every_option(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet", 120, per_problem=4)
         record("order.parquet", 60, per_problem=2, name="o", seed=2)
