@@ -120,6 +120,13 @@ def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
         ),
     )
     yield (
+        same_problem_L & ~_same_as_before(columns.kind.code_L),
+        lambda line: (
+            f"kind is {columns.kind[line]!r}, earlier {columns.kind[line - 1]!r}: "
+            "a problem is of one kind; give the same kind in all its rows"
+        ),
+    )
+    yield (
         last_L & ~is_final_L,
         lambda _: f"the rollout stops here without a final reading: {_AGAIN}",
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibration.errors import TraceError
 from calibration.policy.exit_rule import ExitReason
 from calibration.policy.voting import NO_ANSWER
-from calibration.traces.table import CONFIDENCE_TOKENS, FAMILIARITY, TEXT, typed
+from calibration.traces.table import CONFIDENCE_TOKENS, FAMILIARITY, KIND, TEXT, typed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +82,7 @@ class Columns:
     numbered: bool
     problem: Labels
     group: Labels
+    kind: Labels
     rollout_L: NDArray[np.int64]
     checkpoint_L: NDArray[np.int64]
     tokens_L: NDArray[np.int64]
@@ -156,6 +157,7 @@ class Columns:
             numbered=numbered,
             problem=problem,
             group=labels("group").select(row_L),
+            kind=labels("kind").select(row_L),
             rollout_L=rollout_L,
             checkpoint_L=number_L[row_L] if numbered else _count(problem.code_L, rollout_L),
             tokens_L=values("tokens")[row_L],
@@ -211,7 +213,7 @@ def _count(problem_L: NDArray[np.int64], rollout_L: NDArray[np.int64]) -> NDArra
     return number_L
 
 
-_ONLY_IN_SOME = {"group", CONFIDENCE_TOKENS.name, FAMILIARITY.name}
+_ONLY_IN_SOME = {"group", CONFIDENCE_TOKENS.name, FAMILIARITY.name, KIND.name}
 """Columns that may be missing in some of several files."""
 
 

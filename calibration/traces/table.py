@@ -38,8 +38,11 @@ CONFIDENCE_TOKENS = pa.field("confidence_tokens", pa.int64())
 FAMILIARITY = pa.field("familiarity", pa.float64())
 """Optional column; a table has it only if the familiarity of the questions was read."""
 
-KNOWN = SCHEMA.append(CONFIDENCE_TOKENS).append(FAMILIARITY)
-NULLABLE = ("group", "answer")
+KIND = pa.field("kind", pa.string())
+"""Optional column; a table has it only if some problem has a kind."""
+
+KNOWN = SCHEMA.append(CONFIDENCE_TOKENS).append(FAMILIARITY).append(KIND)
+NULLABLE = ("group", "answer", KIND.name)
 REQUIRED = ("problem_id", "rollout", "tokens", "is_final", "confidence", "correct")
 """The columns of every table; with a fingerprint, all of SCHEMA except NULLABLE are required."""
 
@@ -87,6 +90,7 @@ class Rollout:
         final: the reading at the end; if the end is a checkpoint, both have the same tokens.
         group: the template or source that problems share; None if the problem is a unit of its own.
         familiarity: p-value of the question's familiarity; None if it was not read.
+        kind: the kind of question, such as its topic; None if none was declared.
     """
 
     problem_id: str
@@ -96,12 +100,14 @@ class Rollout:
     final: Reading
     group: str | None = None
     familiarity: float | None = None
+    kind: str | None = None
 
 
 def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> pa.Table:
     """One row per reading; `checkpoint` counts a rollout's readings from 1, also the final one.
 
-    `confidence_tokens` is left out if no reading cost tokens, `familiarity` if it was never read.
+    `confidence_tokens` is left out if no reading cost tokens, `familiarity` if it was never read,
+    `kind` if no problem has one.
 
     Raises:
         TraceError: a value does not have its column's type; the message names the rollout.
@@ -115,8 +121,9 @@ def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> pa
     table = pa.Table.from_batches(batches, KNOWN)
     if not pc.any(pc.not_equal(table.column(CONFIDENCE_TOKENS.name), 0)).as_py():
         table = table.drop_columns([CONFIDENCE_TOKENS.name])
-    if table.column(FAMILIARITY.name).null_count == table.num_rows:
-        table = table.drop_columns([FAMILIARITY.name])
+    for name in (FAMILIARITY.name, KIND.name):
+        if table.column(name).null_count == table.num_rows:
+            table = table.drop_columns([name])
     if fingerprint is None:
         return table
     return table.replace_schema_metadata({FINGERPRINT_KEY: json.dumps(fingerprint.to_json())})
@@ -172,6 +179,7 @@ def _to_batch(rollouts: Sequence[Rollout]) -> pa.RecordBatch:
         "problem_id": [rollout.problem_id for rollout, _, _ in rows],
         "group": [rollout.group for rollout, _, _ in rows],
         "familiarity": [rollout.familiarity for rollout, _, _ in rows],
+        "kind": [rollout.kind for rollout, _, _ in rows],
         "rollout": [rollout.rollout for rollout, _, _ in rows],
         "checkpoint": [number for _, number, _ in rows],
         "is_final": [number > len(rollout.checkpoints) for rollout, number, _ in rows],

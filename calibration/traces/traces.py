@@ -18,7 +18,7 @@ from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
 from calibration.traces.columns import Columns
 from calibration.traces.fingerprint import Effect, Fingerprint
-from calibration.traces.table import KNOWN, Rollout, fingerprint_of, to_table
+from calibration.traces.table import KIND, KNOWN, Rollout, fingerprint_of, to_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +47,7 @@ class Traces:
             costs any.
         familiarity_P: p-value of each problem's familiarity, read in its first rollout; None if the
             fingerprint has no familiarity check.
+        kinds: the kind of each problem, such as its topic; None where none was declared.
     """
 
     fingerprint: Fingerprint | None
@@ -63,6 +64,7 @@ class Traces:
     correct_RC: NDArray[np.bool_]
     confidence_tokens_RC: NDArray[np.int64] | None = None
     familiarity_P: NDArray[np.float64] | None = None
+    kinds: tuple[str | None, ...] | None = None
 
     @classmethod
     def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
@@ -155,7 +157,18 @@ class Traces:
             problem_ids=tuple(np.array(self.problem_ids, dtype=object)[keep_P]),
             groups=tuple(np.array(self.groups, dtype=object)[keep_P]),
             familiarity_P=None if self.familiarity_P is None else self.familiarity_P[keep_P],
+            kinds=self.kinds and tuple(np.array(self.kinds, dtype=object)[keep_P]),
             **per_rollout,
+        )
+
+    def of_kind(self, kind: str) -> Self:
+        """The traces of the problems of one kind.
+
+        Raises:
+            CalibrationError: there is none.
+        """
+        return self.select(
+            np.array([one == kind for one in self.kinds or [None] * self.n_problems])
         )
 
     def passing(self) -> Self:
@@ -233,11 +246,18 @@ class Traces:
             familiarity_P=columns.familiarity_L[first_P]
             if fingerprint is not None and fingerprint.is_gated
             else None,
+            kinds=tuple(columns.kind[line] for line in first_P)
+            if (columns.kind.code_L >= 0).any()
+            else None,
         )
 
 
 def read_traces(
-    path: str | Path, bounds: Bounds | None = None, *, keep_unfamiliar: bool = False
+    path: str | Path,
+    bounds: Bounds | None = None,
+    *,
+    keep_unfamiliar: bool = False,
+    by: str = KIND.name,
 ) -> Traces:
     """Read recorded rollouts from a Parquet file, or from all `*.parquet` files of a directory.
 
@@ -255,10 +275,11 @@ def read_traces(
         bounds: of each file, for files from strangers; None reads files of any size.
         keep_unfamiliar: keep the problems that do not pass the familiarity check of the
             fingerprint, too.
+        by: the column that holds the kinds of the problems. A column other than `kind` is required.
 
     Raises:
         TraceError: a row is invalid; the message names the file, the row, the fault and the remedy.
-            Or a file is out of bounds.
+            Or a file is out of bounds, or has no column `by`.
         FileNotFoundError: the path does not exist.
     """
     path = Path(path)
@@ -267,7 +288,7 @@ def read_traces(
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not paths:
         raise TraceError(f"{path}: no *.parquet file in this directory: collect traces first")
-    tables = [_read_table(part, bounds) for part in paths]
+    tables = [_read_table(part, bounds, by) for part in paths]
     fingerprint = _one_fingerprint(tables, paths)
     columns = check_tables(tables, [str(part) for part in paths], fingerprint)
     traces = Traces._from_columns(columns, fingerprint)
@@ -308,14 +329,21 @@ def write_table(path: str | Path, table: pa.Table, source: str) -> None:
     partial.replace(path)
 
 
-def _read_table(path: Path, bounds: Bounds | None) -> pa.Table:
+def _read_table(path: Path, bounds: Bounds | None, by: str) -> pa.Table:
     """The known columns of a file; texts as dictionaries, because ids repeat in many rows."""
     try:
         schema = pq.read_schema(path)
-        names = [name for name in KNOWN.names if name in schema.names]
-        texts = [name for name in names if KNOWN.field(name).type == pa.string()]
+        if by != KIND.name and by not in schema.names:
+            raise TraceError(
+                f"{path}: there is no column {by!r} with the kinds of the problems; its columns "
+                f"are {', '.join(schema.names)}"
+            )
+        wanted = dict.fromkeys((*(name for name in KNOWN.names if name != KIND.name), by))
+        names = [name for name in wanted if name in schema.names]
+        texts = [name for name in names if schema.field(name).type == pa.string()]
         with pq.ParquetFile(path, read_dictionary=texts) as file:
-            return file.read(columns=names) if bounds is None else bounds.read(file, names, path)
+            table = file.read(columns=names) if bounds is None else bounds.read(file, names, path)
+        return table if by == KIND.name else table.append_column(KIND.name, table.column(by))
     except (pa.ArrowInvalid, OSError) as error:
         # For damaged pages Arrow raises OSError too, but without an error number of the system.
         if isinstance(error, OSError) and error.errno is not None:

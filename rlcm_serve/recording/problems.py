@@ -15,12 +15,17 @@ from rlcm_serve.recording.json_lines import parse_rows
 
 @dataclass(frozen=True, slots=True)
 class LabelledProblem:
-    """A problem and its reference answer; problems of one template or source share a `group`."""
+    """A problem and its reference answer.
+
+    Problems of one template or source share a `group`. `kind` says what kind of question it is, for
+    certificates of single kinds.
+    """
 
     id: str
     problem: str
     answer: str
     group: str | None = None
+    kind: str | None = None
 
     @classmethod
     def from_json(cls, row: Any) -> Self:
@@ -36,19 +41,20 @@ class LabelledProblem:
         text = {key: "" if row.get(key) is None else str(row[key]) for key in ("problem", "answer")}
         if missing := [key for key, value in text.items() if not value.strip()]:
             raise ValueError(f"no {' and no '.join(missing)}")
-        id_, group = row.get("id"), row.get("group")
+        id_, group, kind = row.get("id"), row.get("group"), row.get("kind")
         problem = cls(
             id=digest_text(text["problem"]) if id_ is None else str(id_),
             group=None if group is None else str(group),
+            kind=None if kind is None else str(kind),
             **text,
         )
-        for value in (problem.id, problem.group or "", *text.values()):
+        for value in (problem.id, problem.group or "", problem.kind or "", *text.values()):
             _check_text(value)
         return problem
 
 
 def read_problems(path: Path) -> list[LabelledProblem]:
-    """Reads JSON Lines with `problem`, `answer` and, optionally, `id` and `group` in each line.
+    """Reads JSON Lines, each with `problem` and `answer` and, optionally, `id`, `group` and `kind`.
 
     Raises:
         RequestRefused: a line is malformed or an id comes twice; the message names the line.
@@ -69,7 +75,13 @@ def parse_problems(lines: Iterable[bytes], source: str) -> list[LabelledProblem]
 
 def digest_problems(problems: Iterable[LabelledProblem]) -> str:
     """SHA-256 of problems and answers, shortened to 16 hexadecimal digits."""
-    return digest_text(json.dumps([astuple(problem) for problem in problems]))
+    return digest_text(json.dumps([_digested(problem) for problem in problems]))
+
+
+def _digested(problem: LabelledProblem) -> tuple[str | None, ...]:
+    """Its fields; without a kind, those that a problem had before there were kinds."""
+    values = astuple(problem)
+    return values if problem.kind is not None else values[:-1]
 
 
 def _check_text(text: str) -> None:

@@ -149,6 +149,7 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
             natural=rollout.exit is ExitReason.NATURAL,
             readings=tuple(readings),
             familiarity=rollout.familiarity,
+            kind=problem.kind,
         )
 
     def _require_answers(self, readings: Sequence[RecordedReading]) -> None:

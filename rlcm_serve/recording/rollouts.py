@@ -74,6 +74,7 @@ class RecordedRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
         natural: the model ended its reasoning before the budget did.
         readings: in order; the last one is the final reading.
         familiarity: p-value of the question's familiarity; None if it was not read.
+        kind: the kind of question; None if none was declared.
     """
 
     group: str | None
@@ -82,6 +83,7 @@ class RecordedRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
     natural: bool
     readings: tuple[RecordedReading, ...]
     familiarity: float | None = None
+    kind: str | None = None
 
 
 def to_rollouts(recordings: Iterable[RecordedRollout], grader: Verdicts) -> list[table.Rollout]:
@@ -120,4 +122,5 @@ def _rollout(recording: RecordedRollout, classes: Iterator[int]) -> table.Rollou
         final=readings[-1],
         group=recording.group,
         familiarity=recording.familiarity,
+        kind=recording.kind,
     )

@@ -53,6 +53,16 @@ class ProblemRow(Base):
     group: Mapped[str | None] = mapped_column(Text)
 
 
+class KindRow(Base):
+    """The kind of a problem. A problem without a row has none."""
+
+    __tablename__ = "rlcm_calibration_kinds"
+
+    job: Mapped[int] = mapped_column(ForeignKey(CalibrationRow.number), primary_key=True)
+    index: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(Text)
+
+
 class RecordingRow(Base):
     """One finished rollout of one problem of a job, as JSON; the key allows no second one."""
 

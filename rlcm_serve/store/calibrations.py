@@ -19,6 +19,7 @@ from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
+    KindRow,
     LogRow,
     OwnerRow,
     PostRow,
@@ -113,6 +114,11 @@ class CalibrationStore:
                 )
                 for index, one in enumerate(problems)
             )
+            session.add_all(
+                KindRow(job=row.number, index=index, kind=one.kind)
+                for index, one in enumerate(problems)
+                if one.kind is not None
+            )
         return id_
 
     def get(self, id_: str, caller: Caller = ANYONE) -> Calibration:
@@ -178,7 +184,12 @@ class CalibrationStore:
             rows = session.scalars(
                 select(ProblemRow).where(ProblemRow.job == job.number).order_by(ProblemRow.index)
             )
-            return [LabelledProblem(row.id, row.problem, row.answer, row.group) for row in rows]
+            kinds = session.scalars(select(KindRow).where(KindRow.job == job.number))
+            kind_of = {one.index: one.kind for one in kinds}
+            return [
+                LabelledProblem(row.id, row.problem, row.answer, row.group, kind_of.get(row.index))
+                for row in rows
+            ]
 
     def recordings(self, job: Calibration) -> Iterator[RecordedRollout]:
         """The job's recordings by problem and rollout, loaded in small batches."""

@@ -9,6 +9,7 @@ from sqlalchemy import delete, select
 
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
+    KindRow,
     LogRow,
     OwnerRow,
     ProblemRow,
@@ -49,6 +50,8 @@ def _delete_problems(database: Database, job: int, first: int) -> None:
         session.execute(delete(RecordingRow).where(RecordingRow.job == job, recordings))
         problems = ProblemRow.index.between(first, last)
         session.execute(delete(ProblemRow).where(ProblemRow.job == job, problems))
+        kinds = KindRow.index.between(first, last)
+        session.execute(delete(KindRow).where(KindRow.job == job, kinds))
 
 
 def _delete_row(database: Database, job: int) -> None:

@@ -410,3 +410,54 @@ def test_rollouts_without_the_reading_of_their_fingerprint_are_refused(
         Traces.from_rollouts(rollouts, gated)
     with pytest.raises(TraceError, match="all 3 problems are unfamiliar"):
         Traces.from_rollouts(read_familiarity(rollouts, p1=0, p2=0, p3=0), gated)
+
+
+def test_a_problem_keeps_its_kind_through_a_file(
+    tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    kinds = {"a": "algebra", "b": None, "c": "geometry"}
+    rollouts = [replace(make_rollout(problem_id=id_), kind=kind) for id_, kind in kinds.items()]
+    write_traces(tmp_path / "kinds.parquet", rollouts, fingerprint)
+    traces = read_traces(tmp_path / "kinds.parquet")
+    assert traces.kinds == ("algebra", None, "geometry")
+    assert traces.of_kind("geometry").problem_ids == ("c",)
+    assert traces.of_kind("geometry").kinds == ("geometry",)
+    with pytest.raises(CalibrationError, match="none of 3 problems"):
+        traces.of_kind("logic")
+
+
+def test_traces_without_kinds_are_the_same_as_before_there_were_kinds(
+    tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    plain = [make_rollout(problem_id=id_) for id_ in "abc"]
+    write_traces(tmp_path / "plain.parquet", plain, fingerprint)
+    write_traces(tmp_path / "kinds.parquet", [replace(one, kind="k") for one in plain], fingerprint)
+    assert "kind" not in pq.read_schema(tmp_path / "plain.parquet").names
+    before, after = read_traces(tmp_path / "plain.parquet"), read_traces(tmp_path / "kinds.parquet")
+    assert before.kinds is None
+    assert before.digest == after.digest
+
+
+def test_any_column_can_hold_the_kinds(
+    tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    path = tmp_path / "traces.parquet"
+    write_traces(path, [make_rollout(problem_id=id_) for id_ in "ab"], fingerprint)
+    table = pq.read_table(path)
+    difficulty = pa.array([1 if id_ == "a" else 2 for id_ in table["problem_id"].to_pylist()])
+    pq.write_table(table.append_column("difficulty", difficulty), path)
+    assert read_traces(path, by="difficulty").kinds == ("1", "2")
+    assert read_traces(path, by="group").kinds is None
+    with pytest.raises(TraceError, match="no column 'topic'"):
+        read_traces(path, by="topic")
+
+
+def test_a_problem_has_one_kind(
+    tmp_path: Path, make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    rollouts = [
+        replace(make_rollout(problem_id="a", rollout=number), kind=kind)
+        for number, kind in enumerate(("algebra", "geometry"))
+    ]
+    with pytest.raises(TraceError, match="a problem is of one kind"):
+        write_traces(tmp_path / "t.parquet", rollouts, fingerprint)

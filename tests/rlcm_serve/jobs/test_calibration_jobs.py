@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 REQUEST = CalibrationRequest(alphas=(0.2,))
 PROBLEMS = problems(40)
-STORED = ("rlcm_calibration_problems", "rlcm_calibration_recordings", "rlcm_calibration_traces")
+STORED = tuple(f"rlcm_calibration_{name}" for name in ("problems", "kinds", "recordings", "traces"))
 
 
 class Running:

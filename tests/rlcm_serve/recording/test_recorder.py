@@ -302,7 +302,7 @@ def test_one_answer_among_the_first_rollouts_is_enough(
 
 
 def test_recordings_become_traces_that_calibration_reads(grader: AnswerGrader) -> None:
-    problems = [PROBLEM, LabelledProblem("p2", "Start at 1.", "9", group="totals")]
+    problems = [PROBLEM, LabelledProblem("p2", "Start at 1.", "9", "totals", "total")]
     engine = ScriptedEngine(NATURAL, BUDGET_END, replace(NATURAL, ends_at=48), Script(ends_at=5))
     recorder = Recorder(engine, grader)
 
@@ -313,6 +313,7 @@ def test_recordings_become_traces_that_calibration_reads(grader: AnswerGrader) -
     traces = Traces.from_rollouts(rollouts, fingerprint_of(IDENTITY))
     assert traces.problem_ids == ("p1", "p2")
     assert traces.groups == (None, "totals")
+    assert traces.kinds == (None, "total")
     assert traces.natural_R.tolist() == [True, False, True, True]
     assert traces.final_R.tolist() == [2, 5, 3, 0]
     # A natural end right at a checkpoint has both readings.
@@ -352,17 +353,17 @@ def write_jsonl(path: Path, *rows: object) -> Path:
     return path
 
 
-def test_problems_are_read_with_ids_answers_and_groups_as_text(tmp_path: Path) -> None:
+def test_problems_are_read_with_ids_answers_groups_and_kinds_as_text(tmp_path: Path) -> None:
     path = write_jsonl(
         tmp_path / "d.jsonl",
         {"problem": "2 + 3?", "answer": 5},
-        {"id": 17, "problem": "one\u2028line", "answer": "4", "group": 3},
+        {"id": 17, "problem": "one\u2028line", "answer": "4", "group": 3, "kind": 2},
         {"id": None, "problem": "x?", "answer": "0", "more": "is passed over"},
     )
     path.write_text("\ufeff" + path.read_text() + "\n  \n")
     first, second, third = read_problems(path)
     assert replace(first, id="") == LabelledProblem("", "2 + 3?", "5")
-    assert second == LabelledProblem("17", "one\u2028line", "4", "3")
+    assert second == LabelledProblem("17", "one\u2028line", "4", "3", "2")
     assert replace(third, id="") == LabelledProblem("", "x?", "0")
 
 
@@ -410,6 +411,7 @@ def test_the_digest_of_problems_sees_every_field_and_their_order() -> None:
         [replace(PROBLEM, problem="?")],
         [replace(PROBLEM, answer="9")],
         [replace(PROBLEM, group="g")],
+        [replace(PROBLEM, kind="k")],
     ]
     digests = {digest_problems(problems) for problems in ([PROBLEM], *others)}
-    assert len(digests) == 6
+    assert len(digests) == 7

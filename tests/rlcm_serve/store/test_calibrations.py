@@ -30,7 +30,7 @@ REQUEST = CalibrationRequest(
 )
 PROBLEMS = [
     LabelledProblem("z", "What is “π”? 😀", r"\pi", group="g"),
-    LabelledProblem("a", "x?", "1"),
+    LabelledProblem("a", "x?", "1", kind="algebra"),
 ]
 
 
