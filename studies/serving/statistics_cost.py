@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import linear
 
-from rlcm_serve.engine.worker.distributions import Distributions
+from rlcm_serve.engine.worker.figures.distributions import Distributions
 from studies.smoke import study_parser
 
 

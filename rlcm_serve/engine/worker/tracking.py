@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from rlcm_serve.core import Signal
-from rlcm_serve.engine.worker.distributions import Distributions
 from rlcm_serve.engine.worker.exit_control import ControlSpec, ExitControl
+from rlcm_serve.engine.worker.figures.distributions import Distributions
+from rlcm_serve.engine.worker.figures.sampled_tokens import SampledRow, SampledTokens, count_sampled
 from rlcm_serve.engine.worker.readings.table import Inputs, Readings
-from rlcm_serve.engine.worker.sampled_tokens import SampledRow, SampledTokens, count_sampled
 from rlcm_serve.engine.worker.signals import ENTROPY
 from rlcm_serve.engine.worker.statistics import STATISTICS
 

@@ -16,7 +16,7 @@ import torch
 
 from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Reading, Signal
-from rlcm_serve.engine.worker.distributions import Distributions
+from rlcm_serve.engine.worker.figures.distributions import Distributions
 from rlcm_serve.engine.worker.probed_model import LATEST
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.signals import ENTROPY

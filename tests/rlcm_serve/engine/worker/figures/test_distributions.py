@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlcm_serve.engine.worker import distributions
-from rlcm_serve.engine.worker.distributions import Distributions
+from rlcm_serve.engine.worker.figures import distributions
+from rlcm_serve.engine.worker.figures.distributions import Distributions
 
 
 def by_definition(logits_V: torch.Tensor, token: int) -> tuple[float, float, float]:

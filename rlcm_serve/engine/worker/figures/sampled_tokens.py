@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from rlcm_serve.engine.worker.distributions import Distributions
+from rlcm_serve.engine.worker.figures.distributions import Distributions
 from rlcm_serve.engine.worker.readings.table import Inputs, Places, Readings, note_figures
 from rlcm_serve.engine.worker.signals import TokenFigures, TokenSignals, window_of
 from rlcm_serve.engine.worker.statistics import FIGURES, TokenStatistics
