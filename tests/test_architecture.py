@@ -32,6 +32,7 @@ CALIBRATION_MAY_IMPORT = {
 }
 ONLY_IN = {
     "vllm": ("rlcm_serve.engine", "studies.serving"),
+    "numba": ("rlcm_serve.engine.worker.figures.few_logits",),
     "fastapi": ("rlcm_serve.api",),
     "starlette": ("rlcm_serve.api",),
     "sse_starlette": ("rlcm_serve.api",),

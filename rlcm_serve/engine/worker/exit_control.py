@@ -84,6 +84,8 @@ class ExitControl:
     be read twice. The last reading at a length counts: each starts from the state before it.
     """
 
+    __slots__ = ("_after", "_before", "_tokens", "readings", "spec", "thinking")
+
     def __init__(self, spec: ControlSpec, readings: Readings) -> None:
         self.spec = spec
         self.readings = readings

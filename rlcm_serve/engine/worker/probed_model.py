@@ -18,6 +18,7 @@ from torch import nn
 from vllm.config import VllmConfig
 from vllm.model_executor.models.registry import ModelRegistry
 
+from rlcm_serve.engine.worker.figures.distributions import prepare
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.engine.worker.probe import Probe
 
@@ -88,8 +89,11 @@ def _probed(base: type[nn.Module]) -> type[nn.Module]:
             config = vllm_config.additional_config[CONFIG_KEY]
             self._reserved = slice(*config["reserved"])
             self._keeps_logits = config["tokens"]
+            device = torch.get_default_device()
+            if self._keeps_logits:
+                prepare(device)
             if config["probe"] is not None:
-                LATEST.probe = Probe.load(Path(config["probe"]), torch.get_default_device())
+                LATEST.probe = Probe.load(Path(config["probe"]), device)
 
         def compute_logits(
             self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any

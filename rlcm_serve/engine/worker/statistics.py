@@ -42,12 +42,15 @@ Figures = npt.NDArray[np.float32]
 
 
 class TokenStatistics:
-    """The statistics of one rollout. Each token takes constant time, however many came before."""
+    """The statistics of one rollout. Each token takes constant time, however many came before.
+
+    In plain Python: for the few tokens between two readings, each call of numpy takes longer.
+    """
 
     def __init__(self) -> None:
         self._count = 0  # tokens that the sums and extremes below cover
-        self._total_F = np.zeros(len(FIGURES))
-        self._lowest = np.empty(0, np.float32)  # log-probabilities, in any order
+        self._totals = [0.0] * len(FIGURES)
+        self._lowest: list[float] = []  # log-probabilities
         self._highest = 0.0  # entropy
 
     def read(self, figures_TF: Figures) -> npt.NDArray[np.float32]:
@@ -56,31 +59,34 @@ class TokenStatistics:
         Args:
             figures_TF: of all tokens so far; at least as many as in the call before.
         """
-        self._add(figures_TF[self._count :])
+        new_FT = figures_TF[self._count :].T.tolist()
+        self._add(*new_FT)
         if not self._count:
             return np.zeros(len(STATISTICS), np.float32)
-        mean = (self._total_F / self._count).tolist()
+        mean = [total / self._count for total in self._totals]
         if any(map(math.isnan, mean)):
             return np.full(len(STATISTICS), np.nan, np.float32)
-        recent_TF, lowest = figures_TF[-WINDOW:], self._lowest.tolist()
-        recent_mean = (np.add.reduce(recent_TF, dtype=np.float64) / len(recent_TF)).tolist()
-        recent_least = np.minimum.reduce(recent_TF).tolist()
+        is_window = len(new_FT[0]) == WINDOW
+        recent_FT = new_FT if is_window else figures_TF[-WINDOW:].T.tolist()
+        recent_mean = [sum(recent_T) / len(recent_T) for recent_T in recent_FT]
+        log_prob, _, confidence = map(min, recent_FT)
+        lowest = self._lowest
         return np.array(
             (
-                *(mean[0], min(lowest), recent_mean[0], recent_least[0], sum(lowest) / len(lowest)),
+                *(mean[0], lowest[0], recent_mean[0], log_prob, sum(lowest) / len(lowest)),
                 *(mean[1], recent_mean[1], self._highest),
-                *(mean[2], recent_mean[2], recent_least[2], math.log(self._count)),
+                *(mean[2], recent_mean[2], confidence, math.log(self._count)),
             ),
             np.float32,
         )
 
-    def _add(self, new_TF: Figures) -> None:
-        if not len(new_TF):
-            return
-        self._count += len(new_TF)
-        self._total_F += np.add.reduce(new_TF, dtype=np.float64)
-        self._highest = max(self._highest, float(new_TF[:, 1].max()))
-        lowest = np.concatenate((self._lowest, new_TF[:, 0]))
-        if len(lowest) > LOWEST:
-            lowest.partition(LOWEST - 1)
-        self._lowest = lowest[:LOWEST]
+    def _add(
+        self, log_prob_T: list[float], entropy_T: list[float], confidence_T: list[float]
+    ) -> None:
+        new_FT = (log_prob_T, entropy_T, confidence_T)
+        self._count += len(log_prob_T)
+        self._totals = [
+            total + sum(new_T) for total, new_T in zip(self._totals, new_FT, strict=True)
+        ]
+        self._highest = max(self._highest, max(entropy_T, default=0.0))
+        self._lowest = sorted(self._lowest + log_prob_T)[:LOWEST]

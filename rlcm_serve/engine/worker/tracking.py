@@ -26,6 +26,8 @@ _UNKNOWN = np.full(len(STATISTICS), np.nan, np.float32)
 class Tracked:
     """A request under exit control, with its latest state and, if tracked, its tokens."""
 
+    __slots__ = ("control", "row", "states_NH", "tokens")
+
     def __init__(self, control: ExitControl) -> None:
         self.control = control
         self.row = -1
@@ -120,7 +122,7 @@ class Tracker:
         """Frees the distributions of finished requests; each is as large as the vocabulary."""
         for tracked in self._by_slot.values():
             if tracked.tokens is not None and not tracked.control.readings.wanted:
-                tracked.tokens.latest = None
+                tracked.tokens.forget()
 
 
 class Step:

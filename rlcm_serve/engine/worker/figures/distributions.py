@@ -7,11 +7,15 @@ pass goes over few rows at a time, so that what it works on stays in the cache.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from rlcm_serve.engine.worker.readings.table import Places, note_figures
 from rlcm_serve.engine.worker.statistics import TOP_TOKENS, Figures
 
 Floats = npt.NDArray[np.float32]
@@ -56,24 +60,47 @@ class Distributions:
             at = torch.tensor(rows, device=logits_NV.device)
             logits_NV, raw_NV = logits_NV[at], None if raw_NV is None else raw_NV[at]
         if _are_few(logits_NV):
-            return cls(*map(torch.from_numpy, _of_few(logits_NV.numpy())))
+            return cls(*_of_few(logits_NV))
         overwritten = raw_NV is None or raw_NV.data_ptr() == logits_NV.data_ptr()
         kept_NV = logits_NV.clone() if raw_NV is None or overwritten else raw_NV
         return cls(kept_NV, _figures(logits_NV))
+
+    def note(
+        self, places: Places, lengths: Sequence[int], rows: Sequence[int], sampled: Sequence[int]
+    ) -> None:
+        """Notes the figures of sampled tokens in the table of readings.
+
+        Args:
+            places: of the requests that sampled them.
+            lengths: tokens of each request, with the new one.
+            rows: in which the tokens were sampled.
+            sampled: the tokens.
+        """
+        if (own := self._on_host()) is None:
+            note_figures(places, lengths, self.figures(rows, sampled))
+        else:
+            _loops().note(*own, np.array((lengths, rows, sampled)), *places)
 
     def figures(self, rows: Sequence[int], sampled: Sequence[int]) -> Figures:
         """The figures of the tokens sampled in these rows, shape (len(rows), 3); on the host."""
         at = np.array((rows, sampled))
         found: Figures
-        if self._logits_NV.device.type == "cpu" and self._logits_NV.dtype is torch.float32:
-            found = self._figures_NF.numpy()[at[0]]
-            found[:, 0] = self._logits_NV.numpy()[at[0], at[1]] - found[:, 0]
+        if (own := self._on_host()) is not None:
+            logits_NV, figures_NF = own
+            found = figures_NF[at[0]]
+            found[:, 0] = logits_NV[at[0], at[1]] - found[:, 0]
             return found
         there = torch.from_numpy(at).to(self._logits_NV.device)
-        figures_NF = self._figures_NF[there[0]]
-        figures_NF[:, 0] = self._logits_NV[there[0], there[1]].float() - figures_NF[:, 0]
-        found = figures_NF.cpu().numpy()
+        there_NF = self._figures_NF[there[0]]
+        there_NF[:, 0] = self._logits_NV[there[0], there[1]].float() - there_NF[:, 0]
+        found = there_NF.cpu().numpy()
         return found
+
+    def _on_host(self) -> tuple[Floats, Floats] | None:
+        """The logits and the figures in numpy, if they are float32 on the host."""
+        if self._logits_NV.device.type != "cpu" or self._logits_NV.dtype is not torch.float32:
+            return None
+        return self._logits_NV.numpy(), self._figures_NF.numpy()
 
     def entropy(self, row: int) -> float:
         """The entropy of one row, in nats."""
@@ -90,23 +117,25 @@ def _are_few(logits_NV: torch.Tensor) -> bool:
     return on_host and max(vocabulary * _SMALL, logits_NV.numel()) <= _CACHED
 
 
-def _of_few(logits_NV: Floats) -> tuple[Floats, Floats]:
-    """The logits less the highest of their row, and their figures, for batches of a small model.
+def prepare(device: torch.device) -> None:
+    """Compiles what the distributions on this device need, so that no request waits for it."""
+    if device.type == "cpu":
+        _loops()
 
-    In numpy: for so few logits, the calls of torch take longer than their work, because the
-    model's forward pass has just filled the caches with something else.
-    """
-    sorted_NV = np.sort(logits_NV, axis=1)  # faster than a selection
-    top_NK = sorted_NV[:, -min(TOP_TOKENS, logits_NV.shape[1] - 2) :]
-    highest_N, mean_N = top_NK[:, -1].copy(), top_NK.mean(axis=1)
-    relative_NV = np.subtract(logits_NV, highest_N[:, None], out=sorted_NV)
-    np.maximum(relative_NV, _IMPOSSIBLE, out=relative_NV)
-    odds_NV = np.exp(relative_NV)
-    odds_N = odds_NV.sum(axis=1)
-    figures_NF = np.empty((len(logits_NV), 3), np.float32)
-    figures_NF[:, 0] = log_N = np.log(odds_N)
-    figures_NF[:, 1] = log_N - np.vecdot(odds_NV, relative_NV) / odds_N
-    figures_NF[:, 2] = log_N + highest_N - mean_N
+
+@cache
+def _loops() -> Any:
+    """The compiled loops; loaded when needed, because the front end imports this module too."""
+    return import_module("rlcm_serve.engine.worker.figures.few_logits")
+
+
+def _of_few(logits_NV: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits less the highest of their row, and their figures, for batches of a small model."""
+    relative_NV = torch.empty_like(logits_NV, memory_format=torch.contiguous_format)
+    figures_NF = logits_NV.new_empty((len(logits_NV), 3))
+    top = min(TOP_TOKENS, logits_NV.shape[1] - 2)
+    written = relative_NV.numpy(), figures_NF.numpy()
+    _loops().summarise(logits_NV.contiguous().numpy(), top, _IMPOSSIBLE, *written)
     return relative_NV, figures_NF
 
 

@@ -7,8 +7,6 @@ kept until the sampled token shows up as the request's last token. Only then doe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
@@ -25,21 +23,31 @@ class SampledTokens:
     Their figures are in the table of readings. They are summed up when a reading is due.
     """
 
-    __slots__ = ("_signals", "_statistics", "count", "latest", "readings", "row")
+    __slots__ = ("_counted", "_signals", "_statistics", "latest", "readings", "row")
 
     def __init__(self, readings: Readings, interval: int) -> None:
         self.readings = readings
-        self.count = 0
-        self.latest: SampledStep | None = None
+        self.latest: SampledBatch | None = None
         self.row = -1  # of `latest`
+        self._counted = 0  # where there is no `latest`
         self._statistics = TokenStatistics()
         self._signals = TokenFigures(window_of(interval))
+
+    @property
+    def count(self) -> int:
+        """The counted tokens; the next one is sampled from the latest distribution."""
+        return self._counted if self.latest is None else self.latest.lengths[self.row] - 1
 
     def leave_batch(self) -> None:
         """Keeps only its own row of the distributions."""
         if self.latest is not None:
+            self.latest.is_whole = False
             own = self.latest.distributions.only(self.row)
-            self.latest, self.row = SampledStep.of([self], [self.count], own), 0
+            self.latest, self.row = SampledBatch([self], [self.count], own), 0
+
+    def forget(self) -> None:
+        """Frees the distribution; the next token will not be known."""
+        self._counted, self.latest = self.count, None
 
     def statistics(self, tokens: int) -> Inputs:
         """The `STATISTICS` after `tokens` tokens, at least as many as in the call before."""
@@ -51,33 +59,47 @@ class SampledTokens:
         return self._signals.read()
 
 
-@dataclass(frozen=True, slots=True)
-class SampledStep:
-    """Rollouts that sampled a token in the same step, row by row, and its distributions.
+class SampledBatch:
+    """Rollouts that sample a token in the same step, row by row, and its distributions.
+
+    It stays the same from step to step while the batch does, so that a step changes little.
+
+    Args:
+        members: the rollouts.
+        counted: their tokens before the new one.
+        distributions: of the new tokens.
 
     Attributes:
-        members: the rollouts.
-        lengths: their tokens once the new one is counted.
-        distributions: of the new tokens.
-        places: of the rollouts in the table of readings.
+        lengths: the tokens of each, with the new one.
+        is_whole: false once a member has left; then the next step is of another batch.
     """
 
-    members: list[SampledTokens]
-    lengths: list[int]
-    distributions: Distributions
-    places: Places
+    def __init__(
+        self, members: list[SampledTokens], counted: Sequence[int], distributions: Distributions
+    ) -> None:
+        self.members, self.distributions = members, distributions
+        self.lengths = [count + 1 for count in counted]
+        self.is_whole = True
+        self._places = Places.of([one.readings for one in members])
 
-    @classmethod
-    def of(
-        cls,
-        members: list[SampledTokens],
-        lengths: Sequence[int],
-        distributions: Distributions,
-        places: Places | None = None,
-    ) -> Self:
-        """The step in which rollouts of these lengths sample one more token."""
-        places = places or Places.of([one.readings for one in members])
-        return cls(members, [length + 1 for length in lengths], distributions, places)
+    def is_of(self, members: list[SampledTokens], lengths: list[int]) -> bool:
+        """Whether these rollouts, in this order, have now these lengths."""
+        return self.is_whole and self.members == members and self.lengths == lengths
+
+    def count(self, sampled: Sequence[int | None]) -> None:
+        """Notes the figures of the tokens that all members sampled."""
+        tokens = [token or 0 for token in sampled]
+        self.distributions.note(self._places, self.lengths, range(len(tokens)), tokens)
+
+    def count_one(self, row: int, sampled: int) -> None:
+        """Notes the figures of the token that one member sampled."""
+        place = Places.of([self.members[row].readings])
+        self.distributions.note(place, [self.lengths[row]], [row], [sampled])
+
+    def go_on(self, distributions: Distributions) -> None:
+        """The members sample one more token each."""
+        self.distributions = distributions
+        self.lengths = [length + 1 for length in self.lengths]
 
 
 SampledRow = tuple[SampledTokens, int, int, int | None]
@@ -93,35 +115,17 @@ def count_sampled(
         rows: of this step's batch.
         logits_NV, raw_NV: see `Distributions.of`.
     """
-    members, lengths = [row[0] for row in rows], [row[2] for row in rows]
-    before, last = members[0].latest, [row[3] for row in rows]
-    places = None
-    if before is not None and before.members == members and before.lengths == lengths:
-        # In nearly all steps, the batch is that of the step before.
-        places = before.places
-        _count(before, members, range(len(rows)), last)
-    else:
-        _count_one_by_one(rows)
-    distributions = Distributions.of(logits_NV, [row[1] for row in rows], raw_NV)
-    step = SampledStep.of(members, lengths, distributions, places)
-    for at, tokens in enumerate(members):
-        tokens.latest, tokens.row = step, at
-
-
-def _count(
-    step: SampledStep,
-    members: Sequence[SampledTokens],
-    rows: Sequence[int],
-    sampled: Sequence[int | None],
-) -> None:
-    """Counts the tokens that some members sampled in a step, in these rows of it."""
-    figures_NF = step.distributions.figures(rows, [token or 0 for token in sampled])
-    lengths = [step.lengths[row] for row in rows]
-    every = len(rows) == len(step.members)
-    places = step.places if every else Places.of([one.readings for one in members])
-    note_figures(places, lengths, figures_NF)
-    for tokens, length in zip(members, lengths, strict=True):
-        tokens.count = length
+    members, at, lengths, last = map(list, zip(*rows, strict=True))
+    before = members[0].latest
+    # In nearly all steps, the batch is that of the step before.
+    if before is not None and before.is_of(members, lengths):
+        before.count(last)
+        before.go_on(Distributions.of(logits_NV, at, raw_NV))
+        return
+    _count_one_by_one(rows)
+    batch = SampledBatch(members, lengths, Distributions.of(logits_NV, at, raw_NV))
+    for row, tokens in enumerate(members):
+        tokens.latest, tokens.row = batch, row
 
 
 def _count_one_by_one(rows: Sequence[SampledRow]) -> None:
@@ -132,7 +136,7 @@ def _count_one_by_one(rows: Sequence[SampledRow]) -> None:
         if tokens.latest is None or last is None or length != tokens.count + 1:
             _count_missed(tokens, length)
         else:
-            _count(tokens.latest, [tokens], [tokens.row], [last])
+            tokens.latest.count_one(tokens.row, last)
 
 
 def _count_missed(tokens: SampledTokens, length: int) -> None:
@@ -140,4 +144,3 @@ def _count_missed(tokens: SampledTokens, length: int) -> None:
     missed = range(tokens.count + 1, length + 1)
     unknown_NF = np.full((len(missed), len(FIGURES)), np.nan, np.float32)
     note_figures(Places.of([tokens.readings] * len(missed)), missed, unknown_NF)
-    tokens.count = length

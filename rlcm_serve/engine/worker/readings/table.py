@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ class TableAddress:
             ]
         if self.prompt:
             fields += [("prompted", "<i4"), ("prompt", "<f4", (self.prompt,))]
-        return np.dtype(fields)
+        return np.dtype(fields, align=True)
 
     def map(self) -> npt.NDArray[np.void]:
         """Maps the table's file into this process."""
@@ -142,19 +142,32 @@ class Readings:
         return figures_TF
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The slots of several requests in one table, with the tickets of the requests."""
+class Places(NamedTuple):
+    """The slots of several requests (N) in one table, and the table's fields of tokens.
 
-    table: npt.NDArray[np.void]
-    slots: npt.NDArray[np.int64]
-    tickets: npt.NDArray[np.int64]
+    Attributes:
+        slots_N: of the requests.
+        tickets_N: of the requests.
+        ticket_S: of all slots.
+        figures_STF: of the tokens of all slots.
+        observed_S: how many tokens each slot has.
+    """
+
+    slots_N: npt.NDArray[np.int64]
+    tickets_N: npt.NDArray[np.int64]
+    ticket_S: npt.NDArray[np.int64]
+    figures_STF: npt.NDArray[np.float32]
+    observed_S: npt.NDArray[np.int32]
 
     @classmethod
     def of(cls, requests: Sequence[Readings]) -> Self:
         """The places of these requests."""
-        slots = np.array([one.slot for one in requests])
-        return cls(requests[0].table, slots, np.array([one.ticket for one in requests]))
+        table = requests[0].table
+        return cls(
+            np.array([one.slot for one in requests]),
+            np.array([one.ticket for one in requests]),
+            *(table[field] for field in ("ticket", "figures", "observed")),
+        )
 
 
 def note_figures(places: Places, lengths: Sequence[int], figures_NF: Figures) -> None:
@@ -165,9 +178,7 @@ def note_figures(places: Places, lengths: Sequence[int], figures_NF: Figures) ->
         lengths: tokens of each, with the new one.
         figures_NF: of the new tokens.
     """
-    rows, slots, tokens = places.table, places.slots, np.array(lengths)
-    wanted = rows["ticket"][slots] == places.tickets
-    if not wanted.all():
-        slots, tokens, figures_NF = slots[wanted], tokens[wanted], figures_NF[wanted]
-    rows["figures"][slots, tokens - 1] = figures_NF
-    rows["observed"][slots] = tokens
+    wanted = places.ticket_S[places.slots_N] == places.tickets_N
+    slots, tokens = places.slots_N[wanted], np.array(lengths)[wanted]
+    places.figures_STF[slots, tokens - 1] = figures_NF[wanted]
+    places.observed_S[slots] = tokens

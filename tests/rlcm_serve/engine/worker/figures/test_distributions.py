@@ -10,6 +10,7 @@ import torch
 
 from rlcm_serve.engine.worker.figures import distributions
 from rlcm_serve.engine.worker.figures.distributions import Distributions
+from rlcm_serve.engine.worker.readings.table import Places, TableAddress
 
 
 def by_definition(logits_V: torch.Tensor, token: int) -> tuple[float, float, float]:
@@ -74,3 +75,40 @@ def test_many_equal_logits_are_as_likely_as_each_other() -> None:
     found = Distributions.of(torch.zeros(1, 20_000), [0]).figures([0], [7])
     expected = [-math.log(20_000), math.log(20_000), math.log(20_000)]
     assert found[0].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("vocabulary", [24, 512, 20_037])
+@pytest.mark.parametrize("type_", [torch.float32, torch.bfloat16])
+def test_figures_are_noted_for_the_requests_whose_slots_are_still_theirs(
+    vocabulary: int, type_: torch.dtype
+) -> None:
+    layout = TableAddress("", slots=4, capacity=1, tokens=5).layout
+    table = np.zeros(4, layout)
+    table["ticket"] = (10, 11, 12, 13)
+    fields = (table[name] for name in ("ticket", "figures", "observed"))
+    places = Places(np.array([2, 0, 3]), np.array([12, 99, 13]), *fields)
+    raw_NV = logits_of(3, vocabulary, 3.0).to(type_)
+    found = Distributions.of(raw_NV.float(), range(3), raw_NV)
+    found.note(places, [5, 1, 2], [2, 0, 1], [7, 8, 9])
+    expected = found.figures([2, 1], [7, 9])
+    assert table["figures"][2, 4].tolist() == expected[0].tolist()
+    assert table["figures"][3, 1].tolist() == expected[1].tolist()
+    assert np.count_nonzero(table["figures"]) == expected.size
+    assert table["observed"].tolist() == [0, 0, 5, 2]
+
+
+def test_few_equal_logits_are_as_likely_as_each_other() -> None:
+    logits_NV = torch.zeros(2, 512)
+    logits_NV[1, 3] = 5.0
+    found = Distributions.of(logits_NV, [0, 1])
+    expected = [by_definition(logits_V, 7) for logits_V in logits_NV]
+    np.testing.assert_allclose(found.figures([0, 1], [7, 7]), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_the_figures_of_broken_logits_are_no_numbers(broken: float) -> None:
+    logits_NV = logits_of(2, 512, 3.0)
+    logits_NV[1, 100] = broken
+    figures_NF = Distributions.of(logits_NV, [0, 1]).figures([0, 1], [5, 5])
+    assert np.isfinite(figures_NF[0]).all()
+    assert np.isnan(figures_NF[1, 1])
