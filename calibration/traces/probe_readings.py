@@ -1,30 +1,51 @@
-"""The file that `rlcm train probe` leaves beside a probe: the rollouts of its validation problems.
+"""The file that training leaves beside a probe: what it read, and which problems it has seen.
 
-It is a traces file with the confidences of this probe. The probe's fit did not see the labels, so
-a calibration can learn from them what would otherwise cost labels of its own.
+It is a traces file of the probe's validation problems, with the confidences of this probe. The
+probe's fit did not see their labels, so a calibration can learn from them what would otherwise
+cost labels of its own. Its metadata know every problem that trained the probe by a digest. A probe
+that was trained beside a policy has no validation problems: its file has metadata alone.
 """
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calibration.errors import CalibrationError
+from calibration.errors import CalibrationError, TraceError
 from calibration.traces.fingerprint import Fingerprint
-from calibration.traces.table import Rollout, to_table
+from calibration.traces.table import SCHEMA, Rollout, to_table
 from calibration.traces.traces import Traces, read_traces, write_table
 
 READINGS_FILE = "readings.parquet"
 _PROBLEMS_KEY = b"rlcm_probe_problems"
+_PATTERNS_KEY = b"rlcm_probe_patterns"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenProblems:
+    """The problems that trained a probe, for its fit or for its validation.
+
+    Attributes:
+        digest_of_problem: digest of the text, by id.
+        patterns: digests of what near-copies of these problems share.
+    """
+
+    digest_of_problem: Mapping[str, str] = field(default_factory=dict)
+    patterns: frozenset[str] = frozenset()
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """As it is kept in the file."""
+        return {
+            _PROBLEMS_KEY: json.dumps(dict(self.digest_of_problem)).encode(),
+            _PATTERNS_KEY: json.dumps(sorted(self.patterns)).encode(),
+        }
 
 
 def write_probe_readings(
-    folder: Path,
-    rollouts: Iterable[Rollout],
-    fingerprint: Fingerprint,
-    digest_of_problem: Mapping[str, str],
+    folder: Path, rollouts: Iterable[Rollout], fingerprint: Fingerprint, seen: SeenProblems
 ) -> None:
     """Writes the file into a probe's folder.
 
@@ -32,17 +53,21 @@ def write_probe_readings(
         folder: of the probe.
         rollouts: of the validation problems, with the confidences of the probe.
         fingerprint: what was recorded, with the digest of the probe.
-        digest_of_problem: digests of the texts of all problems that trained the probe, by id; also
-            of those that its fit used.
+        seen: all problems that trained the probe.
 
     Raises:
         TraceError: a rollout cannot be replayed; nothing is written.
     """
     table = to_table(rollouts, fingerprint)
-    packed = json.dumps(dict(digest_of_problem)).encode()
-    metadata = {**(table.schema.metadata or {}), _PROBLEMS_KEY: packed}
+    metadata = {**(table.schema.metadata or {}), **seen.metadata()}
     path = folder / READINGS_FILE
     write_table(path, table.replace_schema_metadata(metadata), str(path))
+
+
+def write_seen_problems(folder: Path, seen: SeenProblems) -> None:
+    """Writes the file of a probe that has no validation problems."""
+    table = SCHEMA.empty_table().replace_schema_metadata(seen.metadata())
+    pq.write_table(table, folder / READINGS_FILE)
 
 
 def read_validation(folder: Path, fingerprint: Fingerprint) -> Traces | None:
@@ -60,7 +85,7 @@ def read_validation(folder: Path, fingerprint: Fingerprint) -> Traces | None:
         CalibrationError: the traces were recorded with another probe.
     """
     path = folder / READINGS_FILE
-    if not path.is_file():
+    if not path.is_file() or pq.read_metadata(path).num_rows == 0:
         return None
     found = read_traces(path)
     if found.fingerprint is None or found.fingerprint.probe != fingerprint.probe:
@@ -71,15 +96,22 @@ def read_validation(folder: Path, fingerprint: Fingerprint) -> Traces | None:
     return replace(found, fingerprint=fingerprint)
 
 
-def read_problem_digests(folder: Path) -> dict[str, str]:
-    """Digests of the texts of all problems that trained a probe, by id; {} if it has no readings.
+def read_seen_problems(folder: Path) -> SeenProblems:
+    """The problems that trained a probe; none if nothing was left beside it.
 
     Raises:
-        OSError, pyarrow.ArrowInvalid: the file is damaged.
+        TraceError: the file is damaged.
     """
     path = folder / READINGS_FILE
     if not path.is_file():
-        return {}
-    packed = (pq.read_schema(path).metadata or {}).get(_PROBLEMS_KEY, b"{}")
-    digests: dict[str, str] = json.loads(packed)
-    return digests
+        return SeenProblems()
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        return SeenProblems(
+            json.loads(metadata.get(_PROBLEMS_KEY, b"{}")),
+            frozenset(json.loads(metadata.get(_PATTERNS_KEY, b"[]"))),
+        )
+    except (OSError, pa.ArrowInvalid, ValueError) as error:
+        raise TraceError(
+            f"{path} cannot be read ({error}): copy the probe's folder again"
+        ) from error

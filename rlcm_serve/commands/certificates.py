@@ -172,7 +172,10 @@ def fit(
 def _validation(recorded: Traces, probe: Path | None) -> Traces | None:
     """What a probe read on its validation problems; None if it left nothing."""
     from calibration.traces.probe_readings import read_validation
+    from rlcm_serve.recording.trained import require_untrained_ids
 
+    if probe is not None:
+        require_untrained_ids(recorded.problem_ids, probe)
     if probe is None or recorded.fingerprint is None:
         return None
     return read_validation(probe, recorded.fingerprint)

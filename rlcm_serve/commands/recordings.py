@@ -28,6 +28,7 @@ from rlcm_serve.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from rlcm_serve.engine.launch import EngineSettings
     from rlcm_serve.recording.rollouts import RecordedRollout
 
 
@@ -54,7 +55,8 @@ def collect(
 ) -> None:
     """Record labelled problems at full budget, for `rlcm fit`.
 
-    An interrupted run continues where it stopped.
+    Problems that trained the probe are refused, as a certificate must not be fitted on them. An
+    interrupted run continues where it stopped.
     """
     from calibration import write_traces
     from rlcm_serve.answers.grader import AnswerGrader
@@ -83,6 +85,8 @@ def collect(
     )
     journal = out.with_suffix(".journal.jsonl")
     console = Console(stderr=True)
+    if warning := _require_untrained(settings, data):
+        console.print(f"warning: {warning}", style="yellow", highlight=False, soft_wrap=True)
     recordings: Sequence[RecordedRollout]
     if keep_inputs:
         identity, kept = asyncio.run(record_inputs(settings, data, journal, rollouts, 1, console))
@@ -98,6 +102,20 @@ def collect(
     journal.unlink()
     inputs_beside(journal).unlink(missing_ok=True)
     Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)
+
+
+def _require_untrained(settings: EngineSettings, data: Path) -> str | None:
+    """`require_untrained` of the probe that exits act on, if they act on one."""
+    from rlcm_serve.core import Signal
+    from rlcm_serve.engine.model_files import resolve_model
+    from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+    from rlcm_serve.recording.problems import read_problems
+    from rlcm_serve.recording.trained import require_untrained
+
+    if settings.confidence != Signal.PROBE:
+        return None
+    folder = settings.probe or resolve_model(settings.model) / PROBE_FOLDER
+    return require_untrained(read_problems(data), folder)
 
 
 def regrade(
@@ -149,8 +167,11 @@ def reread(
     from rlcm_serve.evaluation.regrading import read_table
     from rlcm_serve.evaluation.rereading import reread
     from rlcm_serve.recording.kept_inputs import kept_beside, read_kept_inputs
+    from rlcm_serve.recording.trained import require_untrained_ids
 
-    table = reread(read_table(traces), read_kept_inputs(inputs or kept_beside(traces)), probe)
+    table = read_table(traces)
+    require_untrained_ids(table["problem_id"].unique().to_pylist(), probe)
+    table = reread(table, read_kept_inputs(inputs or kept_beside(traces)), probe)
     write_table(out, table, str(traces))
     Console().print(f"{len(table)} readings in {out}", highlight=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from calibration import ExitPolicy
@@ -210,6 +211,9 @@ class ReasoningEngine(Reasoner):
 
     name: str
     """The model's name in the API."""
+
+    probe_folder: Path | None = None
+    """Folder of the probe that exits act on; None if they act on something else."""
 
     @abstractmethod
     async def start(self) -> None:

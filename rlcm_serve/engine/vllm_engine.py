@@ -127,6 +127,8 @@ class VllmEngine(ReasoningEngine):
                 "confidence from the tokens alone with `--confidence sequence-probability`"
             )
         self._has_probe = files.probe is not None and self.settings.reads_probe
+        exits_on_probe = self._has_probe and self.settings.confidence == Signal.PROBE
+        self.probe_folder = files.probe_folder if exits_on_probe else None
         tokenizer = AutoTokenizer.from_pretrained(folder)
         self._text = default_text(self.settings, files, tokenizer)
         self.suffix_tokens = len(self._text.close(FORCED_ANSWER))

@@ -12,7 +12,13 @@ from dataclasses import replace
 
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
 from rlcm_serve.jobs.fit_process import FitLimits
-from rlcm_serve.jobs.runner import PRIORITY, RETRY, JobRunner, check_problems
+from rlcm_serve.jobs.runner import (
+    PRIORITY,
+    RETRY,
+    JobRunner,
+    check_problems,
+    require_untrained_here,
+)
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.solving.service import Service
@@ -89,8 +95,8 @@ class CalibrationJobs:
 
         Raises:
             RequestRefused: too few problems, a group larger than declared, sizes that differ
-                without a declaration, a problem that does not fit into the model's context, or a
-                profile that is not served.
+                without a declaration, a problem that does not fit into the model's context or
+                that trained the probe, or a profile that is not served.
             KeyReused, NotFound: as `CalibrationStore.create`.
         """
         request = await asyncio.to_thread(request.with_group_size, problems)
@@ -100,6 +106,7 @@ class CalibrationJobs:
             engine = self._service.engine.under(request.profile)
             recorder = Recorder(engine, self._service.grader, priority=PRIORITY)
             await check_problems(recorder, problems)
+            await require_untrained_here(self._service.engine, problems)
         id_ = f"cal_{secrets.token_hex(6)}"
         job = await self._threads.write(self.store.create, id_, request, problems, owner, post)
         self._posted.set()

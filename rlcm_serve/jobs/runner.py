@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 from calibration import Certificate, CertifiedLevel
 from calibration.certificate.report_data import ReportData
 from calibration.errors import CalibrationError
+from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.errors import (
     CertificateMismatch,
     Conflict,
@@ -27,6 +28,7 @@ from rlcm_serve.jobs.fitting import fit
 from rlcm_serve.jobs.pace import Pace
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder, record_missing
+from rlcm_serve.recording.trained import require_untrained
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.activation import activate
@@ -106,6 +108,8 @@ class JobRunner:
         rows = RecordingRows(self._database, job, problems)
         deaths, finished = 0, job.done
         await self._until_ready()
+        if warning := await require_untrained_here(self._service.engine, problems):
+            await self._log(job, f"warning: {warning}")
         while True:
             try:
                 await self._record_missing(job, problems, rows)
@@ -263,6 +267,15 @@ async def check_problems(recorder: Recorder, problems: list[LabelledProblem]) ->
 
     for start in range(0, len(problems), _CHECKED_AT_ONCE):
         await asyncio.to_thread(check, problems[start : start + _CHECKED_AT_ONCE])
+
+
+async def require_untrained_here(
+    engine: ReasoningEngine, problems: list[LabelledProblem]
+) -> str | None:
+    """`require_untrained` of the probe that this engine's exits act on, if they act on one."""
+    if engine.probe_folder is None:
+        return None
+    return await asyncio.to_thread(require_untrained, problems, engine.probe_folder)
 
 
 def _verdicts(certificate: Certificate) -> list[str]:

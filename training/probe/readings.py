@@ -18,8 +18,9 @@ from rlcm_serve.engine.model_files import digest_probe
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.recording.inputs import ProbeRollout, map_inputs
-from rlcm_serve.recording.problems import LabelledProblem, digest_text
+from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import to_rollouts
+from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from training.probe.data import FIT_SHARE, ProbeData, split_by_problem
 
@@ -51,8 +52,7 @@ def leave_readings(
         rollouts = to_rollouts(read, verdicts_of(identity.profile, grader))
     # The familiarity of these questions was not read; nothing here depends on it.
     recorded = replace(identity, probe=digest_probe(folder), familiarity="", familiarity_cutoff=0.0)
-    digests = {problem.id: digest_text(problem.problem) for problem in problems}
-    write_probe_readings(folder, rollouts, fingerprint_of(recorded), digests)
+    write_probe_readings(folder, rollouts, fingerprint_of(recorded), seen_problems(problems))
 
 
 def _validation_problems(

@@ -13,8 +13,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+from rlcm_serve.recording.trained import seen_problems
 from training.provenance import command
 from training.rl.card import model_card
 from training.rl.problems import TrainingProblems
@@ -91,6 +93,7 @@ def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
     _name_the_format(out / "generation_config.json", record.settings.budgets.thinking)
     if trainer.probe is not None:
         trainer.probe.as_probe().save(out / PROBE_FOLDER, record.settings.budgets.interval)
+        write_seen_problems(out / PROBE_FOLDER, seen_problems(record.problems.problems))
     facts = record.facts()
     (out / FACTS).write_text(json.dumps(facts, indent=1, default=list) + "\n")
     (out / "README.md").write_text(model_card(facts))

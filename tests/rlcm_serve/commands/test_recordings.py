@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.profile import Profile
+from rlcm_serve.recording.problems import LabelledProblem, read_problems
+from rlcm_serve.recording.trained import seen_problems
 from tests.rlcm_serve.command_line import Rlcm
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[EngineSettings]:
-    """The engines that would have recorded."""
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[EngineSettings]:
+    """The engines that would have recorded the problem in d.jsonl."""
+    monkeypatch.chdir(tmp_path)
+    Path("d.jsonl").write_text('{"problem": "A dial shows 3. A up 4.", "answer": "7"}\n')
     asked: list[EngineSettings] = []
 
     async def refuse(settings: EngineSettings, *_: object) -> None:
@@ -85,3 +90,23 @@ def test_a_profile_that_cannot_be_meant_is_refused(
     assert status == 1
     assert why in said
     assert not asked
+
+
+def test_problems_that_trained_the_probe_are_refused_before_the_engine_starts(
+    rlcm: Rlcm, asked: list[EngineSettings], tmp_path: Path
+) -> None:
+    write_seen_problems(tmp_path, seen_problems(read_problems(Path("d.jsonl"))))
+    status, _, said = rlcm("collect --data d.jsonl --out t.parquet --probe .")
+    assert status == 1
+    assert "1 of 1 problems trained the probe" in said
+    assert not asked
+    rlcm("collect --data d.jsonl --out t.parquet --probe . --confidence tail")
+    assert len(asked) == 1, "the probe is not read"
+
+
+def test_near_copies_are_reported(rlcm: Rlcm, asked: list[EngineSettings], tmp_path: Path) -> None:
+    seen = LabelledProblem("p", "A dial shows 5. A up 1.", "6")
+    write_seen_problems(tmp_path, seen_problems([seen]))
+    _, _, said = rlcm("collect --data d.jsonl --out t.parquet --probe .")
+    assert "warning: 1 of 1 problems differ from one that trained the probe" in said
+    assert len(asked) == 1

@@ -10,12 +10,14 @@ import pytest
 from sqlalchemy import event, text
 
 from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
+from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.calibrations import CalibrationStore
@@ -196,6 +198,28 @@ async def test_before_the_engine_is_ready_a_job_waits_and_is_checked_then(
         assert failed.state is JobState.FAILED
         assert failed.error == ("problem 'long': the prompt has over 100 tokens: shorten it")
         assert (await here.ended(good)).state is JobState.DONE
+    here.service.stop()
+
+
+async def test_problems_that_trained_the_probe_are_refused_and_near_copies_reported(
+    database: Database, tmp_path: Path
+) -> None:
+    numbers = [LabelledProblem("seen", "Problem  39", "7"), LabelledProblem("odd", "Why 7?", "7")]
+    write_seen_problems(tmp_path, seen_problems(numbers))
+    here = Running(database, ProblemEngine(), FitLimits())
+    here.engine.probe_folder = tmp_path
+    async with here.jobs.running():
+        waited = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.service.start()
+        failed = await here.ended(waited)
+        assert failed.state is JobState.FAILED
+        assert "1 of 40 problems trained the probe (the first is 'p39')" in (failed.error or "")
+        with pytest.raises(RequestRefused, match="1 of 40 problems trained the probe"):
+            await here.jobs.submit(REQUEST, PROBLEMS)
+        assert here.engine.begun == []
+        others = await here.run(asked=PROBLEMS[:39])
+        assert others.state is JobState.DONE
+        assert "warning: 39 of 39 problems differ from one that trained the probe" in told(others)
     here.service.stop()
 
 

@@ -14,15 +14,17 @@ from rich.console import Console
 from calibration import CalibrationError, read_traces
 from calibration.traces.probe_readings import (
     READINGS_FILE,
-    read_problem_digests,
+    read_seen_problems,
     read_validation,
 )
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import Probe
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.inputs import ProbeRollout, inputs_beside
-from rlcm_serve.recording.problems import digest_text, read_problems
+from rlcm_serve.recording.problems import read_problems
+from rlcm_serve.recording.trained import require_untrained
 from training.probe.data import load_probe_data
 from training.probe.fit import ProbeTraining
 from training.probe.reference import reference_inputs
@@ -107,9 +109,10 @@ def test_it_leaves_what_the_probe_reads_on_its_validation_problems(run: ProbeRun
     assert (left.n_problems, left.n_rollouts) == (1, ROLLOUTS)
     assert left.fingerprint == fingerprint
     assert np.nanmin(left.confidence_RC) > 0
-    digests = read_problem_digests(run.out)
     problems = read_problems(run.data)
-    assert digests == {problem.id: digest_text(problem.problem) for problem in problems}
+    assert {*read_seen_problems(run.out).digest_of_problem} == {one.id for one in problems}
+    with pytest.raises(RequestRefused, match="1 of 1 problems trained the probe"):
+        require_untrained(problems[:1], run.out)
     with pytest.raises(CalibrationError, match="is not the one that the traces were recorded with"):
         read_validation(run.out, replace(fingerprint, probe="another"))
 

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.recording.trained import require_untrained
 from tests.training.rl.rewards.whole_reward import whole_reward
 from tests.training.rl.small import SMALL, small_run, small_trainer
 from training.errors import TrainingRefused
@@ -210,6 +212,8 @@ def test_the_result_is_a_folder_that_the_service_takes(tmp_path: Path) -> None:
     torch.testing.assert_close(
         Probe.load(tmp_path / PROBE_FOLDER).confidence(hidden), trainer.probe.confidence(hidden)
     )
+    with pytest.raises(RequestRefused, match="trained the probe"):
+        require_untrained(prepared.problems.problems[:1], tmp_path / PROBE_FOLDER)
     facts = json.loads((tmp_path / "training.json").read_text())
     assert facts["data"]["digest"] == prepared.problems.digest
     assert facts["settings"]["method"] == "rlcm"
