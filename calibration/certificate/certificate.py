@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from calibration.canonical import canonical_json
+from calibration.certificate.batches import Batches
 from calibration.certificate.consistency import require_consistent
+from calibration.certificate.design import Design
 from calibration.certificate.levels import (
     CertifiedLevel,
     InfeasibleLevel,
@@ -20,11 +22,13 @@ from calibration.certificate.levels import (
 from calibration.errors import CertificateError, InfeasibleAlpha
 from calibration.files import write_text
 from calibration.simulation.groups import Average, Groups
+from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.testing.families import Family
 from calibration.testing.fwer import Promise
 from calibration.testing.p_values import PValue, require_rate
 from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.traces import Traces
 
 FORMAT = "rlcm-certificate"
 VERSION = 2
@@ -59,6 +63,8 @@ class Certificate:
         order_digest: digest of the traces that gave the order; None if there are none.
         created: ISO date; None if it was not given.
         groups: how groups of problems enter the risk; None if every problem is a unit of its own.
+        sequential: the batches in which problems came, if the certificate is valid at all times
+            while problems are added; None if the number of problems was fixed before.
     """
 
     risk: str
@@ -81,6 +87,7 @@ class Certificate:
     order_digest: str | None = None
     created: str | None = None
     groups: Groups | None = None
+    sequential: Batches | None = None
 
     @property
     def servable(self) -> bool:
@@ -96,6 +103,22 @@ class Certificate:
     def id(self) -> str:
         """The first 12 characters of the digest."""
         return self.digest[:12]
+
+    @property
+    def design(self) -> Design:
+        """What was fixed before the test."""
+        return Design(
+            risk=self.risk,
+            alphas=tuple(level.alpha for level in self.levels),
+            delta=self.delta,
+            promise=self.promise,
+            procedure=self.procedure,
+            tested=self.tested,
+            groups=self.groups,
+            fingerprint=self.fingerprint,
+            n_order_problems=self.n_order_problems,
+            order_digest=self.order_digest,
+        )
 
     def check(self) -> None:
         """Refuse figures that contradict each other; see `consistency` for what that can reveal.
@@ -142,21 +165,14 @@ class Certificate:
         Raises:
             CertificateError: the fingerprints differ; the message lists all differences.
         """
-        if (recorded is None) != (self.fingerprint is None):
-            carrying = "certificate has" if recorded is None else "traces have"
-            raise CertificateError(
-                f"only the {carrying} a fingerprint, so certificate {self.id} and these "
-                "traces cannot be compared: use traces recorded with the same settings"
-            )
-        if recorded is None or self.fingerprint is None:
-            return
-        alike = replace(recorded, samples=self.procedure.samples, vote=self.procedure.vote)
-        if differences := self.fingerprint.differences(alike):
-            raise CertificateError(
-                f"the traces and certificate {self.id} have different fingerprints (certificate "
-                f"here, traces there): {'; '.join(differences)}. Record the traces with the "
-                "calibrated model and settings"
-            )
+        self.design.require_traces(recorded, f"certificate {self.id}")
+
+    def in_test_order(self, losses: Losses, traces: Traces) -> Losses:
+        """The losses of units, sorted by name, in the order in which the test sees them.
+
+        A test without batches shuffles them itself.
+        """
+        return losses if self.sequential is None else self.sequential.in_order(losses, traces)
 
     def save(self, path: str | Path) -> None:
         """Write the certificate as JSON, completely or not at all; creates the folder if needed."""
@@ -213,6 +229,7 @@ class Certificate:
             content.pop(name, None)
         try:
             fingerprint, groups = content["fingerprint"], content.get("groups")
+            sequential = content.get("sequential")
             made = cls(
                 **{
                     **content,
@@ -224,6 +241,7 @@ class Certificate:
                     "does_not_cover": tuple(content["does_not_cover"]),
                     "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
                     "groups": groups and Groups(Average(groups["average"]), groups["max_size"]),
+                    "sequential": sequential and Batches.from_json(sequential),
                 }
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -237,7 +255,8 @@ class Certificate:
 
     def _content(self) -> dict[str, Any]:
         levels = [level_to_json(level) for level in self.levels]
-        names = [field.name for field in fields(self) if field.name != "groups"]
+        optional = ("groups", "sequential")
+        names = [field.name for field in fields(self) if field.name not in optional]
         plain = {name: getattr(self, name) for name in names}
         return {
             "format": FORMAT,
@@ -252,6 +271,7 @@ class Certificate:
             "does_not_cover": list(self.does_not_cover),
             "fingerprint": self.fingerprint and self.fingerprint.to_json(),
             **({"groups": asdict(self.groups)} if self.groups else {}),
+            **({"sequential": self.sequential.to_json()} if self.sequential else {}),
         }
 
 

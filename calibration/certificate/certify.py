@@ -8,7 +8,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import Certificate
+from calibration.certificate.design import Design
 from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel, Level
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
@@ -115,7 +117,7 @@ def certify(
     if family is None and order is None:
         order, traces = split_traces(method, risk, traces)
     if order is not None:
-        _check_splits(order, traces)
+        check_splits(order, traces)
     _check_size(traces, alphas, level_delta)
     if family is None:
         family = family_for(
@@ -124,23 +126,68 @@ def certify(
             average=Average(average),
         )  # fmt: skip
 
-    measured = replay(traces, family.policies, risk, procedure, groups)
-    kind = default_p_value(measured, risk, groups)
-    if p_value != "auto":
-        kind = _chosen(parse_choice("p_value", PValue, p_value, "auto"), default=kind)
-    seed = int(traces.digest[:8], 16)
-    tested = certify_policies(measured.losses, family, alphas, delta, promise, kind, seed)
-    fit = _Fit(
-        family, measured, tested, kind, seed, delta, level_delta,
-        token_price=None if risk.answers_always else token_price,
-        groups=groups,
-    )  # fmt: skip
-    levels = tuple(_level(fit, level, alpha) for level, alpha in enumerate(alphas))
-    return Certificate(
+    design = Design(
         risk=risk.name,
+        alphas=alphas,
         delta=delta,
         promise=promise,
         procedure=procedure,
+        tested=family,
+        groups=groups,
+        fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
+        n_order_problems=order.n_problems if order else 0,
+        order_digest=order.digest if order else None,
+    )
+    return fit_design(design, traces, risk, p_value, token_price, created)
+
+
+def fit_design(
+    design: Design,
+    traces: Traces,
+    risk: Risk,
+    p_value: PValue | str,
+    token_price: float,
+    created: str | None,
+    sequential: Batches | None = None,
+) -> Certificate:
+    """The certificate that the tests of a design give.
+
+    Args:
+        design: fixed before looking at the labels of `traces`.
+        traces: the problems of the test.
+        risk: the risk of the design.
+        p_value: see `certify`.
+        token_price: see `certify`.
+        created: see `certify`.
+        sequential: the batches in which the problems came, for an anytime test.
+
+    Raises:
+        CalibrationError: see `certify`.
+    """
+    family, groups = design.tested, design.groups
+    measured = replay(traces, family.policies, risk, design.procedure, groups)
+    if sequential is not None:
+        measured = replace(measured, losses=sequential.in_order(measured.losses, traces))
+    kind = default_p_value(measured, risk, groups)
+    if p_value != "auto":
+        kind = _chosen(parse_choice("p_value", PValue, p_value, "auto"), kind, sequential)
+    seed = int(traces.digest[:8], 16)
+    stated = design.delta, design.promise, kind
+    tested = certify_policies(
+        measured.losses, family, design.alphas, design.delta, design.promise, kind, seed
+    )
+    fit = _Fit(
+        family, measured, tested, kind, seed, design.delta,
+        level_delta=delta_per_level(design.delta, design.alphas, design.promise),
+        token_price=None if risk.answers_always else token_price,
+        groups=groups,
+    )  # fmt: skip
+    levels = tuple(_level(fit, level, alpha) for level, alpha in enumerate(design.alphas))
+    return Certificate(
+        risk=design.risk,
+        delta=design.delta,
+        promise=design.promise,
+        procedure=design.procedure,
         method=_method(family, kind),
         p_value=kind,
         tested=family,
@@ -148,22 +195,18 @@ def certify(
         n_problems=traces.n_problems,
         n_units=measured.losses.n_units,
         n_rollouts=traces.n_rollouts,
-        n_order_problems=order.n_problems if order else 0,
+        n_order_problems=design.n_order_problems,
         smallest_certifiable_alpha=_smallest_certifiable(fit, levels),
-        covers=covers(
-            risk,
-            delta,
-            promise,
-            kind,
-            groups=groups,
-            gated=traces.is_gated,
+        covers=covers(risk, *stated, groups=groups, gated=traces.is_gated),
+        does_not_cover=does_not_cover(
+            risk, groups=groups, gated=traces.is_gated, sequential=sequential is not None
         ),
-        does_not_cover=does_not_cover(risk, groups=groups, gated=traces.is_gated),
-        fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
+        fingerprint=design.fingerprint,
         calibration_digest=traces.digest,
-        order_digest=order.digest if order else None,
+        order_digest=design.order_digest,
         created=created,
         groups=groups,
+        sequential=sequential,
     )
 
 
@@ -177,7 +220,12 @@ def default_p_value(measured: Replay, risk: Risk, groups: Groups | None = None) 
     return PValue.BINOMIAL if one_draw and risk.binary else PValue.BETTING
 
 
-def _chosen(kind: PValue, default: PValue) -> PValue:
+def _chosen(kind: PValue, default: PValue, sequential: Batches | None) -> PValue:
+    if (kind is PValue.ANYTIME) != (sequential is not None):
+        raise CalibrationError(
+            f"the p-value is {kind.value!r}: the anytime test is that of sequential certificates, "
+            "and theirs alone; choose between `--sequential` and another p-value"
+        )
     if kind is PValue.BINOMIAL and default is not PValue.BINOMIAL:
         raise CalibrationError(
             "the p-value is 'binomial', but losses are averages (several rollouts, draws or "
@@ -394,6 +442,7 @@ def _method(family: Family, kind: PValue) -> str:
     test = {
         PValue.BINOMIAL: "exact binomial tests (for `selective`, given the questions answered)",
         PValue.BETTING: "betting tests (arXiv 2010.09686)",
+        PValue.ANYTIME: "betting tests that are valid at all times (arXiv 2009.03167)",
         PValue.HOEFFDING_BENTKUS: "Hoeffding-Bentkus tests (arXiv 2110.01052)",
         PValue.CLT: "normal approximations (asymptotic: valid only in the limit of many problems)",
     }[kind]
@@ -457,7 +506,12 @@ def _check_weights(family: Family, n_levels: int) -> None:
         )
 
 
-def _check_splits(order: Traces, calibration: Traces) -> None:
+def check_splits(order: Traces, calibration: Traces) -> None:
+    """Refuse splits of different recordings, or that share problems.
+
+    Raises:
+        CalibrationError: the message says which.
+    """
     here, there = calibration.fingerprint, order.fingerprint
     if (here is None) != (there is None):
         raise CalibrationError(

@@ -103,6 +103,25 @@ def _check_counts(made: Certificate) -> None:
             rule = f"that of the procedure, {certified!r}"
             _require(found == certified, f"fingerprint.{name}", found, rule)
     _check_groups(made)
+    _check_batches(made)
+
+
+def _check_batches(made: Certificate) -> None:
+    """Batches add up to the counts, and belong to the design that the certificate shows."""
+    anytime, batches = made.p_value is PValue.ANYTIME, made.sequential
+    rule = "one with batches exactly if p_value is 'anytime'"
+    _require((batches is not None) == anytime, "sequential", batches and batches.design, rule)
+    if batches is None:
+        return
+    for name, counted in (("n_problems", batches.n_problems), ("n_units", batches.n_units)):
+        rule = f"that of all batches together, {counted}"
+        _require(getattr(made, name) == counted, name, getattr(made, name), rule)
+    units = [unit for batch in batches.batches for unit in batch.units]
+    twice = len(units) - len(set(units))
+    _require(not twice, "sequential.batches", f"{twice} units twice", "disjoint batches")
+    digest = made.design.digest
+    rule = f"{digest!r}, which follows from risk, levels, tests and fingerprint"
+    _require(batches.design == digest, "sequential.design", batches.design, rule)
 
 
 def _check_groups(made: Certificate) -> None:
@@ -172,7 +191,11 @@ def _check_texts(made: Certificate) -> None:
     said.append(covers_before(said[0]))
     rule = f"the text that belongs to these figures, {said[0]!r}"
     _require(made.covers in said, "covers", made.covers, rule)
-    limits = [does_not_cover(risk, groups=made.groups, gated=gated) for risk in risks]
+    sequential = made.sequential is not None
+    limits = [
+        does_not_cover(risk, groups=made.groups, gated=gated, sequential=sequential)
+        for risk in risks
+    ]
     if plain:
         limits += [former_does_not_cover(risk) for risk in risks]
     limits += [tuple(one for one in limit if one != ASKED_AGAIN) for limit in limits]
@@ -198,7 +221,7 @@ def _check_evidence(made: Certificate, level: Level, name: str) -> None:
         same = math.isclose(level.p_value, again, rel_tol=_RECOMPUTED, abs_tol=1e-300)
         rule = f"{again:.6g}, which follows from total_loss {loss:g} and total_weight {weight:g}"
         _require(same, f"{name}.p_value", level.p_value, rule)
-    if made.p_value is PValue.BETTING:
+    if made.p_value.bets:
         least = smallest_betting_p_value(loss, weight, made.n_units, level.alpha)
         rule = f"at least {least:.6g}: no bets on total_loss {loss:g} and total_weight {weight:g} "
         rule += "reach less"
@@ -262,7 +285,7 @@ def _check_upper(made: Certificate, level: CertifiedLevel, name: str) -> None:
         rule = f"{again:.6g}, which follows from total_loss {loss:g} and total_weight {weight:g}"
         same = math.isclose(upper, max(again, level.risk), rel_tol=tolerance)
         _require(same, f"{name}.risk_upper", upper, rule)
-    elif made.p_value is PValue.BETTING and upper < 1:
+    elif made.p_value.bets and upper < 1:
         least = smallest_betting_p_value(loss, weight, made.n_units, upper)
         rule = "higher: no bets on these totals reject so low a risk at delta / number of policies"
         _require(least <= level_delta * (1 + _RECOMPUTED), f"{name}.risk_upper", upper, rule)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from calibration.certificate.certificate import Certificate
+from calibration.certificate.design import Design
 from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel
 from calibration.errors import CalibrationError
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
@@ -170,22 +171,23 @@ def replay_certificate(
     ]
 
 
-def resolve_risk(certificate: Certificate, risk: str | Risk | None) -> Risk:
-    """The risk that a certificate bounds.
+def resolve_risk(certificate: Certificate | Design, risk: str | Risk | None) -> Risk:
+    """The risk that a certificate bounds, or that its design is for.
 
     Raises:
         CalibrationError: it is a custom loss and was not given, or another risk was given.
     """
+    named = f"{'design' if isinstance(certificate, Design) else 'certificate'} {certificate.id}"
     if risk is None and certificate.risk not in RISKS:
         raise CalibrationError(
-            f"certificate {certificate.id} bounds the custom loss {certificate.risk!r}: give that "
+            f"{named} bounds the custom loss {certificate.risk!r}: give that "
             "loss (Risk.custom, --loss module:function)"
         )
     if not isinstance(risk, Risk):
         risk = risk_named(risk or certificate.risk)
     if risk.name != certificate.risk:
         raise CalibrationError(
-            f"certificate {certificate.id} bounds {certificate.risk!r}, not {risk.name!r}: "
+            f"{named} bounds {certificate.risk!r}, not {risk.name!r}: "
             "give the loss it was fitted with"
         )
     return risk

@@ -15,7 +15,6 @@ from calibration.certificate.certify import (
 )
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, declared_groups
-from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
@@ -151,7 +150,7 @@ def plan(
         token_price = None if risk.answers_always else TOKEN_PRICE
         chosen_RL = []
         for _ in range(repeats):
-            losses = _redrawn(measured.losses, n_tested, rng)
+            losses = measured.losses.take(rng.integers(measured.losses.n_units, size=n_tested))
             kind = default_p_value(measured, risk, groups)
             tested = certify_policies(losses, family, alphas, delta, promise, kind)
             chosen_RL.append(
@@ -171,13 +170,6 @@ def plan(
             for alpha in alphas
         },
     )
-
-
-def _redrawn(losses: Losses, n: int, rng: np.random.Generator) -> Losses:
-    rows = rng.integers(losses.n_units, size=n)
-    if not losses.is_ratio:
-        return Losses.unweighted(losses.loss_UT[rows])
-    return Losses(losses.loss_UT[rows], losses.weight_UT[rows])
 
 
 def _forecast(

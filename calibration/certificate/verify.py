@@ -87,6 +87,8 @@ def _differences(
     yield from _compare("n_problems", certificate.n_problems, traces.n_problems)
     yield from _compare("n_units", certificate.n_units, traces.n_units)
     yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
+    if certificate.sequential is not None:
+        certificate.sequential.require_unchanged(traces)
     seed = int(traces.digest[:8], 16)
     tested = tested_again(certificate, traces, risk, seed)
     recount = _Recount(certificate, traces, risk, tested, seed)
@@ -129,7 +131,9 @@ class _Recount:
             if made.covers != covers_before(said):
                 yield from _compare("covers", made.covers, said)
         if not plain or made.does_not_cover != former_does_not_cover(self._risk):
-            limits = does_not_cover(self._risk, groups=groups, gated=gated)
+            limits = does_not_cover(
+                self._risk, groups=groups, gated=gated, sequential=made.sequential is not None
+            )
             if ASKED_AGAIN not in made.does_not_cover:
                 limits = tuple(one for one in limits if one != ASKED_AGAIN)
             yield from _compare("does_not_cover", made.does_not_cover, limits)
@@ -204,6 +208,10 @@ class _Recount:
         return float(np.mean([np.mean(means) for means in _by_unit(mean_P, self._traces)]))
 
     def _losses(self, outcomes: Outcomes) -> Losses:
+        """One row per unit, in the order of the test."""
+        return self._certificate.in_test_order(self._losses_by_name(outcomes), self._traces)
+
+    def _losses_by_name(self, outcomes: Outcomes) -> Losses:
         """One row per unit, sorted by name."""
         loss_DT, weight_DT = self._risk.loss(outcomes)
         loss_U1 = self._unit_losses(np.asarray(loss_DT, dtype=np.float64)[:, 0])
@@ -226,6 +234,7 @@ def tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: int
     """P-values and verdicts of all tested policies, computed again by the fitting code."""
     family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
     losses = replay(traces, family.policies, risk, certificate.procedure, certificate.groups).losses
+    losses = certificate.in_test_order(losses, traces)
     return certify_policies(
         losses, family, alphas, certificate.delta, certificate.promise, certificate.p_value, seed
     )

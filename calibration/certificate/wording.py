@@ -20,6 +20,16 @@ CHOICE = (
     "question itself or by an earlier ask of it"
 )
 """Which choices of alpha all levels at once cover."""
+AT_ALL_TIMES = (
+    " It holds at all times together, however often problems were added and whenever that ended, "
+    "if every addition was drawn from the same distribution without looking at its labels."
+)
+"""What a sequential certificate covers besides."""
+LOOKED_FIRST = (
+    "a risk, a method, levels or a population that were chosen by results",
+    "additions that are easier than the population, also if harder ones follow later",
+)
+"""What a sequential certificate does not cover, although problems may be added to it."""
 ASKED_AGAIN = "a question that is asked again because it was not answered"
 
 
@@ -62,16 +72,18 @@ def covers(
         if gated
         else ""
     )
+    at_all_times = AT_ALL_TIMES if kind is PValue.ANYTIME else ""
     return (
         f"With probability at least {100 * (1 - delta):g}%{limit} over the random choice of the "
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
         f"average over new {new} from the same distribution as the calibration problems, answered "
-        f"exactly as the fingerprint describes. The guarantee holds for {together}.{sizes}{passing}"
+        f"exactly as the fingerprint describes. The guarantee holds for {together}.{at_all_times}"
+        f"{sizes}{passing}"
     )
 
 
 def does_not_cover(
-    risk: Risk, *, groups: Groups | None = None, gated: bool = False
+    risk: Risk, *, groups: Groups | None = None, gated: bool = False, sequential: bool = False
 ) -> tuple[str, ...]:
     """What the guarantee does not cover, as a list to show with every guarantee."""
     never: tuple[str, ...] = (
@@ -82,6 +94,8 @@ def does_not_cover(
         "a single question, or one kind of question: the risk is an average over all questions",
         ASKED_AGAIN,
     )
+    if sequential:
+        never = (*never, *LOOKED_FIRST)
     if groups is not None and groups.by_size:
         never = (*never, f"groups of more than {groups.max_size} problems")
     elif groups is not None:

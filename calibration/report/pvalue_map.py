@@ -196,7 +196,7 @@ def _p_values(
     )
     rows, columns = np.array(list(cells)).T
     how = risk, certificate.procedure, certificate.groups
-    losses = replay(traces, tuple(cells.values()), *how).losses
+    losses = certificate.in_test_order(replay(traces, tuple(cells.values()), *how).losses, traces)
     p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)
     p_YX[rows, columns] = p_values(
         losses, alphas[number], certificate.p_value, _seed(certificate), aimed_at

@@ -106,6 +106,12 @@ class Losses:
             return type(self).unweighted(loss_UT)
         return type(self)(loss_UT, self.weight_UT[:, columns])
 
+    def take(self, rows_U: NDArray[np.intp]) -> Self:
+        """The losses of some units, in the order of their row numbers; a row may occur twice."""
+        if not self.is_ratio:
+            return type(self).unweighted(self.loss_UT[rows_U])
+        return type(self)(self.loss_UT[rows_U], self.weight_UT[rows_U])
+
 
 def _all_0_or_1(values_UT: NDArray[np.float64]) -> bool:
     rows = max(1, _BLOCK // max(1, values_UT.shape[1]))

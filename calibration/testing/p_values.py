@@ -14,6 +14,7 @@ from scipy import special
 
 from calibration.errors import CalibrationError
 from calibration.simulation.losses import Losses
+from calibration.testing.anytime import anytime_p_values, anytime_p_values_over
 from calibration.testing.betting import betting_p_values, betting_p_values_over
 
 TARGET_LEVEL = 0.05
@@ -28,10 +29,17 @@ class PValue(StrEnum):
     """Exact, for losses and weights of 0 or 1."""
     BETTING = "betting"
     """Finite-sample, for losses in [0, 1] (`calibration.testing.betting`)."""
+    ANYTIME = "anytime"
+    """As betting, and valid at all times while units are added (`calibration.testing.anytime`)."""
     HOEFFDING_BENTKUS = "hoeffding-bentkus"
     """Finite-sample, for losses in [0, 1]; only for comparison, because it has little power."""
     CLT = "clt"
     """Asymptotic: no guarantee at any finite number of problems."""
+
+    @property
+    def bets(self) -> bool:
+        """Whether it depends on the loss of every unit and their order, by bets."""
+        return self in (PValue.BETTING, PValue.ANYTIME)
 
 
 def p_values(
@@ -57,7 +65,8 @@ def p_value_table(
     If the units are independent draws, p is super-uniform under H: P(p <= u) <= u for every u. This
     holds for any number of units, except with CLT. It does not cover dependent units, or a policy,
     alpha, seed or target level chosen by looking at the same losses. Without any weight (nothing
-    was answered), p = 1.
+    was answered), p = 1. The anytime test goes through the units in the order of their rows, which
+    must not depend on their losses.
 
     The binomial test is conditional on the weights: given which units are answered, these are
     independent draws from the answered units. So the test holds for every number n of answered
@@ -92,6 +101,8 @@ def p_value_table(
         case PValue.BETTING:
             levels = zip(alpha_L1.ravel(), target_LT, strict=True)
             return np.stack([betting_p_values(losses, a, seed, target_T) for a, target_T in levels])
+        case PValue.ANYTIME:
+            return np.stack([anytime_p_values(losses, alpha) for alpha in alpha_L1.ravel()])
         case PValue.HOEFFDING_BENTKUS:
             return _hoeffding_bentkus(*_totals(losses), alpha_L1)
         case PValue.CLT:
@@ -140,6 +151,9 @@ def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> N
         case PValue.BETTING:
             each = (losses.select(np.array([policy])) for policy in range(losses.n_policies))
             p_LT = np.stack([betting_p_values_over(one, _ALPHAS, seed, delta) for one in each], 1)
+        case PValue.ANYTIME:
+            each = (losses.select(np.array([policy])) for policy in range(losses.n_policies))
+            p_LT = np.stack([anytime_p_values_over(one, _ALPHAS) for one in each], 1)
         case PValue.HOEFFDING_BENTKUS:
             p_LT = _hoeffding_bentkus(*_totals(losses), _ALPHAS[:, None])
         case PValue.CLT:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from calibration import Certificate, CertificateError, CertifiedLevel, Promise, PValue, certify
 from calibration.certificate.certificate import _digest
+from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.simulation.groups import Groups
 from calibration.simulation.losses import Losses
 from calibration.testing.betting import betting_p_values, smallest_betting_p_value
@@ -71,7 +72,11 @@ def test_whatever_certify_writes_loads(world, kind: PValue, method: str, promise
     """Many alphas close together: most levels are certified by implication from a smaller one."""
     traces = world.draw(np.random.default_rng(7), 150)
     alphas = (0.01, 0.2, 0.3, 0.301, 0.302, 0.4, 0.5)
-    made = certify(traces, alphas=alphas, p_value=kind, method=method, promise=promise)
+    if kind is PValue.ANYTIME:
+        design = sequential_design(traces, 150, alphas=alphas, method=method, promise=promise)
+        made = certify_sequential(traces, design)
+    else:
+        made = certify(traces, alphas=alphas, p_value=kind, method=method, promise=promise)
     assert any(level.certified for level in made.levels)
     assert load(made.to_json()) == made
 

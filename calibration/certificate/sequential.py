@@ -1,0 +1,147 @@
+"""Sequential certificates: problems may be added at any time, until a level is reached.
+
+With probability at least 1 - delta, no policy that is ever certified has a risk above its alpha: at
+all levels and all times together, whatever the dependence between policies, whenever one looks, and
+however one decides to stop or to go on. Proof: under a true null hypothesis, the wealth of the
+anytime test does not grow on average with any unit, so it ever reaches 1 / u with probability at
+most u (Ville). So the inverse of the largest wealth of all times is a p-value, and the graph over
+these p-values rejects a true null hypothesis with probability at most delta. At every earlier time
+the p-values are larger, and a graph that is given larger p-values rejects nothing else.
+
+It requires that all that the test depends on is fixed before the first unit (`Design`), that units
+are independent draws from one population, complete and disjoint, and that every addition is drawn
+without looking at its labels. It does not cover a risk, method or population that was chosen by
+results, or additions that are easier than the population.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from calibration.certificate.batches import Batches
+from calibration.certificate.certificate import Certificate
+from calibration.certificate.certify import check_alphas, check_splits, fit_design, parse_choice
+from calibration.certificate.design import Design
+from calibration.certificate.evaluate import resolve_risk
+from calibration.errors import CalibrationError
+from calibration.simulation.groups import Average, declared_groups
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.risks import SELECTIVE, Risk, risk_named
+from calibration.testing.families import Grid
+from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.learned_path import TOKEN_PRICE
+from calibration.testing.methods import Method, family_for
+from calibration.testing.p_values import PValue, require_rate
+from calibration.traces.traces import Traces
+
+
+def sequential_design(
+    recording: Traces,
+    n_units: int,
+    *,
+    risk: str | Risk = SELECTIVE,
+    alphas: Sequence[float] = (0.05, 0.1, 0.2),
+    delta: float = 0.1,
+    promise: Promise | str = Promise.SIMULTANEOUS,
+    samples: int = 1,
+    vote: str = "confidence",
+    draws: int | None = None,
+    method: Method | str = Method.AUTO,
+    grid: Grid | None = None,
+    order: Traces | None = None,
+    token_price: float = TOKEN_PRICE,
+    average: Average | str = Average.PROBLEMS,
+    max_group_size: int | None = None,
+) -> Design:
+    """What a sequential certificate fixes before its first unit; it depends on no tested label.
+
+    Args:
+        recording: traces of the same recording as those to come. Only their fingerprint and the
+            sizes of their groups are used.
+        n_units: about how many units are expected; this affects only the power.
+        risk: this and all further arguments: see `certify`. A method that learns needs `order`.
+
+    Raises:
+        CalibrationError: an argument is out of range, or a method that learns has no `order`.
+    """
+    risk = risk_named(risk) if isinstance(risk, str) else risk
+    promise = parse_choice("promise", Promise, promise)
+    alphas = check_alphas(alphas)
+    require_rate("delta", delta)
+    procedure = Procedure(samples, vote, draws)
+    order = order and order.passing()
+    family = family_for(
+        parse_choice("method", Method, method),
+        risk,
+        procedure,
+        alphas,
+        delta_per_level(delta, alphas, promise),
+        token_price,
+        grid=grid,
+        order=order,
+        recording=recording,
+        n_units=n_units,
+        average=Average(average),
+    )
+    fingerprint = recording.fingerprint
+    return Design(
+        risk=risk.name,
+        alphas=alphas,
+        delta=delta,
+        promise=promise,
+        procedure=procedure,
+        tested=family,
+        groups=declared_groups(recording, average, max_group_size),
+        fingerprint=fingerprint and replace(fingerprint, samples=samples, vote=vote),
+        n_order_problems=order.n_problems if order else 0,
+        order_digest=order.digest if order else None,
+    )
+
+
+def certify_sequential(
+    traces: Traces,
+    start: Design | Certificate,
+    *,
+    risk: Risk | None = None,
+    order: Traces | None = None,
+    token_price: float = TOKEN_PRICE,
+    created: str | None = None,
+) -> Certificate:
+    """A sequential certificate from its first batch, or from the earlier batches and a new one.
+
+    Args:
+        traces: all problems: those that `start` counts, and new ones, which become a batch.
+        start: the design, or the certificate to extend.
+        risk: required if `start` bounds a custom loss.
+        order: the problems that policies or their order were learned on; they must not be tested.
+        token_price: see `certify`. It chooses among certified policies.
+        created: ISO date to note in the certificate.
+
+    Raises:
+        CalibrationError: there are no new problems, earlier ones are missing or changed, a group
+            came in parts or is larger than declared, or the certificate is not sequential.
+        CertificateError: the traces have another fingerprint than `start`.
+    """
+    design, counted = _state(start)
+    risk = resolve_risk(start, risk)
+    traces = traces.passing()
+    design.require_traces(traces.fingerprint, f"design {design.id}")
+    if design.groups is None and traces.n_units < traces.n_problems:
+        raise CalibrationError(
+            "the traces have groups of several problems, and the design has none: add problems "
+            "that are drawn one by one, or start a new certificate with other problems"
+        )
+    if order is not None:
+        check_splits(order.passing(), traces)
+    batches = counted.extended(traces)
+    return fit_design(design, traces, risk, PValue.ANYTIME, token_price, created, batches)
+
+
+def _state(start: Design | Certificate) -> tuple[Design, Batches]:
+    if isinstance(start, Design):
+        return start, Batches(start.digest)
+    if start.sequential is None:
+        raise CalibrationError(
+            f"certificate {start.id} is not sequential: its number of problems was fixed before, "
+            "so problems cannot be added; start a sequential one on other problems"
+        )
+    return start.design, start.sequential

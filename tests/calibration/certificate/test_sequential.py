@@ -1,0 +1,272 @@
+"""Sequential certificates: what is fixed, what may be added, and what is refused."""
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibration import (
+    CalibrationError,
+    Certificate,
+    CertificateError,
+    CertifiedLevel,
+    Promise,
+    Traces,
+    certify,
+    verify,
+)
+from calibration.canonical import canonical_json
+from calibration.certificate.batches import Batch, Batches
+from calibration.certificate.design import Design
+from calibration.certificate.sequential import certify_sequential, sequential_design
+from calibration.simulation.losses import Losses
+from tests.calibration.recordings import in_groups, several_rollouts
+
+ALPHAS = (0.2, 0.3)
+
+
+def first(traces: Traces, n: int) -> Traces:
+    """The first problems by name."""
+    return traces.select(np.arange(traces.n_problems) < n)
+
+
+@pytest.fixture(scope="module")
+def traces(world: Any) -> Traces:
+    """300 problems."""
+    drawn: Traces = world.draw(np.random.default_rng(0), 300)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def design(traces: Traces) -> Design:
+    return sequential_design(traces, 300, alphas=ALPHAS)
+
+
+@pytest.fixture(scope="module")
+def begun(traces: Traces, design: Design) -> Certificate:
+    """With the first 30 problems."""
+    return certify_sequential(first(traces, 30), design)
+
+
+@pytest.fixture(scope="module")
+def extended(traces: Traces, begun: Certificate) -> Certificate:
+    return certify_sequential(traces, begun)
+
+
+def test_problems_are_added_until_a_level_is_certified(
+    begun: Certificate, extended: Certificate
+) -> None:
+    assert not any(level.certified for level in begun.levels)
+    assert all(level.certified for level in extended.levels)
+    assert [level.alpha for level in extended.levels] == list(ALPHAS)
+    assert (begun.n_problems, extended.n_problems) == (30, 300)
+
+
+def test_an_extension_keeps_the_design_and_the_earlier_batches(
+    begun: Certificate, extended: Certificate, design: Design
+) -> None:
+    assert begun.sequential is not None
+    assert extended.sequential is not None
+    assert begun.design == extended.design == design
+    assert begun.sequential.design == extended.sequential.design == design.digest
+    assert extended.sequential.batches[:1] == begun.sequential.batches
+    assert [batch.n_problems for batch in extended.sequential.batches] == [30, 270]
+
+
+def test_a_policy_that_was_certified_is_tested_with_no_larger_p_value_later(
+    traces: Traces, design: Design
+) -> None:
+    early = certify_sequential(first(traces, 200), design)
+    late = certify_sequential(traces, early)
+    assert early.sequential is not None
+    assert late.sequential is not None
+    losses = Losses.unweighted(np.arange(300.0)[:, None])
+    at_first = early.sequential.in_order(losses.take(np.arange(200)), first(traces, 200))
+    later = late.sequential.in_order(losses, traces)
+    assert later.loss_UT[:200].tolist() == at_first.loss_UT.tolist()
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("risk", ["selective", "regret"])
+def test_verification_finds_no_difference(traces: Traces, risk: str, grouped: bool) -> None:
+    several = several_rollouts(traces, 3)
+    several = in_groups(several, 2) if grouped else several
+    design = sequential_design(several, 100, risk=risk, alphas=ALPHAS, samples=2, draws=2)
+    begun = certify_sequential(first(several, 40), design)
+    made = certify_sequential(several, begun)
+    assert verify(begun, first(several, 40)) == []
+    assert verify(made, several) == []
+
+
+def test_verification_finds_a_changed_level(traces: Traces, extended: Certificate) -> None:
+    level = extended.levels[0]
+    assert isinstance(level, CertifiedLevel)
+    changed = replace(extended, levels=(replace(level, p_value=level.p_value / 2),
+                                        *extended.levels[1:]))  # fmt: skip
+    assert any("p_value" in difference for difference in verify(changed, traces))
+
+
+def test_a_file_holds_it_all(extended: Certificate, tmp_path: Any) -> None:
+    extended.save(tmp_path / "certificate.json")
+    assert Certificate.load(tmp_path / "certificate.json") == extended
+
+
+def test_other_certificates_do_not_change(traces: Traces) -> None:
+    made = certify(traces, alphas=ALPHAS)
+    assert made.sequential is None
+    assert "sequential" not in made.to_json()
+
+
+def test_the_texts_say_what_it_lifts_and_what_not(extended: Certificate, traces: Traces) -> None:
+    assert "at all times together" in extended.covers
+    assert any("easier than the population" in one for one in extended.does_not_cover)
+    assert "at all times" not in certify(traces, alphas=ALPHAS).covers
+
+
+def test_a_design_file_starts_a_certificate(
+    design: Design, begun: Certificate, traces: Traces, tmp_path: Any
+) -> None:
+    design.save(tmp_path / "design.json")
+    read = Design.from_json(json.loads((tmp_path / "design.json").read_text()))
+    assert read == design
+    assert certify_sequential(first(traces, 30), read) == begun
+
+
+def test_an_edited_design_is_refused(design: Design, tmp_path: Any) -> None:
+    design.save(tmp_path / "design.json")
+    values = json.loads((tmp_path / "design.json").read_text())
+    with pytest.raises(CertificateError, match="does not match its digest"):
+        Design.from_json({**values, "delta": 0.2})
+    with pytest.raises(CertificateError, match="malformed"):
+        Design.from_json({**values, "groups": {"average": "nonsense"}})
+
+
+def test_a_design_depends_on_no_label(traces: Traces, design: Design) -> None:
+    relabelled = replace(
+        traces, correct_RC=~traces.correct_RC, answer_class_RC=1 - traces.answer_class_RC
+    )
+    assert sequential_design(relabelled, 300, alphas=ALPHAS).digest == design.digest
+
+
+def changed(certificate: Certificate, **values: Any) -> Any:
+    """The file of a certificate with other values, and a digest that fits them."""
+    content = {**certificate.to_json(), **values}
+    del content["id"], content["digest"]
+    digest = hashlib.sha256(canonical_json(content)).hexdigest()
+    return {**content, "id": digest[:12], "digest": digest}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"delta": 0.2}, "covers|sequential.design"),
+        ({"order_digest": "0" * 64, "n_order_problems": 7}, "sequential.design"),
+        ({"p_value": "betting"}, "sequential"),
+    ],
+)
+def test_a_certificate_that_left_its_design_is_refused(
+    extended: Certificate, values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CertificateError, match=said):
+        Certificate.from_json(changed(extended, **values))
+
+
+def test_batches_that_overlap_or_do_not_add_up_are_refused(extended: Certificate) -> None:
+    assert extended.sequential is not None
+    batch, other = extended.sequential.batches
+    twice = Batches(extended.sequential.design, (batch, replace(other, units=batch.units)))
+    with pytest.raises(CertificateError, match="n_units"):
+        Certificate.from_json(changed(extended, sequential=twice.to_json()))
+    shared = replace(other, units=(*other.units[1:], batch.units[0]))
+    twice = Batches(extended.sequential.design, (batch, shared))
+    with pytest.raises(CertificateError, match="disjoint"):
+        Certificate.from_json(changed(extended, sequential=twice.to_json()))
+
+
+def test_the_same_problems_again_are_refused(traces: Traces, begun: Certificate) -> None:
+    with pytest.raises(CalibrationError, match="counted already"):
+        certify_sequential(first(traces, 30), begun)
+
+
+def test_an_earlier_batch_must_be_there(traces: Traces, begun: Certificate) -> None:
+    without = traces.select(np.arange(traces.n_problems) >= 10)
+    with pytest.raises(CalibrationError, match="10 of 30 problems or groups of batch 1"):
+        certify_sequential(without, begun)
+
+
+def test_an_earlier_batch_must_not_change(traces: Traces, begun: Certificate) -> None:
+    flipped = traces.correct_RC.copy()
+    flipped[:2] = ~flipped[:2]
+    relabelled = replace(traces, correct_RC=flipped, answer_class_RC=np.where(flipped, 0, 1))
+    with pytest.raises(CalibrationError, match="batch 1 have changed"):
+        certify_sequential(relabelled, begun)
+
+
+def test_a_later_member_of_a_counted_group_is_refused(traces: Traces) -> None:
+    pairs = in_groups(first(traces, 80), 2)
+    design = sequential_design(pairs, 40, alphas=ALPHAS, max_group_size=3)
+    begun = certify_sequential(first(pairs, 60), design)
+    late = replace(pairs, groups=(*pairs.groups[:70], pairs.groups[0], *pairs.groups[71:]))
+    with pytest.raises(CalibrationError, match="a group must be complete"):
+        certify_sequential(late, begun)
+    larger = replace(pairs, groups=(*pairs.groups[:76], *["one"] * 4))
+    with pytest.raises(CalibrationError, match="4 problems, and max_group_size is 3"):
+        certify_sequential(larger, begun)
+
+
+def test_groups_cannot_come_where_the_design_has_none(traces: Traces, begun: Certificate) -> None:
+    groups = (*[None] * 30, *[f"g{i // 2}" for i in range(270)])
+    with pytest.raises(CalibrationError, match="the design has none"):
+        certify_sequential(replace(traces, groups=groups), begun)
+
+
+def test_another_fingerprint_is_refused(traces: Traces, begun: Certificate) -> None:
+    assert traces.fingerprint is not None
+    other = replace(traces, fingerprint=replace(traces.fingerprint, temperature=0.1))
+    with pytest.raises(CertificateError, match="temperature"):
+        certify_sequential(other, begun)
+
+
+def test_a_certificate_of_a_fixed_number_of_problems_cannot_be_extended(traces: Traces) -> None:
+    fixed = certify(first(traces, 100), alphas=ALPHAS)
+    with pytest.raises(CalibrationError, match="is not sequential"):
+        certify_sequential(traces, fixed)
+
+
+def test_the_anytime_test_is_for_sequential_certificates_alone(traces: Traces) -> None:
+    with pytest.raises(CalibrationError, match="theirs alone"):
+        certify(traces, alphas=ALPHAS, p_value="anytime")
+
+
+def test_a_method_that_learns_needs_other_problems(traces: Traces, world: Any) -> None:
+    with pytest.raises(CalibrationError, match="give `order`"):
+        sequential_design(traces, 300, method="split")
+    other = world.draw(np.random.default_rng(1), 150, "o")
+    design = sequential_design(other, 300, alphas=ALPHAS, method="split", order=other)
+    made = certify_sequential(traces, design, order=other)
+    assert made.n_order_problems == 150
+    assert verify(made, traces, order=other) == []
+    with pytest.raises(CalibrationError, match="in both splits"):
+        certify_sequential(other, design, order=other)
+
+
+def test_what_comes_first_by_name_is_not_first_in_the_test(world: Any) -> None:
+    """The losses fall with the names, and the order of the test does not follow them."""
+    drawn = world.draw(np.random.default_rng(2), 400)
+    batches = Batches("d" * 64, (Batch.of(drawn),))
+    place_U1 = np.arange(400.0)[:, None]
+    order_U = batches.in_order(Losses.unweighted(place_U1), drawn).loss_UT[:, 0]
+    assert sorted(order_U) == list(range(400))
+    assert abs(np.corrcoef(order_U, np.arange(400))[0, 1]) < 0.15
+
+
+def test_pointwise_levels_have_all_of_delta_at_all_times(traces: Traces) -> None:
+    design = sequential_design(traces, 300, alphas=ALPHAS, promise=Promise.POINTWISE)
+    made = certify_sequential(traces, design)
+    together = certify_sequential(traces, replace(design, promise=Promise.SIMULTANEOUS))
+    assert sum(one.certified for one in made.levels) >= sum(
+        one.certified for one in together.levels
+    )
