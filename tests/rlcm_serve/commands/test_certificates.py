@@ -131,7 +131,7 @@ class TestFit:
         status, _, err = rlcm(
             f"{FIT} --n 2 --vote majority --draws 3 --method split --p-value hoeffding-bentkus "
             "--order order.parquet --pool pool.parquet --smoothing 0 --smoothing 0.5 "
-            "--token-price 0.1 --average problems --max-group-size 2"
+            "--token-price 0.1 --average problems --max-group-size 2 --alpha 0.7"
         )
         assert (status, err) == (0, "")
         loaded = Certificate.load("c.json")
