@@ -56,7 +56,7 @@ $(RUN)/embedded-sft-calibration.parquet: $(RUN)/calibration-3000-1.jsonl $(SFT)/
 $(RUN)/embedded-sft-study.parquet: $(RUN)/calibration-1600-2.jsonl $(SFT)/probe/metrics.json
 	@$(RLCM) collect --model $(SFT) --data $< --rollouts 8 --out $@
 
-# MODEL/certificates/RISK-SAMPLES.json. No exit makes a model better than it is, so that small errors are not to be had.
+# MODEL/certificates/RISK-SAMPLES.json
 ALPHAS_selective := 0.01 0.02 0.05 0.1 0.2
 ALPHAS_error     := 0.05 0.1 0.2 0.3
 # What they are fitted on, and held against.

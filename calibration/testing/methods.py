@@ -139,30 +139,32 @@ def family_for(
         smoothing=grid.smoothing,
     )
     chains_L = [recipe.chains(alpha) for alpha in alphas]
-    if order is not None and method is Method.RESCALED_CHAINS and not risk.answers_always:
+    if order is not None and method is Method.RESCALED_CHAINS:
         chains_L = [
-            [
-                _answering_enough(chain, alpha, level_delta, n_units, order, recipe)
-                for chain in chains
-            ]
+            [_started(chain, alpha, level_delta, n_units, order, recipe) for chain in chains]
             for alpha, chains in zip(alphas, chains_L, strict=True)
         ]
     return family_of_chains(chains_L, recipe.source)
 
 
-def _answering_enough(
+def _started(
     chain: Chain, alpha: float, level_delta: float, n_units: int, order: Traces, recipe: Recipe
 ) -> Chain:
-    """The chain without its first policies that answer too few questions to pass, by `order`.
+    """The chain without its first policies that `order` shows to be a bad start.
 
-    A test of n answered questions can pass only if n reaches `fewest_problems`, however few answers
-    are wrong. No label of `order` is read.
+    Where every question counts, it starts at the least risk: an exit may be right more often than
+    the full budget, whose rollouts can lose an answer that they had. Where the service may abstain,
+    it starts where enough is answered. A test of n answered questions can pass only if n reaches
+    `fewest_problems`, however few answers are wrong.
     """
     if order.rollouts_P.min() < recipe.procedure.samples:
         return chain
-    answered_T = replay(order, chain.policies, recipe.risk, recipe.procedure).answered_T
-    enough_T = answered_T * n_units >= fewest_problems(alpha, chain.share * level_delta)
-    start = int(np.argmax(enough_T))
+    on_order = replay(order, chain.policies, recipe.risk, recipe.procedure)
+    if recipe.risk.answers_always:
+        start = int(np.argmin(on_order.losses.risk_T))
+    else:
+        fewest = fewest_problems(alpha, chain.share * level_delta)
+        start = int(np.argmax(on_order.answered_T * n_units >= fewest))
     return replace(chain, policies=chain.policies[start:])
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,10 +15,12 @@ from calibration import (
     CalibrationError,
     Correction,
     Family,
+    Fingerprint,
     Grid,
     Method,
     Procedure,
     Risk,
+    Rollout,
     Traces,
     fewest_problems,
     replay,
@@ -260,6 +263,21 @@ class TestRescaled:
             assert answered >= needed
         first, _ = plain.first(0)
         assert replay(modest, [plain.policies[first]]).answered_T[0] == 0
+
+    def test_where_every_question_counts_a_chain_starts_at_the_least_risk(
+        self, fingerprint: Fingerprint, make_rollout: Callable[..., Rollout]
+    ) -> None:
+        """Rollouts that have the right answer at a confidence of 0.95, and lose it at the end."""
+        lost = Traces.from_rollouts(
+            [make_rollout(f"p{i}", (0.3, 0.95, 0.6), (False, True, i % 4 > 0)) for i in range(40)],
+            fingerprint,
+        )
+        made = family(Method.RESCALED_CHAINS, lost, ERROR, order=lost)
+        start, _ = made.first(0)
+        assert replay(lost, [made.policies[start]], ERROR).losses.risk_T[0] == 0
+        assert replay(lost, [FULL_BUDGET], ERROR).losses.risk_T[0] == 0.25
+        made = family(Method.RESCALED_CHAINS, lost, ERROR, FOUR, order=lost)
+        assert made.policies[made.first(0)[0]] == full_budget(ERROR)
 
     def test_auto_rescales_if_there_is_an_order(self, traces: Traces, order: Traces) -> None:
         shown = distorted(order, 0.5, -1.0)
