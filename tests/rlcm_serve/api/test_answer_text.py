@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibration import ExitPolicy
@@ -15,6 +15,7 @@ def end(confidence: float) -> CheckpointEvent:
     return CheckpointEvent(0, Reading(16, confidence, is_final=True))
 
 
+@example(pieces=["ab ", "a"], stops=["b", "ab "], known_after=0, forced=False)
 @given(pieces=PIECES, stops=STOPS, known_after=st.integers(0, 12), forced=st.booleans())
 def test_what_is_streamed_adds_up_to_the_cut_text(
     pieces: list[str], stops: list[str], known_after: int, forced: bool

@@ -11,8 +11,9 @@ from rlcm_serve.solving.sample import answers_at_last
 
 
 def cut_at(text: str, stops: Sequence[str]) -> str:
-    """The text up to the first stop sequence in it."""
-    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))]
+    """The text up to the stop sequence that is complete first, as for one who reads along."""
+    found = ((at + len(stop), at) for stop in stops if (at := text.find(stop)) >= 0)
+    return text[: min(found, default=(len(text), len(text)))[1]]
 
 
 class AnswerStream:
