@@ -23,6 +23,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START, ModelFiles
 from rlcm_serve.solving.guarantees import find_certificates
 
 TRACES = Path(__file__).parent.parent / "studies" / "traces"
+CALIBRATION = {EMBEDDED_MODEL: "calibration-8", WARM_START: "calibration-4"}
 SHIPPED = [
     (model, Certificate.load(path))
     for model in (EMBEDDED_MODEL, WARM_START)
@@ -38,7 +39,7 @@ each_shipped = pytest.mark.parametrize(
 
 @cache
 def traces_of(model: Path) -> Traces:
-    return read_traces(TRACES / f"{model.name}-calibration-8.parquet")
+    return read_traces(TRACES / f"{model.name}-{CALIBRATION[model]}.parquet")
 
 
 def test_there_is_one_for_each_risk_and_one_four_and_eight_samples() -> None:
@@ -94,21 +95,15 @@ def test_it_certifies_every_level_that_the_model_can_keep(
     model: Path, shipped: Certificate
 ) -> None:
     certified = [level.alpha for level in shipped.levels if isinstance(level, CertifiedLevel)]
-    if shipped.risk == "error":  # no exit makes the model better than it is
-        lowest = {1: 0.2, 4: 0.1, 8: 0.05}[shipped.procedure.samples]
-        expected = [alpha for alpha in (0.05, 0.1, 0.2, 0.3) if alpha >= lowest]
-    elif shipped.risk == "selective" and shipped.procedure.samples > 1:
-        expected = [0.01, 0.02, 0.05, 0.1, 0.2]
-    else:
-        expected = [0.05, 0.1, 0.2]
-    assert certified == expected
+    expected = {"selective": (0.01, 0.02, 0.05, 0.1, 0.2), "error": (0.05, 0.1, 0.2, 0.3)}
+    assert certified == list(expected.get(shipped.risk, (0.05, 0.1, 0.2)))
 
 
 @pytest.mark.parametrize("model", [EMBEDDED_MODEL, WARM_START], ids=lambda model: model.name)
 def test_no_problem_of_it_is_a_test_problem_or_chose_the_constants_of_the_method(
     model: Path,
 ) -> None:
-    parts = (f"{model.name}-calibration-8", "embedded-sft-study", f"{model.name}-test")
+    parts = (f"{model.name}-{CALIBRATION[model]}", "embedded-sft-study", f"{model.name}-test")
     names = [set(read_traces(TRACES / f"{part}.parquet").problem_ids) for part in parts]
     assert names[0].isdisjoint(names[2])
     assert names[1].isdisjoint(names[2])

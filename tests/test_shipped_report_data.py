@@ -1,6 +1,6 @@
 """The shipped report data is what the traces give for the certificates next to it.
 
-They were made by `rlcm report-data CERTIFICATE studies/traces/MODEL-calibration-8.parquet
+They were made by `rlcm report-data CERTIFICATE studies/traces/MODEL-calibration-K.parquet
 --test studies/traces/MODEL-test.parquet`, for each certificate.
 """
 
@@ -17,6 +17,7 @@ from calibration.certificate.report_data import ReportData, report_data_path
 from calibration.report.build_data import build_report_data
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START
 from rlcm_serve.solving.guarantees import find_certificates
+from tests.test_shipped_certificate import CALIBRATION
 
 TRACES = Path(__file__).parent.parent / "studies" / "traces"
 MODELS = (EMBEDDED_MODEL, WARM_START)
@@ -45,7 +46,7 @@ def test_it_follows_from_the_traces(model: Path, file: Path) -> None:
     certificate = Certificate.load(file)
     assert shipped.certificate == certificate.digest
     again = build_report_data(
-        certificate, traces_of(model, "calibration-8"), traces_of(model, "test")
+        certificate, traces_of(model, CALIBRATION[model]), traces_of(model, "test")
     )
     check_close(shipped.to_json(), again.to_json())
 

@@ -44,7 +44,9 @@ def test_a_question_is_answered_under_the_shipped_certificate(served: Served) ->
         assert reply["no_guarantee_reason"] is None
         assert guarantee["alpha_certified"] <= guarantee["alpha_requested"] == 0.1
         assert guarantee["certificate"] in certificate.read_text()
-        assert guarantee["statement"].startswith("Of the questions that the service answers")
+        assert guarantee["statement"].startswith(
+            "Of the questions like the calibration's that the service answers"
+        )
         assert reply["usage"]["reasoning_tokens"] == reply["samples"][0]["reasoning_tokens"]
     answers = [reply["answer"] for reply in replies]
     assert answers.count("8") >= 2, "an easy question, answered right nearly always"

@@ -125,7 +125,7 @@ class TestFit:
         assert second.endswith("% of the tokens are saved; the same policy as at alpha 0.4")
 
     def test_every_option(self, rlcm: Rlcm, record: Record) -> None:
-        record("t.parquet", 120, per_problem=4)
+        record("t.parquet", 240, per_problem=4)
         record("order.parquet", 60, per_problem=2, name="o", seed=2)
         record("pool.parquet", 50, name="q", seed=3)
         status, _, err = rlcm(
@@ -138,7 +138,7 @@ class TestFit:
         procedure = loaded.procedure
         assert (procedure.samples, procedure.vote, procedure.draws) == (2, "majority", 3)
         assert loaded.p_value is PValue.HOEFFDING_BENTKUS
-        assert (loaded.n_problems, loaded.n_order_problems) == (120, 60)
+        assert (loaded.n_problems, loaded.n_order_problems) == (240, 60)
         assert loaded.groups == Groups(max_size=2)
         assert "60 other problems over quantiles of the confidences of 50 other" in loaded.method
         assert loaded.fingerprint == fingerprint_of(IDENTITY, samples=2, vote="majority")

@@ -18,7 +18,7 @@ from rlcm_serve.engine.launch import (
     tracks_tokens,
 )
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
-from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS
+from rlcm_serve.engine.worker.probe import STATE_ALONE
 from rlcm_serve.errors import ModelRefused
 
 STOP_IDS = (94, 95)
@@ -66,7 +66,7 @@ def test_a_probe_is_loaded_only_where_it_is_read() -> None:
 def test_tokens_are_tracked_only_where_something_reads_them() -> None:
     embedded = ModelFiles.read(EMBEDDED_MODEL)
     assert embedded.probe is not None
-    of_tokens = replace(embedded, probe=replace(embedded.probe, inputs=STATE_AND_TOKENS))
+    of_states = replace(embedded, probe=replace(embedded.probe, inputs=STATE_ALONE))
 
     def tracks(files: ModelFiles, **settings: Any) -> bool:
         chosen = EngineSettings(**settings)
@@ -74,11 +74,11 @@ def test_tokens_are_tracked_only_where_something_reads_them() -> None:
         assert kept == tracks_tokens(chosen, files)
         return tracks_tokens(chosen, files)
 
-    assert not tracks(embedded)
-    assert tracks(embedded, record_signals=True)
-    assert tracks(embedded, confidence="lowest-group")
-    assert tracks(embedded, record_inputs=True)
-    assert tracks(of_tokens)
+    assert not tracks(of_states)
+    assert tracks(of_states, record_signals=True)
+    assert tracks(of_states, confidence="lowest-group")
+    assert tracks(of_states, record_inputs=True)
+    assert tracks(embedded)
 
 
 def test_an_unknown_confidence_is_refused() -> None:

@@ -141,10 +141,16 @@ def test_a_saved_probe_of_both_comes_back_and_names_what_it_reads(
     }
 
 
-def test_a_probe_without_named_inputs_reads_the_state_alone() -> None:
-    folder = EMBEDDED_MODEL / PROBE_FOLDER
-    assert "inputs" not in json.loads((folder / "config.json").read_text())
-    assert ProbeConfig.load(folder).inputs == Probe.load(folder).inputs == STATE_ALONE
+def test_a_probe_without_named_inputs_reads_the_state_alone(probe: Probe, tmp_path: Path) -> None:
+    probe.save(tmp_path, checkpoint_interval=16)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["inputs"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert ProbeConfig.load(tmp_path).inputs == Probe.load(tmp_path).inputs == STATE_ALONE
+
+
+def test_the_shipped_probe_reads_states_and_tokens() -> None:
+    assert ProbeConfig.load(EMBEDDED_MODEL / PROBE_FOLDER).inputs == STATE_AND_TOKENS
 
 
 @pytest.mark.parametrize(
