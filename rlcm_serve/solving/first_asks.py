@@ -40,7 +40,7 @@ from rlcm_serve.errors import DatabaseRefused, OutOfTime
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.solving.unanswered import UnansweredQuestions
 
-PATIENCE = 1.0
+PATIENCE = 5.0
 """Longest time in seconds that a question waits for the memory, before it begins and at its end."""
 MOST_UNSTORED = 10_000
 """Questions that a process keeps because they could not be stored; beyond it, the oldest go."""

@@ -119,7 +119,7 @@ async def starting(
     profiles: Sequence[Profile] = (),
 ) -> AsyncIterator[Running]:
     """The app before its engine starts; `until_settled` lets it start."""
-    with TemporaryDirectory() as state:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as state:
         settings = settings or Settings(state=Path(state))
         engine = ScriptedEngine(*scripts, profiles=profiles)
         running = Running(engine, Path(state), certificates, settings, restart_policy)
