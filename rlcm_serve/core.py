@@ -263,7 +263,7 @@ class Verified(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The guarantee of an answer. `statement` says it in one sentence of at most 40 words.
+    """The guarantee of an answer. `statement` says it in about 40 words.
 
     Attributes:
         risk: what alpha limits.
@@ -272,6 +272,7 @@ class Guarantee:
         delta: probability that the guarantee fails.
         promise: simultaneous or pointwise.
         certificate: id of the certificate.
+        kind: the kind of question that it is about; None if it is about all kinds together.
         statement: the guarantee in words.
         n_problems: calibration problems that were tested.
         method: tests and policies, in words.
@@ -292,6 +293,7 @@ class Guarantee:
     covers: str
     does_not_cover: tuple[str, ...]
     verified: Verified = Verified.NONE
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +318,7 @@ class Question:
         vote: how samples are merged.
         risk: what alpha limits.
         context: a system prompt and earlier turns, if any.
+        kind: the kind of question, such as its topic, for a certificate of this kind.
         profile: name of the profile; None takes the one whose system prompt the context has, or
             else the default profile.
         max_tokens: thinking budget of one sample, tokens.
@@ -340,6 +343,7 @@ class Question:
     risk: RiskName = RiskName.SELECTIVE
     context: tuple[Message, ...] = ()
     profile: str | None = None
+    kind: str | None = None
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None

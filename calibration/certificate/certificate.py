@@ -12,6 +12,7 @@ from calibration.canonical import canonical_json
 from calibration.certificate.batches import Batches
 from calibration.certificate.consistency import require_consistent
 from calibration.certificate.design import Design
+from calibration.certificate.kinds import Kind
 from calibration.certificate.levels import (
     CertifiedLevel,
     InfeasibleLevel,
@@ -28,10 +29,13 @@ from calibration.testing.families import Family
 from calibration.testing.fwer import Promise
 from calibration.testing.p_values import PValue, require_rate
 from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.table import KIND
 from calibration.traces.traces import Traces
 
 FORMAT = "rlcm-certificate"
 VERSION = 2
+_LEFT_OUT_IF_NONE = ("groups", "sequential", "kind")
+"""Fields that a file has only where they are used: older certificates keep their digests."""
 
 
 @dataclass(frozen=True)  # no slots, so that it can cache its digest, which every answer names
@@ -65,6 +69,8 @@ class Certificate:
         groups: how groups of problems enter the risk; None if every problem is a unit of its own.
         sequential: the batches in which problems came, if the certificate is valid at all times
             while problems are added; None if the number of problems was fixed before.
+        kind: which kind of question it is for, and what holds together with it; None if it does not
+            distinguish kinds.
     """
 
     risk: str
@@ -88,6 +94,25 @@ class Certificate:
     created: str | None = None
     groups: Groups | None = None
     sequential: Batches | None = None
+    kind: Kind | None = None
+
+    @property
+    def whole_delta(self) -> float:
+        """The probability with which anything may fail that holds together with this certificate.
+
+        Its own tests may fail with probability `delta`.
+        """
+        return self.delta if self.kind is None else self.kind.delta
+
+    @property
+    def kinds_column(self) -> str:
+        """The column of traces that holds the kinds of the problems."""
+        return KIND.name if self.kind is None else self.kind.by
+
+    @property
+    def about(self) -> str | None:
+        """The one kind of question that it is for; None if it is for all kinds."""
+        return None if self.kind is None else self.kind.name
 
     @property
     def servable(self) -> bool:
@@ -157,6 +182,16 @@ class Certificate:
             smallest_certifiable=self.smallest_certifiable_alpha,
         )
 
+    def lacks_labels_for(self, alpha: float) -> bool:
+        """Whether no level serves `alpha`, but one may with more labelled problems."""
+        try:
+            self.level_for(alpha)
+        except InfeasibleAlpha:
+            listed = [level for level in self.levels if level.alpha <= alpha]
+            nearest = max(listed, key=lambda level: level.alpha, default=None)
+            return isinstance(nearest, InfeasibleLevel) and nearest.n_too_small
+        return False
+
     def require_traces(self, recorded: Fingerprint | None) -> None:
         """Refuse traces with another fingerprint than the certificate.
 
@@ -173,6 +208,17 @@ class Certificate:
         A test without batches shuffles them itself.
         """
         return losses if self.sequential is None else self.sequential.in_order(losses, traces)
+
+    def problems_of(self, traces: Traces) -> Traces:
+        """The problems that the certificate is about: of its kind, and familiar.
+
+        Raises:
+            CertificateError: the traces have another fingerprint than the certificate.
+            CalibrationError: no problem is left, or the traces have no kinds.
+        """
+        self.require_traces(traces.fingerprint)
+        passing = traces.passing()
+        return passing if self.kind is None else self.kind.select(passing)
 
     def save(self, path: str | Path) -> None:
         """Write the certificate as JSON, completely or not at all; creates the folder if needed."""
@@ -230,6 +276,7 @@ class Certificate:
         try:
             fingerprint, groups = content["fingerprint"], content.get("groups")
             sequential = content.get("sequential")
+            kind = content.get("kind")
             made = cls(
                 **{
                     **content,
@@ -242,6 +289,7 @@ class Certificate:
                     "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
                     "groups": groups and Groups(Average(groups["average"]), groups["max_size"]),
                     "sequential": sequential and Batches.from_json(sequential),
+                    "kind": kind and Kind.from_json(kind),
                 }
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -255,8 +303,7 @@ class Certificate:
 
     def _content(self) -> dict[str, Any]:
         levels = [level_to_json(level) for level in self.levels]
-        optional = ("groups", "sequential")
-        names = [field.name for field in fields(self) if field.name not in optional]
+        names = [field.name for field in fields(self) if field.name not in _LEFT_OUT_IF_NONE]
         plain = {name: getattr(self, name) for name in names}
         return {
             "format": FORMAT,
@@ -272,6 +319,7 @@ class Certificate:
             "fingerprint": self.fingerprint and self.fingerprint.to_json(),
             **({"groups": asdict(self.groups)} if self.groups else {}),
             **({"sequential": self.sequential.to_json()} if self.sequential else {}),
+            **({"kind": asdict(self.kind)} if self.kind else {}),
         }
 
 

@@ -44,6 +44,7 @@ from calibration.testing.p_values import PValue, p_value_of_totals, upper_bound_
 
 if TYPE_CHECKING:
     from calibration.certificate.certificate import Certificate
+    from calibration.certificate.kinds import Kind
 
 _ROUNDING = 1e-9
 """Relative tolerance for a sum of floating-point numbers."""
@@ -104,6 +105,8 @@ def _check_counts(made: Certificate) -> None:
             _require(found == certified, f"fingerprint.{name}", found, rule)
     _check_groups(made)
     _check_batches(made)
+    if made.kind is not None:
+        _check_kind(made, made.kind)
 
 
 def _check_batches(made: Certificate) -> None:
@@ -122,6 +125,20 @@ def _check_batches(made: Certificate) -> None:
     digest = made.design.digest
     rule = f"{digest!r}, which follows from risk, levels, tests and fingerprint"
     _require(batches.design == digest, "sequential.design", batches.design, rule)
+
+
+def _check_kind(made: Certificate, kind: Kind) -> None:
+    """Its delta is its share of that of all kinds, and no kind is listed twice."""
+    names = [*kind.certified, *kind.pooled]
+    for field in ("certified", "pooled"):
+        listed = list(getattr(kind, field))
+        rule = "names of kinds in order, each in one list and once"
+        once = listed == sorted(set(listed)) and len(set(names)) == len(names)
+        _require(all(isinstance(name, str) for name in listed) and once, field, listed, rule)
+    inside = _is_number(kind.delta) and 0 < kind.delta < 1
+    _require(inside, "kind.delta", kind.delta, "between 0 and 1")
+    rule = f"the share of kind.delta that the certificate has, {kind.own_delta:g}"
+    _require(_close(made.delta, kind.own_delta), "delta", made.delta, rule)
 
 
 def _check_groups(made: Certificate) -> None:
@@ -183,17 +200,22 @@ def _check_texts(made: Certificate) -> None:
             Risk(made.risk, answers_always=always, loss=SELECTIVE.loss) for always in (True, False)
         ]
     gated = made.fingerprint is not None and made.fingerprint.is_gated
-    stated = risks[0], made.delta, made.promise, made.p_value
-    said = [covers(*stated, groups=made.groups, gated=gated)]
-    plain = not gated and made.groups is None
+    stated = risks[0], made.whole_delta, made.promise, made.p_value
+    said = [covers(*stated, groups=made.groups, gated=gated, of_kind=made.kind)]
+    plain = not gated and made.groups is None and made.kind is None
     if plain:
         said.append(former_covers(*stated))
     said.append(covers_before(said[0]))
     rule = f"the text that belongs to these figures, {said[0]!r}"
     _require(made.covers in said, "covers", made.covers, rule)
-    sequential = made.sequential is not None
     limits = [
-        does_not_cover(risk, groups=made.groups, gated=gated, sequential=sequential)
+        does_not_cover(
+            risk,
+            groups=made.groups,
+            gated=gated,
+            sequential=made.sequential is not None,
+            of_kind=made.kind,
+        )
         for risk in risks
     ]
     if plain:

@@ -156,8 +156,7 @@ def replay_certificate(
         CalibrationError: a problem has too few rollouts, a group is larger than the certificate
             covers, or the risk is unknown.
     """
-    certificate.require_traces(traces.fingerprint)
-    traces = traces.passing()
+    traces = certificate.problems_of(traces)
     risk = resolve_risk(certificate, risk)
     certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
     policies = [level.policy for level in certified]

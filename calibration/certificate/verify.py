@@ -61,7 +61,7 @@ def verify(
     Args:
         certificate: a loaded certificate; loading has checked its digest.
         traces: the traces it was fitted on: those of the test, or all, including the part set aside
-            for the order.
+            for the order, and other kinds.
         order: the traces that gave the order, if they were separate.
         risk: required if the certificate bounds a custom loss.
 
@@ -69,12 +69,18 @@ def verify(
         CertificateError: the traces have another fingerprint than the certificate.
         CalibrationError: the loss is missing, or a problem has too few rollouts.
     """
-    certificate.require_traces(traces.fingerprint)
-    traces, order = traces.passing(), order and order.passing()
+    kinds = set(filter(None, traces.passing().kinds or ()))
+    traces, order = certificate.problems_of(traces), order and order.passing()
     risk = resolve_risk(certificate, risk)
     if order is None and certificate.n_order_problems:
         order, traces = find_split(traces, certificate.calibration_digest) or (None, traces)
-    return list(_differences(certificate, traces, order, risk))
+    return [*_kinds(certificate, kinds), *_differences(certificate, traces, order, risk)]
+
+
+def _kinds(certificate: Certificate, kinds: set[str]) -> Iterator[str]:
+    """The kinds that occur; traces of one kind alone cannot say which others there are."""
+    if (kind := certificate.kind) is not None and kinds != {kind.name}:
+        yield from _compare("kinds", sorted((*kind.certified, *kind.pooled)), sorted(kinds))
 
 
 def _differences(
@@ -123,16 +129,20 @@ class _Recount:
     def compare_words(self) -> Iterator[str]:
         """What the certificate should say that it covers, in the current or the former wording."""
         made, traces = self._certificate, self._traces
-        stated = self._risk, made.delta, made.promise, made.p_value
+        stated = self._risk, made.whole_delta, made.promise, made.p_value
         groups, gated = made.groups, traces.is_gated
-        plain = not gated and groups is None
+        plain = not gated and groups is None and made.kind is None
         if not plain or made.covers != former_covers(*stated):
-            said = covers(*stated, groups=groups, gated=gated)
+            said = covers(*stated, groups=groups, gated=gated, of_kind=made.kind)
             if made.covers != covers_before(said):
                 yield from _compare("covers", made.covers, said)
         if not plain or made.does_not_cover != former_does_not_cover(self._risk):
             limits = does_not_cover(
-                self._risk, groups=groups, gated=gated, sequential=made.sequential is not None
+                self._risk,
+                groups=groups,
+                gated=gated,
+                sequential=made.sequential is not None,
+                of_kind=made.kind,
             )
             if ASKED_AGAIN not in made.does_not_cover:
                 limits = tuple(one for one in limits if one != ASKED_AGAIN)

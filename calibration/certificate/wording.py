@@ -1,5 +1,6 @@
 """What a certificate covers and what it does not cover, in words."""
 
+from calibration.certificate.kinds import Kind, named
 from calibration.simulation.groups import Groups
 from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Risk
 from calibration.testing.fwer import Promise
@@ -30,6 +31,7 @@ LOOKED_FIRST = (
     "additions that are easier than the population, also if harder ones follow later",
 )
 """What a sequential certificate does not cover, although problems may be added to it."""
+ONE_KIND = "a single question, or one kind of question: the risk is an average over all questions"
 ASKED_AGAIN = "a question that is asked again because it was not answered"
 
 
@@ -41,6 +43,7 @@ def covers(
     *,
     groups: Groups | None = None,
     gated: bool = False,
+    of_kind: Kind | None = None,
 ) -> str:
     """The guarantee in a few sentences.
 
@@ -51,6 +54,7 @@ def covers(
         kind: the test.
         groups: how groups enter the risk; None if every problem is a unit of its own.
         gated: whether only questions count that pass the familiarity check.
+        of_kind: which kind of question it is for; then `delta` is that of all kinds at once.
     """
     bound = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
     together = (
@@ -67,6 +71,8 @@ def covers(
     elif groups is not None:
         new = "groups of problems (each group counts the same, whatever its size)"
     limit = " in the limit of many problems (the test is asymptotic)" if kind is PValue.CLT else ""
+    if of_kind is not None and of_kind.name is not None:
+        new = f"{new} of the kind {of_kind.name!r} ({of_kind.by})"
     passing = (
         " Only problems that pass the familiarity check count: every share is a share of these."
         if gated
@@ -78,12 +84,31 @@ def covers(
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
         f"average over new {new} from the same distribution as the calibration problems, answered "
         f"exactly as the fingerprint describes. The guarantee holds for {together}.{at_all_times}"
-        f"{sizes}{passing}"
+        f"{sizes}{passing}{_kinds_at_once(of_kind)}"
+    )
+
+
+def _kinds_at_once(of_kind: Kind | None) -> str:
+    """What holds together with a certificate of one kind, or of all of them."""
+    if of_kind is None:
+        return ""
+    mixed = "" if of_kind.name else " Problems of all kinds are mixed as in the calibration."
+    if not of_kind.certified:
+        return f"{mixed} No kind has a certificate of its own."
+    return (
+        f"{mixed} With this probability the certificates of all kinds keep theirs at once: one for "
+        f"each of the {len(of_kind.certified)} kinds {named(of_kind.certified)}, and one for "
+        "questions of all kinds."
     )
 
 
 def does_not_cover(
-    risk: Risk, *, groups: Groups | None = None, gated: bool = False, sequential: bool = False
+    risk: Risk,
+    *,
+    groups: Groups | None = None,
+    gated: bool = False,
+    sequential: bool = False,
+    of_kind: Kind | None = None,
 ) -> tuple[str, ...]:
     """What the guarantee does not cover, as a list to show with every guarantee."""
     never: tuple[str, ...] = (
@@ -91,7 +116,7 @@ def does_not_cover(
         "a changed prompt, chat template, model, probe, sampling setting, budget, number of "
         "samples, vote or grader",
         "multi-turn conversations",
-        "a single question, or one kind of question: the risk is an average over all questions",
+        *_not_of_kind(of_kind),
         ASKED_AGAIN,
     )
     if sequential:
@@ -108,6 +133,21 @@ def does_not_cover(
     if risk.answers_always:
         return never
     return (*never, "questions that the service declines to answer")
+
+
+def _not_of_kind(of_kind: Kind | None) -> tuple[str, ...]:
+    if of_kind is None:
+        return (ONE_KIND,)
+    if of_kind.name is None:
+        few = named(of_kind.pooled)
+        without = (
+            (f"questions of one of the kinds {few}, which have too few labels",) if few else ()
+        )
+        return (ONE_KIND, *without)
+    return (
+        f"a single question: the risk is an average over questions of the kind {of_kind.name!r}",
+        f"questions of another kind, also if they are asked as {of_kind.name!r}",
+    )
 
 
 def covers_before(said: str) -> str:

@@ -56,6 +56,7 @@ def build_report_data(
         CalibrationError: `traces` are not those it was fitted on, `test` shares problems or groups
             with them, a user's loss is missing, or a problem has too few rollouts.
     """
+    traces, test = certificate.problems_of(traces), test and certificate.problems_of(test)
     summary = summarize(certificate, traces, test, risk)
     # `summarize` has refused traces that have no such part.
     _, tested = find_split(traces, certificate.calibration_digest) or (None, traces)

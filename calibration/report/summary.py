@@ -101,11 +101,12 @@ def summarize(
         CalibrationError: `traces` are not those it was fitted on, `test` shares problems or groups
             with them, a user's loss is missing, or a problem has too few rollouts.
     """
-    certificate.require_traces(traces.fingerprint)
+    traces = certificate.problems_of(traces)
     risk = resolve_risk(certificate, risk)
     tested = _tested_part(certificate, traces)
     measured = [_measure(certificate, tested, risk, on_test=False)]
     if test is not None:
+        test = certificate.problems_of(test)
         _check_untouched(traces, test)
         measured.insert(0, _measure(certificate, test, risk, on_test=True))
     shown = tested if test is None else test

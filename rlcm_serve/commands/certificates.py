@@ -5,9 +5,12 @@ None starts an engine.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
+import re
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +22,7 @@ from calibration.errors import CalibrationError
 from rlcm_serve.commands.options import JsonOption
 
 if TYPE_CHECKING:
-    from calibration import Certificate, Grid, Level, Plan, Risk, Traces
+    from calibration import Certificate, Grid, Kind, Level, Plan, Risk, Traces
 
 NOTHING_CERTIFIED = 3
 """Exit status of a fit that certified no level; the certificate is written nonetheless."""
@@ -75,6 +78,13 @@ MaxGroupSizeOption = Annotated[
     typer.Option(
         help="Most problems that a group can have, decided before labels are seen. Required if "
         "groups differ in size and problems count the same."
+    ),
+]
+ByOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the traces that holds the kinds of the questions, such as topics. Each "
+        "kind with enough labels gets a certificate of its own, all under one delta."
     ),
 ]
 TestOption = Annotated[
@@ -135,17 +145,20 @@ def fit(
     ] = 0.05,
     average: AverageOption = "problems",
     max_group_size: MaxGroupSizeOption = None,
+    by: ByOption = None,
 ) -> None:
     """Fit exit thresholds for each risk level and write a certificate.
 
-    Ends with status 3 if no level is certified; the certificate says why.
+    With --by, the certificate for questions of all kinds is in --out, and those of single kinds
+    are beside it. Ends with status 3 if no level is certified; the certificate says why.
     """
-    from calibration import certify, read_traces
+    from calibration import certify, certify_kinds, read_traces
 
-    recorded = read_traces(traces)
+    recorded = read_traces(traces, by=by or "kind")
     if profile is not None:
         _require_profile(recorded, profile)
-    certificate = certify(
+    fitting = certify if by is None else partial(certify_kinds, by=by)
+    fitted = fitting(
         recorded,
         risk=_risk(risk, loss),
         alphas=alpha,
@@ -163,10 +176,28 @@ def fit(
         max_group_size=max_group_size,
         created=date.today().isoformat(),
     )
-    certificate.save(out)
-    _describe(certificate, out)
-    if not any(level.certified for level in certificate.levels):
+    certificates = fitted if isinstance(fitted, list) else [fitted]
+    for certificate, file in zip(certificates, _files(certificates, out), strict=True):
+        certificate.save(file)
+        _describe(certificate, file)
+    if not any(level.certified for one in certificates for level in one.levels):
         raise typer.Exit(NOTHING_CERTIFIED)
+
+
+def _files(certificates: list[Certificate], out: Path) -> list[Path]:
+    """`out`, and beside it a file for each single kind, with the kind in its name."""
+    names = [
+        _file_name(one.kind.name) if one.kind and one.kind.name else "" for one in certificates
+    ]
+    return [out.with_name(f"{out.stem}-{name}{out.suffix}") if name else out for name in names]
+
+
+def _file_name(kind: str) -> str:
+    """A kind as a part of a file's name; a short digest replaces what not every system allows."""
+    plain = re.sub(r"[^\w.-]+", "-", kind, flags=re.ASCII)
+    if plain == kind:
+        return kind
+    return f"{plain[:40]}-{hashlib.sha256(kind.encode()).hexdigest()[:6]}"
 
 
 def _validation(recorded: Traces, probe: Path | None) -> Traces | None:
@@ -201,11 +232,24 @@ def _say(line: object) -> None:
 
 
 def _describe(certificate: Certificate, out: Path) -> None:
+    if certificate.kind is not None:
+        _say(_what_kind(certificate.kind, certificate.n_problems))
     for level in certificate.levels:
         _say(_in_words(certificate, level))
     if not certificate.servable:
         _say("not servable: the traces have no fingerprint")
     _say(f"certificate {certificate.id} is in {out}")
+
+
+def _what_kind(kind: Kind, n_problems: int) -> str:
+    """Which questions a certificate is for, and on how many it was tested."""
+    from calibration.certificate.kinds import named
+
+    on = f"{n_problems} problems"
+    if kind.name is not None:
+        return f"{kind.by} {kind.name!r}, on {on}:"
+    few = f"; too few labels for certificates of {named(kind.pooled)}" if kind.pooled else ""
+    return f"all kinds, on {on}{few}:"
 
 
 def _in_words(certificate: Certificate, level: Level) -> str:
@@ -354,7 +398,7 @@ def _print_differences(
 
     differences = differences_of(
         loaded,
-        read_traces(traces),
+        _traces_of(loaded, traces),
         order=read_traces(order) if order else None,
         risk=_risk_of(loaded, loss),
     )
@@ -365,6 +409,13 @@ def _print_differences(
     return bool(differences)
 
 
+def _traces_of(certificate: Certificate, path: Path) -> Traces:
+    """Traces with the kinds that a certificate distinguishes."""
+    from calibration import read_traces
+
+    return read_traces(path, by=certificate.kinds_column)
+
+
 def replay(
     certificate: CertificateArgument,
     traces: TracesArgument,
@@ -372,11 +423,11 @@ def replay(
     loss: LossOption = None,
 ) -> None:
     """Replay a certificate's policies on other traces: realised risk, tokens, exits."""
-    from calibration import Certificate, read_traces
+    from calibration import Certificate
     from calibration.certificate.evaluate import replay_certificate
 
     loaded = Certificate.load(certificate)
-    levels = replay_certificate(loaded, read_traces(traces), _risk_of(loaded, loss))
+    levels = replay_certificate(loaded, _traces_of(loaded, traces), _risk_of(loaded, loss))
     if as_json:
         typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
         return
@@ -473,12 +524,12 @@ def report(
     loss: LossOption = None,
 ) -> None:
     """Write the report of a certificate. The word `certificate` may be left out."""
-    from calibration import Certificate, read_traces
+    from calibration import Certificate
     from calibration.report import write_report
 
     loaded = Certificate.load(certificate)
-    unseen = read_traces(test) if test else None
-    _say(write_report(loaded, read_traces(traces), out, test=unseen, risk=_risk_of(loaded, loss)))
+    recorded, unseen = _traces_of(loaded, traces), _traces_of(loaded, test) if test else None
+    _say(write_report(loaded, recorded, out, test=unseen, risk=_risk_of(loaded, loss)))
 
 
 def report_data(
@@ -492,12 +543,12 @@ def report_data(
     loss: LossOption = None,
 ) -> None:
     """Write the report data of a certificate as JSON, for the service and its page."""
-    from calibration import Certificate, read_traces
+    from calibration import Certificate
     from calibration.certificate.report_data import report_data_path
     from calibration.report.build_data import build_report_data
 
     loaded = Certificate.load(certificate)
-    unseen = read_traces(test) if test else None
+    recorded, unseen = _traces_of(loaded, traces), _traces_of(loaded, test) if test else None
     written = out or report_data_path(certificate)
-    build_report_data(loaded, read_traces(traces), unseen, _risk_of(loaded, loss)).save(written)
+    build_report_data(loaded, recorded, unseen, _risk_of(loaded, loss)).save(written)
     _say(written)

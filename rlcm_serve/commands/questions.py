@@ -40,7 +40,8 @@ def solve(
     file: Annotated[
         Path | None,
         typer.Option(
-            help="JSONL file of questions: `problem`, optionally `id` and the correct `answer`."
+            help="JSONL file of questions: `problem`, optionally `id`, `kind` and the correct "
+            "`answer`."
         ),
     ] = None,
     out: Annotated[
@@ -54,6 +55,10 @@ def solve(
     risk: Annotated[
         str, typer.Option(help="What alpha limits: selective, error or regret.")
     ] = "selective",
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Kind of the question, such as its topic, for a certificate of it."),
+    ] = None,
     vote: Annotated[
         str, typer.Option(help="How samples are merged: confidence or majority.")
     ] = "confidence",
@@ -92,7 +97,7 @@ def solve(
     chosen = {
         "risk": risk, "vote": vote, "on_infeasible": on_infeasible, "on_unfamiliar": on_unfamiliar,
     }  # fmt: skip
-    question = _question(problem or _PLACEHOLDER, alpha, n, chosen)
+    question = replace(_question(problem or _PLACEHOLDER, alpha, n, chosen), kind=kind)
     files = [Path(profile)] if profile is not None and profile.endswith(".toml") else []
     if profile is not None:
         named = load_profile(files[0]).name if files else profile

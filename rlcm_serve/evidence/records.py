@@ -113,6 +113,7 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
             "temperature": question.temperature,
             "top_p": question.top_p,
             "seed": question.seed,
+            **({} if question.kind is None else {"kind": question.kind}),
         },
         "policy": None if solution.policy is None else solution.policy.to_scalars(),
         "certificate": answered.certificate,

@@ -76,7 +76,7 @@ def fit(folder: Path) -> None:
 def recompute(folder: Path, bounds: Bounds | None = None) -> None:
     """Writes what in a certificate does not follow from its traces, else its report data."""
     certificate = Certificate.load(folder / CERTIFICATE)
-    traces = read_traces(folder / TRACES, bounds)
+    traces = read_traces(folder / TRACES, bounds, by=certificate.kinds_column)
     differences = verify(certificate, traces)
     (folder / DIFFERENCES).write_text(json.dumps(differences), "utf-8")
     if not differences:

@@ -30,6 +30,7 @@ class FileQuestion:
     id: str
     problem: str
     answer: str | None = None
+    kind: str | None = None
 
     @classmethod
     def from_json(cls, row: Any) -> Self:
@@ -43,16 +44,21 @@ class FileQuestion:
         problem = row.get("problem")
         if not isinstance(problem, str) or not problem.strip():
             raise ValueError(f"'problem' is {problem!r}: give it a text")
-        id_, answer = row.get("id"), row.get("answer")
+        id_, answer, kind = row.get("id"), row.get("answer"), row.get("kind")
         return cls(
             id=digest_text(problem) if id_ is None else str(id_),
             problem=problem,
             answer=None if answer is None else str(answer),
+            kind=None if kind is None else str(kind),
         )
+
+    def under(self, settings: Question) -> Question:
+        """The question with these settings; its own kind replaces that of the settings."""
+        return replace(settings, text=self.problem, kind=self.kind or settings.kind)
 
 
 def read_questions(path: Path) -> list[FileQuestion]:
-    """Reads JSON Lines with `problem` and, optionally, `id` and `answer` in each line.
+    """Reads JSON Lines with `problem` and, optionally, `id`, `answer` and `kind` in each line.
 
     Raises:
         RequestRefused: a line is malformed, or an id comes twice; the message names the line.
@@ -77,7 +83,7 @@ async def solve_all(
     Args:
         solver: of a running engine.
         questions: of the whole file.
-        settings: of every question; only its problem is replaced.
+        settings: of every question; its problem is replaced, and its kind if the line has one.
         journal: keeps finished rows.
         describe: makes the row of a solution.
         progress: called at the start and after each question.
@@ -94,12 +100,12 @@ async def solve_all(
     first_asks = FirstAsks(unanswered := UnansweredHere())
     for question in questions:
         if question.id in rows and rows[question.id]["answer"] is None:
-            asked = solver.prepare(replace(settings, text=question.problem)).terms.asked
+            asked = solver.prepare(question.under(settings)).terms.asked
             await unanswered.add(None, digest_of_ask(asked))
     progress(len(rows), len(questions))
 
     async def answer(question: FileQuestion) -> None:
-        prepared = solver.prepare(replace(settings, text=question.problem))
+        prepared = solver.prepare(question.under(settings))
         async with first_asks.ask(prepared, digest_of_ask(prepared.terms.asked)) as ask:
             solution = ask.solution = await solver.run(ask.prepared)
         grade = await _grade(solver.verdicts(prepared), question, solution)

@@ -20,21 +20,22 @@ from rlcm_serve.recording.problems import digest_text
 
 
 class ServedProcedure(NamedTuple):
-    """The part of a certificate that a caller selects: risk, samples, vote and token budget.
+    """The part of a certificate that a caller selects: risk, samples, vote, token budget and kind.
 
-    One active certificate serves each combination.
+    One active certificate serves each combination. `kind` None stands for questions of all kinds.
     """
 
     risk: str
     samples: int
     vote: str
     max_tokens: int
+    kind: str | None = None
 
     @classmethod
     def of_question(cls, question: Question, default_max_tokens: int) -> Self:
         """The procedure that a question requests."""
         max_tokens = question.max_tokens or default_max_tokens
-        return cls(question.risk, question.samples, _vote(question), max_tokens)
+        return cls(question.risk, question.samples, _vote(question), max_tokens, question.kind)
 
     @classmethod
     def of_certificate(cls, certificate: Certificate) -> Self:
@@ -44,7 +45,8 @@ class ServedProcedure(NamedTuple):
             CertificateMismatch: the certificate is not servable.
         """
         fitted = _fingerprint(certificate)
-        return cls(certificate.risk, fitted.samples, _vote(fitted), fitted.max_tokens)
+        chosen = certificate.risk, fitted.samples, _vote(fitted), fitted.max_tokens
+        return cls(*chosen, certificate.about)
 
 
 def _vote(asked: Question | Fingerprint) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 
 from calibration import FULL_BUDGET, ExitPolicy
 from calibration.certificate.certificate import Certificate
+from calibration.certificate.kinds import named
 from calibration.certificate.levels import CertifiedLevel
 from calibration.errors import InfeasibleAlpha
 from calibration.traces.fingerprint import Effect
@@ -188,7 +189,8 @@ class Guarantees:
         identity = self._identity_of(asked)
         wanted = ServedProcedure.of_question(question, identity.budget.thinking)
         budget = replace(identity.budget, thinking=wanted.max_tokens)
-        nearest = _nearest(wanted, [o for o in self._certified if o.profile == asked.profile.name])
+        of_profile = [one for one in self._certified if one.profile == asked.profile.name]
+        nearest = _nearest(wanted, of_profile, question.alpha)
         if nearest is None:
             why = self._why_uncertified(question.risk, asked)
             return Terms(asked, FULL_BUDGET, budget, None, why)
@@ -197,7 +199,7 @@ class Guarantees:
             level = _level(certificate, question.alpha)
         except Infeasible as infeasible:
             return _terms_without_level(question, asked, budget, infeasible)
-        overrides = _overrides(identity, question)
+        overrides = [*_overrides(identity, question), *_unknown_kind(certificate, question.kind)]
         departures = [*_departures(nearest.procedure, wanted), *overrides, *asked.departures]
         if nearest.voids:
             departures += [*nearest.voids, _RESTORE]
@@ -211,7 +213,7 @@ class Guarantees:
             policy=level.policy,
             budget=budget,
             guarantee=replace(
-                guarantee_of(certificate, level, question.alpha),
+                guarantee_of(certificate, level, question.alpha, question.kind),
                 verified=self.verified(certificate.id),
             ),
             no_guarantee_reason=None,
@@ -227,9 +229,17 @@ class Guarantees:
         if not self._certified:
             return NO_CERTIFICATE
         profile = asked.profile.name
-        bounded = sorted({o.procedure.risk for o in self._certified if o.profile == profile})
+        of_profile = [one for one in self._certified if one.profile == profile]
+        bounded = sorted({one.procedure.risk for one in of_profile})
         if not bounded:
             return self._why_no_profile(asked)
+        kinds = sorted({o.procedure.kind or "" for o in of_profile if o.procedure.risk == risk})
+        if kinds:
+            return (
+                f"the certificates for the risk '{risk}' are for questions of the kinds "
+                f"{named(kinds)} alone, so it was answered at the full budget: name the question's "
+                "kind, or activate the certificate of all kinds that was fitted with them"
+            )
         return (
             f"no certificate covers the risk '{risk}', so it was answered at the full budget; "
             f"risks with a certificate: {', '.join(bounded)}"
@@ -247,20 +257,43 @@ class Guarantees:
         )
 
 
-def _nearest(wanted: ServedProcedure, certified: Iterable[_Certified]) -> _Certified | None:
-    """The nearest certificate of the same risk; among equals, the one with the smaller n."""
+def _nearest(
+    wanted: ServedProcedure, certified: Iterable[_Certified], alpha: float
+) -> _Certified | None:
+    """The nearest certificate of the same risk; among equals, the one with the smaller n.
 
-    def distance(one: _Certified) -> tuple[bool, bool, int, int]:
+    It is that of the question's kind or that of all kinds. The latter also takes the place of the
+    former at an alpha for which the kind has too few labels: both hold at once, so this may be
+    chosen after looking.
+    """
+
+    def distance(one: _Certified) -> tuple[bool, bool, int, bool, bool, int]:
         fitted = one.procedure
         return (
             fitted.samples != wanted.samples,
             fitted.vote != wanted.vote,
             abs(fitted.max_tokens - wanted.max_tokens),
+            fitted.kind is not None and one.certificate.lacks_labels_for(alpha),
+            fitted.kind != wanted.kind,
             fitted.samples,
         )
 
-    of_risk = [one for one in certified if one.procedure.risk == wanted.risk]
-    return min(of_risk, key=distance, default=None)
+    fitting = [
+        one
+        for one in certified
+        if one.procedure.risk == wanted.risk and one.procedure.kind in (wanted.kind, None)
+    ]
+    return min(fitting, key=distance, default=None)
+
+
+def _unknown_kind(certificate: Certificate, kind: str | None) -> list[str]:
+    """What is wrong with a kind that no calibration problem was of."""
+    if kind is None or certificate.kind is None:
+        return []
+    known = (*certificate.kind.certified, *certificate.kind.pooled)
+    if kind in known:
+        return []
+    return [f"kind is {kind!r}, and the calibration problems were of the kinds {named(known)}"]
 
 
 def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:

@@ -8,20 +8,23 @@ from calibration.testing.fwer import Promise
 from rlcm_serve.core import Guarantee, RiskName
 
 
-def guarantee_of(certificate: Certificate, level: CertifiedLevel, alpha: float) -> Guarantee:
-    """The guarantee of a question with this alpha, served at this level."""
+def guarantee_of(
+    certificate: Certificate, level: CertifiedLevel, alpha: float, kind: str | None = None
+) -> Guarantee:
+    """The guarantee of a question with this alpha and of this kind, served at this level."""
     return Guarantee(
         risk=certificate.risk,
         alpha_requested=alpha,
         alpha_certified=level.alpha,
-        delta=certificate.delta,
+        delta=certificate.whole_delta,
         promise=str(certificate.promise),
         certificate=certificate.id,
-        statement=_statement(certificate, level),
+        statement=_statement(certificate, level, kind),
         n_problems=certificate.n_problems,
         method=certificate.method,
         covers=certificate.covers,
         does_not_cover=certificate.does_not_cover,
+        kind=certificate.about,
     )
 
 
@@ -40,23 +43,36 @@ _AT_MOST = {
 }
 
 
-def _statement(certificate: Certificate, level: CertifiedLevel) -> str:
-    """The guarantee in one sentence of at most 40 words; its limits are fields of `Guarantee`."""
-    choice = (
-        "whichever alpha is chosen"
-        if certificate.promise is Promise.SIMULTANEOUS
-        else "if alpha was chosen beforehand"
-    )
+def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None) -> str:
+    """The guarantee in about 40 words; its limits are fields of `Guarantee`.
+
+    A question of a kind that the certificate is not for is told so.
+    """
     gated = certificate.fingerprint is not None and certificate.fingerprint.is_gated
+    about = certificate.about
+    like = f" of kind {about!r}" if about else ""
     at_most = _AT_MOST[RiskName(certificate.risk)].format(
-        share=f"{100 * level.alpha:g}%", like=" like the calibration's" if gated else ""
+        share=f"{100 * level.alpha:g}%", like=f"{like} like the calibration's" if gated else like
     )
     drawn, groups = f"{certificate.n_problems} calibration problems", certificate.groups
     if groups is not None:
         drawn = f"{certificate.n_units} calibration groups"
         if not groups.by_size:
             at_most = f"Counting every group equally, {at_most[0].lower()}{at_most[1:]}"
+    alone = f" For questions of kind {kind!r} alone nothing is promised." if kind != about else ""
     return (
-        f"{at_most}, with {100 * (1 - certificate.delta):g}% confidence over the draw of {drawn}, "
-        f"{choice}."
+        f"{at_most}, with {100 * (1 - certificate.whole_delta):g}% confidence over the draw of "
+        f"{drawn}, {_choice(certificate)}.{alone}"
+    )
+
+
+def _choice(certificate: Certificate) -> str:
+    """What may be chosen after looking."""
+    kinds = certificate.kind is not None and certificate.kind.certified
+    if certificate.promise is Promise.SIMULTANEOUS:
+        return "whichever kind and alpha are chosen" if kinds else "whichever alpha is chosen"
+    return (
+        "whichever kind is chosen, if alpha was chosen beforehand"
+        if kinds
+        else ("if alpha was chosen beforehand")
     )

@@ -348,5 +348,7 @@ def _slot(certificate: Certificate) -> str:
     procedure = ServedProcedure.of_certificate(certificate)  # raises without a fingerprint
     fitted = certificate.fingerprint
     engine = {} if fitted is None else fitted.to_json()
-    named = json.dumps([procedure, engine | {"vote": procedure.vote}], sort_keys=True)
+    # Without a kind, the slot is that of the releases before there were kinds.
+    chosen = procedure if procedure.kind is not None else procedure[:-1]
+    named = json.dumps([chosen, engine | {"vote": procedure.vote}], sort_keys=True)
     return hashlib.sha256(named.encode()).hexdigest()

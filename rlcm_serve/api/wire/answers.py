@@ -44,6 +44,8 @@ class RecordedQuestion(Wire):
     """Nucleus sampling."""
     seed: int | None = Field(examples=[None])
     """Seed of the sampling."""
+    kind: str | None = Field(default=None, examples=[None])
+    """Kind of the question; null if it named none."""
 
 
 class AnswerRecord(Wire):

@@ -64,6 +64,30 @@ class ProcedureBody(Wire):
         )
 
 
+class KindBody(Wire):
+    """The kind of question that a certificate is for, and what holds together with it."""
+
+    by: str = Field(examples=["topic"])
+    """Column of the calibration problems that named the kinds."""
+    name: str | None = Field(examples=["algebra"])
+    """The kind; null if the certificate is for questions of all kinds."""
+    certified: list[str] = Field(examples=[["algebra", "geometry"]])
+    """Kinds with certificates of their own, which were fitted together with this one."""
+    pooled: list[str] = Field(examples=[["logic"]])
+    """Kinds with too few labels for a certificate of their own."""
+    delta: float = Field(examples=[0.1])
+    """Probability that any of the certificates that were fitted together fails."""
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> Self | None:
+        """The wire form of a certificate's kind; None if it does not distinguish kinds."""
+        return None if certificate.kind is None else cls(**_lists(asdict(certificate.kind)))
+
+
+def _lists(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
+
+
 class CertificateBody(Wire):
     """A certificate: its guarantee, what it applies to, and whether it is active.
 
@@ -90,6 +114,8 @@ class CertificateBody(Wire):
     delta: terms.Delta
     procedure: ProcedureBody = Field(examples=[ProcedureBody.example(max_tokens=1024)])
     """How a question must be asked to be covered by the certificate."""
+    kind: KindBody | None = Field(default=None, examples=[None])
+    """Kind of question that the certificate is for; null if it does not distinguish kinds."""
     method: terms.MethodInWords
     levels: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
     """Levels of the certificate, by ascending alpha."""
@@ -118,6 +144,7 @@ class CertificateBody(Wire):
             promise=made.promise.value,
             delta=made.delta,
             procedure=ProcedureBody.of(made),
+            kind=KindBody.of(made),
             method=made.method,
             levels=[LevelBody.from_level(level) for level in made.levels],
             n_problems=made.n_problems,

@@ -23,6 +23,8 @@ from rlcm_serve.core import (
 )
 
 PROBLEM = "A dial shows 3. A up 5. B down 3. C up 9. D up 4. What does it show now?"
+MAX_KIND = 200
+"""Characters of the name of a kind."""
 MAX_SEED = 2**53 - 1
 """What every reader of JSON holds exactly, OpenAPI documents included."""
 
@@ -47,6 +49,11 @@ class QuestionSettings(Wire):
     """Name of a prompt profile. By default it is the profile whose system prompt the conversation
     has, or else `default`. The profile adds its system prompt and its template, where the
     conversation does not have them already.
+    """
+    kind: str | None = Field(default=None, min_length=1, max_length=MAX_KIND, examples=[None])
+    """Kind of the question, such as its topic, as the calibration problems name it. If a
+    certificate was fitted for this kind, the guarantee is about questions of this kind. Otherwise
+    it is about all kinds together. A kind that no calibration problem was of removes the guarantee.
     """
     vote: terms.AskedVote = "confidence"
     risk: terms.AskedRisk = "selective"
@@ -98,6 +105,7 @@ class QuestionSettings(Wire):
             alpha=alpha,
             samples=samples,
             profile=self.profile,
+            kind=self.kind,
             vote=VoteRule(self.vote),
             risk=RiskName(self.risk),
             max_tokens=max_tokens,

@@ -117,6 +117,8 @@ class GuaranteeBody(Wire):
     delta: terms.Delta
     promise: terms.PromiseKind
     certificate: terms.CertificateId
+    kind: str | None = Field(default=None, examples=[None])
+    """Kind of question that the guarantee is about; null if it is about all kinds together."""
     n_problems: terms.CalibrationProblems
     method: terms.MethodInWords
     covers: terms.Covers

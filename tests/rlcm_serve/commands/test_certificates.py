@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from calibration import (
@@ -116,6 +118,35 @@ class TestFit:
         assert loaded == certify(read_traces(path), created=loaded.created)
         assert [level.alpha for level in loaded.levels] == [0.05, 0.1, 0.2]
         assert "% of the questions are answered, " in out
+
+    def test_each_kind_has_a_file_beside_that_of_all_kinds(
+        self, rlcm: Rlcm, record: Record, tmp_path: Path
+    ) -> None:
+        path = record("t.parquet", 300)
+        topics = {"a/b": 140, "algebra": 150, "rare": 10}
+        names = [topic for topic, size in topics.items() for _ in range(size)]
+        table = pq.read_table(path)
+        ids = sorted(set(table["problem_id"].to_pylist()))
+        topic_of = dict(zip(ids, names, strict=True))
+        column = pa.array([topic_of[id_] for id_ in table["problem_id"].to_pylist()])
+        pq.write_table(table.append_column("topic", column), path)
+        status, out, err = rlcm(f"{FIT} --by topic")
+        assert (status, err) == (0, "")
+        slashed = next(file.name for file in tmp_path.glob("c-a-b-*.json"))
+        for file, kind, n in (("c.json", None, 300), (slashed, "a/b", 140)):
+            made = Certificate.load(file)
+            assert made.about == kind
+            assert made.kind is not None
+            assert made.kind.pooled == ("rare",)
+            assert made.n_problems + made.n_order_problems == n
+            assert rlcm(f"verify {file} t.parquet")[0] == 0
+            assert rlcm(f"replay {file} t.parquet")[0] == 0
+            assert rlcm(f"report-data {file} t.parquet")[0] == 0
+        assert "all kinds, on 270 problems; too few labels for certificates of 'rare':" in out
+        assert "topic 'algebra', on " in out
+        status, _, err = rlcm("fit t.parquet --by tenant --out c.json")
+        assert status == 1
+        assert "no column 'tenant'" in err
 
     def test_levels_with_the_same_policy_say_so(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
