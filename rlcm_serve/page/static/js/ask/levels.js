@@ -18,11 +18,12 @@
  * @property {"simultaneous" | "pointwise"} promise
  * @property {{ n: number, vote: string, max_tokens: number | null }} procedure
  * @property {string[]} profiles that it is for
+ * @property {{ name: string | null } | null} kind that it is for, null or unnamed: of all kinds
  * @property {Level[]} levels
  * @property {number} smallest_certifiable_alpha
  */
 
-/** The page asks without a prompt profile. */
+/** The page asks without a prompt profile, and names no kind of question. */
 const DEFAULT_PROFILE = "default";
 
 /**
@@ -32,7 +33,8 @@ const DEFAULT_PROFILE = "default";
  * @param {string} risk
  */
 function serves(certificate, risk) {
-  return certificate.active && certificate.risk === risk && certificate.profiles.includes(DEFAULT_PROFILE);
+  const { active, profiles, kind } = certificate;
+  return active && certificate.risk === risk && profiles.includes(DEFAULT_PROFILE) && !kind?.name;
 }
 
 /**

@@ -4,7 +4,7 @@ import { h, replace, setText, uniqueId } from "../dom.js";
 import { EXITS } from "../exits.js";
 import { count, frequency, number, percent } from "../format.js";
 import { figuresOf } from "./report-data.js";
-import { guaranteeOf, riskWording, rulesOf, samplesWords, surenessOf } from "./wording.js";
+import { guaranteeOf, kindWords, riskWording, rulesOf, samplesWords, surenessOf } from "./wording.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
 /** @typedef {import("./report-data.js").Level} Level */
@@ -85,7 +85,7 @@ function badges({ id, active, fits, created, ...procedure }) {
     { class: "badges" },
     active ? tag("●", "active", "good") : tag("○", "not active", ""),
     fits === false && tag("✕", "for another engine", "bad"),
-    h("li", null, samplesWords(procedure)),
+    h("li", null, `${samplesWords(procedure)}${kindWords(procedure)}`),
     h("li", null, "certificate ", h("code", null, id)),
     created && h("li", null, `created ${created}`),
   );

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { byRisk } from "../risks.js";
-import { riskWording, samplesWords } from "./wording.js";
+import { kindWords, riskWording, samplesWords } from "./wording.js";
 
 /** @typedef {import("./report-data.js").Certificate} Certificate */
 
@@ -47,7 +47,7 @@ export function picker(certificates, shown, onChange) {
  * @param {(ids: string[]) => void} onChange
  * @param {boolean} sayBudget
  */
-function chip({ id, active, fits, levels, procedure, profiles }, shown, onChange, sayBudget) {
+function chip({ id, active, fits, levels, procedure, profiles, kind }, shown, onChange, sayBudget) {
   const here = shown.includes(id);
   const alphas = levels.filter((level) => level.certified).map((level) => percent(level.alpha));
   const full = !here && shown.length >= MOST_COMPARED;
@@ -69,7 +69,7 @@ function chip({ id, active, fits, levels, procedure, profiles }, shown, onChange
     h(
       "a",
       { href: writeFragment("trust", { id }), "aria-current": here ? "true" : null },
-      h("b", null, `${samplesWords(procedure)}${budget}${under}`),
+      h("b", null, `${samplesWords(procedure)}${budget}${under}${kindWords({ kind })}`),
       h("small", null, alphas.length ? `α ${alphas.join(", ")}` : "no level certified"),
       state && h("small", null, state),
     ),

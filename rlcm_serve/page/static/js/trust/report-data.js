@@ -44,6 +44,7 @@
  *   bins: Bin[] }} Readings
  * @typedef {{ n_problems: number, n_units: number, full_right: number }} Problems
  * @typedef {Record<string, string | number | boolean>} Fingerprint
+ * @typedef {{ by: string, name: string | null, certified: string[], pooled: string[], delta: number }} Kind
  *
  * @typedef {object} ReportData
  * @property {string} id
@@ -56,6 +57,7 @@
  * @property {number} n samples of a question
  * @property {string} vote
  * @property {number | null} max_tokens
+ * @property {Kind | null} kind null: it does not distinguish kinds of questions
  * @property {string | null} created
  * @property {number} smallest_certifiable_alpha
  * @property {"traces" | "signature" | "none"} verified

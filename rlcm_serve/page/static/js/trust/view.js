@@ -155,7 +155,7 @@ function idsOf(params, certificates) {
   const asked = [...new Set(params.getAll("id"))].slice(0, MOST_COMPARED);
   if (asked.length) return asked;
   const active = certificates.filter(({ active }) => active);
-  const usual = active.filter(({ risk }) => risk === "selective").sort((a, b) => a.procedure.n - b.procedure.n);
+  const usual = active.filter(({ risk, kind }) => risk === "selective" && !kind?.name).sort((a, b) => a.procedure.n - b.procedure.n);
   const first = usual[0] ?? active[0] ?? certificates[0];
   return first ? [first.id] : [];
 }

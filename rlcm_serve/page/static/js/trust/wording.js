@@ -29,7 +29,16 @@ export function samplesWords({ n, vote }) {
  * @returns {string} what it is for, as a title
  */
 export function titleOf(report) {
-  return `${riskWording(report.risk).title}, ${samplesWords(report)}`;
+  return `${riskWording(report.risk).title}, ${samplesWords(report)}${kindWords(report)}`;
+}
+
+/**
+ * @param {Pick<ReportData, "kind">} report
+ * @returns {string} the kind of question that it is for, to follow other words
+ */
+export function kindWords({ kind }) {
+  if (!kind) return "";
+  return kind.name ? `, ${kind.by} “${kind.name}”` : ", all kinds";
 }
 
 /**
@@ -39,7 +48,8 @@ export function titleOf(report) {
  */
 export function guaranteeOf(report, level) {
   if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
-  return `At most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
+  const among = report.kind?.name ? `Of questions of the kind “${report.kind.name}”, at` : "At";
+  return `${among} most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
 }
 
 /**
@@ -47,15 +57,17 @@ export function guaranteeOf(report, level) {
  * @returns {string} how sure the promise is
  */
 export function surenessOf(report) {
-  const keep = Math.floor((1 - report.delta) * 100 + 1e-9);
+  const delta = report.kind?.delta ?? report.delta;
+  const keep = Math.floor((1 - delta) * 100 + 1e-9);
+  const kinds = report.kind ? " The certificates of all kinds of questions keep theirs at once." : "";
   const together =
     report.promise === "pointwise"
       ? "The guarantee holds for one α that is chosen before looking at any result."
       : "The guarantee holds for all levels of α at once, so α may be chosen after looking at them and at the answers to other questions. " +
         "It does not hold for a question that is asked again because it was not answered.";
   return (
-    `δ (delta) is the probability that the calibration problems were unrepresentative, here at most ${percent(report.delta)}: ` +
-    `of 100 such calibrations, about ${keep} or more keep their guarantee. ${together}`
+    `δ (delta) is the probability that the calibration problems were unrepresentative, here at most ${percent(delta)}: ` +
+    `of 100 such calibrations, about ${keep} or more keep their guarantee.${kinds} ${together}`
   );
 }
 
