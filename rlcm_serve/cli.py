@@ -65,7 +65,7 @@ def build_app() -> typer.Typer:
 
     import rlcm_serve
     from rlcm_serve import commands
-    from rlcm_serve.commands import certificates
+    from rlcm_serve.commands import certificates, extend
 
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -116,6 +116,12 @@ def build_app() -> typer.Typer:
     )
     add(CERTIFICATES, "plan", certificates.plan, "rlcm plan pilot.parquet --alpha 0.1")
     add(CERTIFICATES, "fit", certificates.fit, "rlcm fit traces.parquet --out certificate.json")
+    add(
+        CERTIFICATES,
+        "extend",
+        extend.extend,
+        "rlcm extend certificate.json traces/ --out certificate.json",
+    )
     add(CERTIFICATES, "verify", certificates.verify, "rlcm verify certificate.json traces.parquet")
     add(CERTIFICATES, "replay", certificates.replay, "rlcm replay certificate.json other.parquet")
     report = certificates.report_group()

@@ -14,15 +14,18 @@ without looking at its labels. It does not cover a risk, method or population th
 results, or additions that are easier than the population.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import check_alphas, check_splits, fit_design, parse_choice
-from calibration.certificate.design import Design
+from calibration.certificate.design import FORMAT, Design
 from calibration.certificate.evaluate import resolve_risk
-from calibration.errors import CalibrationError
+from calibration.errors import CalibrationError, CertificateError
 from calibration.simulation.groups import Average, declared_groups
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
@@ -97,6 +100,57 @@ def sequential_design(
     )
 
 
+def begin_sequential(
+    traces: Traces,
+    *,
+    order: Traces | None = None,
+    token_price: float = TOKEN_PRICE,
+    created: str | None = None,
+    **fixed: Any,
+) -> Certificate:
+    """A sequential certificate from its first batch, with a design that expects as many units.
+
+    Args:
+        traces: the problems of the first batch.
+        order: see `sequential_design`.
+        token_price: see `certify`.
+        created: see `certify`.
+        fixed: further arguments of `sequential_design`.
+
+    Raises:
+        CalibrationError: see `sequential_design` and `certify_sequential`.
+    """
+    design = sequential_design(
+        traces, traces.n_units, order=order, token_price=token_price, **fixed
+    )
+    risk = fixed.get("risk")
+    return certify_sequential(
+        traces,
+        design,
+        risk=risk if isinstance(risk, Risk) else None,
+        order=order,
+        token_price=token_price,
+        created=created,
+    )
+
+
+def read_start(path: str | Path) -> Design | Certificate:
+    """A design or a certificate, from its file.
+
+    Raises:
+        CertificateError: it is neither, or was edited.
+    """
+    try:
+        values = json.loads(Path(path).read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CertificateError(f"{path} is not JSON ({error}): write it again") from error
+    is_design = isinstance(values, dict) and values.get("format") == FORMAT
+    try:
+        return Design.from_json(values) if is_design else Certificate.from_json(values)
+    except CertificateError as error:
+        raise CertificateError(f"{path}: {error}") from error
+
+
 def certify_sequential(
     traces: Traces,
     start: Design | Certificate,
@@ -112,7 +166,8 @@ def certify_sequential(
         traces: all problems: those that `start` counts, and new ones, which become a batch.
         start: the design, or the certificate to extend.
         risk: required if `start` bounds a custom loss.
-        order: the problems that policies or their order were learned on; they must not be tested.
+        order: required if policies or their order were learned: the problems they were learned
+            on. They must not be tested.
         token_price: see `certify`. It chooses among certified policies.
         created: ISO date to note in the certificate.
 
@@ -130,10 +185,21 @@ def certify_sequential(
             "the traces have groups of several problems, and the design has none: add problems "
             "that are drawn one by one, or start a new certificate with other problems"
         )
-    if order is not None:
-        check_splits(order.passing(), traces)
+    _require_order(design, order and order.passing(), traces)
     batches = counted.extended(traces)
     return fit_design(design, traces, risk, PValue.ANYTIME, token_price, created, batches)
+
+
+def _require_order(design: Design, order: Traces | None, traces: Traces) -> None:
+    """No problem may be tested that the design was learned on."""
+    if design.order_digest is None:
+        return
+    if order is None or order.digest != design.order_digest:
+        raise CalibrationError(
+            f"design {design.id} learned from {design.n_order_problems} other problems: give their "
+            "traces again (--order, or --probe), so that none of them is tested"
+        )
+    check_splits(order, traces)
 
 
 def _state(start: Design | Certificate) -> tuple[Design, Batches]:

@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import json
 import re
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,12 @@ from rlcm_serve.commands.options import JsonOption
 
 if TYPE_CHECKING:
     from calibration import Certificate, Grid, Kind, Level, Plan, Risk, Traces
+    from calibration.certificate.design import Design
 
 NOTHING_CERTIFIED = 3
 """Exit status of a fit that certified no level; the certificate is written nonetheless."""
+MANY = 1000
+"""Units that a design expects if the forecast does not say how many are enough."""
 DIFFERENT = 1
 """Exit status of a verification that found a difference."""
 
@@ -95,6 +99,16 @@ OrderOption = Annotated[
     Path | None,
     typer.Option(help="Traces of other problems, which order the policies before testing."),
 ]
+ProbeOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the probe. What it read on its validation problems then sets the scale, "
+        "which costs no label of the traces."
+    ),
+]
+TokenPriceOption = Annotated[
+    float, typer.Option(help="Share of right answers that a full budget of tokens is worth.")
+]
 
 ALPHAS = [0.05, 0.1, 0.2]
 
@@ -120,13 +134,7 @@ def fit(
         typer.Option(help="Statistical test: auto, binomial, betting, hoeffding-bentkus or clt."),
     ] = "auto",
     order: OrderOption = None,
-    probe: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the probe. What it read on its validation problems then sets the "
-            "scale, which costs no label of the traces."
-        ),
-    ] = None,
+    probe: ProbeOption = None,
     pool: Annotated[
         Path | None,
         typer.Option(
@@ -140,25 +148,28 @@ def fit(
             help="Weight of earlier readings in the smoothed confidence; may be repeated."
         ),
     ] = None,
-    token_price: Annotated[
-        float, typer.Option(help="Share of right answers that a full budget of tokens is worth.")
-    ] = 0.05,
+    token_price: TokenPriceOption = 0.05,
     average: AverageOption = "problems",
     max_group_size: MaxGroupSizeOption = None,
     by: ByOption = None,
+    sequential: Annotated[
+        bool,
+        typer.Option(
+            "--sequential", help="A certificate to which `rlcm extend` may add problems later."
+        ),
+    ] = False,
 ) -> None:
     """Fit exit thresholds for each risk level and write a certificate.
 
     With --by, the certificate for questions of all kinds is in --out, and those of single kinds
     are beside it. Ends with status 3 if no level is certified; the certificate says why.
     """
-    from calibration import certify, certify_kinds, read_traces
+    from calibration import read_traces
 
     recorded = read_traces(traces, by=by or "kind")
     if profile is not None:
         _require_profile(recorded, profile)
-    fitting = certify if by is None else partial(certify_kinds, by=by)
-    fitted = fitting(
+    fitted = _fitting(by, p_value, sequential)(
         recorded,
         risk=_risk(risk, loss),
         alphas=alpha,
@@ -168,8 +179,7 @@ def fit(
         vote=vote,
         draws=draws,
         method=method,
-        p_value=p_value,
-        order=read_traces(order) if order else _validation(recorded, probe),
+        order=read_traces(order) if order else validation_of(recorded, probe),
         grid=_grid(recorded, pool, smoothing, method),
         token_price=token_price,
         average=average,
@@ -177,7 +187,36 @@ def fit(
         created=date.today().isoformat(),
     )
     certificates = fitted if isinstance(fitted, list) else [fitted]
-    for certificate, file in zip(certificates, _files(certificates, out), strict=True):
+    write_certificates(certificates, _files(certificates, out))
+
+
+def _fitting(by: str | None, p_value: str, sequential: bool) -> Callable[..., Any]:
+    """The function that fits, with the arguments that only it has."""
+    from calibration import certify, certify_kinds
+    from calibration.certificate.sequential import begin_sequential
+
+    if not sequential:
+        return (
+            partial(certify, p_value=p_value)
+            if by is None
+            else partial(certify_kinds, by=by, p_value=p_value)
+        )
+    for option, given in (("p-value", p_value != "auto"), ("by", by is not None)):
+        if given:
+            raise CalibrationError(
+                f"--sequential has a test of its own, over all kinds: leave out --{option}, or "
+                "--sequential"
+            )
+    return begin_sequential
+
+
+def write_certificates(certificates: list[Certificate], files: list[Path]) -> None:
+    """Writes certificates and says what they certify.
+
+    Raises:
+        Exit: with status 3 if that is nothing.
+    """
+    for certificate, file in zip(certificates, files, strict=True):
         certificate.save(file)
         _describe(certificate, file)
     if not any(level.certified for one in certificates for level in one.levels):
@@ -200,7 +239,7 @@ def _file_name(kind: str) -> str:
     return f"{plain[:40]}-{hashlib.sha256(kind.encode()).hexdigest()[:6]}"
 
 
-def _validation(recorded: Traces, probe: Path | None) -> Traces | None:
+def validation_of(recorded: Traces, probe: Path | None) -> Traces | None:
     """What a probe read on its validation problems; None if it left nothing."""
     from calibration.traces.probe_readings import read_validation
     from rlcm_serve.recording.trained import require_untrained_ids
@@ -236,6 +275,9 @@ def _describe(certificate: Certificate, out: Path) -> None:
         _say(_what_kind(certificate.kind, certificate.n_problems))
     for level in certificate.levels:
         _say(_in_words(certificate, level))
+    if certificate.sequential is not None:
+        number = len(certificate.sequential.batches)
+        _say(f"batch {number} under the design {certificate.sequential.design}")
     if not certificate.servable:
         _say("not servable: the traces have no fingerprint")
     _say(f"certificate {certificate.id} is in {out}")
@@ -284,16 +326,15 @@ def _risk(name: str, loss: str | None) -> str | Risk:
     return _own_risk(loss, None if name == "selective" else name)
 
 
-def _risk_of(certificate: Certificate, loss: str | None) -> Risk | None:
-    """The risk to give along with a certificate; None if it is a built-in one."""
+def risk_of(certificate: Certificate | Design, loss: str | None) -> Risk | None:
+    """The risk to give along with a certificate or design; None if it is a built-in one."""
     from calibration.simulation.risks import RISKS
 
     if loss is None:
         return None
     if certificate.risk in RISKS:
         raise CalibrationError(
-            f"certificate {certificate.id} bounds the built-in risk {certificate.risk!r}: leave "
-            "out --loss"
+            f"{certificate.id} bounds the built-in risk {certificate.risk!r}: leave out --loss"
         )
     return _own_risk(loss, certificate.risk)
 
@@ -400,7 +441,7 @@ def _print_differences(
         loaded,
         _traces_of(loaded, traces),
         order=read_traces(order) if order else None,
-        risk=_risk_of(loaded, loss),
+        risk=risk_of(loaded, loss),
     )
     for difference in differences:
         _say(f"differs: {difference}")
@@ -427,7 +468,7 @@ def replay(
     from calibration.certificate.evaluate import replay_certificate
 
     loaded = Certificate.load(certificate)
-    levels = replay_certificate(loaded, _traces_of(loaded, traces), _risk_of(loaded, loss))
+    levels = replay_certificate(loaded, _traces_of(loaded, traces), risk_of(loaded, loss))
     if as_json:
         typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
         return
@@ -446,6 +487,13 @@ def plan(
     vote: VoteOption = "confidence",
     average: AverageOption = "problems",
     max_group_size: MaxGroupSizeOption = None,
+    design: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the design of a sequential certificate, which `rlcm extend` starts. Its "
+            "scale is learned from the pilot, whose problems are not tested."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast how many labelled problems a calibration needs and how many tokens it saves."""
@@ -453,25 +501,35 @@ def plan(
 
     from calibration import plan as forecast
     from calibration import read_traces
+    from calibration.certificate.sequential import sequential_design
 
+    recorded = read_traces(pilot)
+    asked: dict[str, Any] = {
+        "risk": _risk(risk, loss),
+        "alphas": alpha,
+        "delta": delta,
+        "promise": promise,
+        "samples": n,
+        "vote": vote,
+        "average": average,
+        "max_group_size": max_group_size,
+    }
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("simulating calibrations", total=None)
         found = forecast(
-            read_traces(pilot),
-            risk=_risk(risk, loss),
-            alphas=alpha,
-            delta=delta,
-            promise=promise,
-            samples=n,
-            vote=vote,
-            average=average,
-            max_group_size=max_group_size,
+            recorded,
             on_progress=lambda done, of: progress.update(task, completed=done, total=of),
+            **asked,
         )
+    if design is not None:
+        expected = max((enough for enough in found.enough.values() if enough), default=MANY)
+        sequential_design(recorded, expected, order=recorded, **asked).save(design)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return
     _print_plan(found)
+    if design is not None:
+        _say(f"the design is in {design}; start with `rlcm extend {design} TRACES --order {pilot}`")
 
 
 def _print_plan(found: Plan) -> None:
@@ -529,7 +587,7 @@ def report(
 
     loaded = Certificate.load(certificate)
     recorded, unseen = _traces_of(loaded, traces), _traces_of(loaded, test) if test else None
-    _say(write_report(loaded, recorded, out, test=unseen, risk=_risk_of(loaded, loss)))
+    _say(write_report(loaded, recorded, out, test=unseen, risk=risk_of(loaded, loss)))
 
 
 def report_data(
@@ -550,5 +608,5 @@ def report_data(
     loaded = Certificate.load(certificate)
     recorded, unseen = _traces_of(loaded, traces), _traces_of(loaded, test) if test else None
     written = out or report_data_path(certificate)
-    build_report_data(loaded, recorded, unseen, _risk_of(loaded, loss)).save(written)
+    build_report_data(loaded, recorded, unseen, risk_of(loaded, loss)).save(written)
     _say(written)

@@ -27,7 +27,18 @@ def installed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def test_help_names_every_command_in_a_folder_that_has_its_own_training(tmp_path: Path) -> None:
     done = installed(tmp_path, "--help")
     assert done.returncode == 0, done.stderr
-    commands = ("serve", "config", "solve", "collect", "fit", "verify", "replay", "plan", "report")
+    commands = (
+        "serve",
+        "config",
+        "solve",
+        "collect",
+        "fit",
+        "extend",
+        "verify",
+        "replay",
+        "plan",
+        "report",
+    )
     for command in (*commands, "report-data", "keys", "train", "examples"):
         assert f" {command} " in done.stdout
 
