@@ -131,13 +131,17 @@ class WorkerFailed(RlcmError):
 
 
 class OutOfTime(RlcmError):
-    """A question was not answered within its time limit; its samples were aborted."""
+    """A question was not answered within its time limit; its samples were aborted.
 
-    def __init__(self, seconds: float) -> None:
+    `no_guarantee_reason` says what that means for the guarantee under which answering began.
+    """
+
+    def __init__(self, seconds: float, no_guarantee_reason: str | None = None) -> None:
         super().__init__(
             f"not answered within {seconds:g} s: increase timeout_s, or lower n or max_tokens"
         )
         self.seconds = seconds
+        self.no_guarantee_reason = no_guarantee_reason
 
 
 class BatchOutOfTime(OutOfTime):
@@ -150,6 +154,7 @@ class BatchOutOfTime(OutOfTime):
             "`rlcm aggregate`, which takes any time",
         )
         self.seconds = seconds
+        self.no_guarantee_reason = None
 
 
 class Overloaded(RlcmError):

@@ -13,13 +13,14 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from rlcm_serve.admission import Place
+from rlcm_serve.admission.time_limit import in_time
 from rlcm_serve.api.access import cap_question, tenant_of
 from rlcm_serve.api.context import Context
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event, OnEvent, ignore_event
 from rlcm_serve.evidence.records import Answered
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from rlcm_serve.solving.solver import OnStart, Prepared, Solver, begin_quietly, in_time
+from rlcm_serve.solving.solver import OnStart, Prepared, Solver, begin_quietly
 from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.telemetry.question import observe
@@ -77,7 +78,10 @@ async def ask(
         key_id=caller.key_id,
         log_prompts=context.settings.log_prompts,
     ) as observed:
-        async with in_time(question.timeout, since), _place(context, caller) as place:
+        async with (
+            in_time(question.timeout, since) as limit,
+            _place(context, caller) as place,
+        ):
             solver = context.service.solver
             size = question.characters + _MESSAGE * len(question.messages)
             salt = context.cache_salts.of(caller.key_id, caller.cache_group)
@@ -86,6 +90,7 @@ async def ask(
             prepared, digest = await context.workers.run(caller.key_id, size, prepare)
             place.cost = None
             async with context.first_asks.ask(prepared, digest, caller.key_id) as asked:
+                limit.guarantee = asked.prepared.terms.guarantee
                 solution = asked.solution = await solver.run(
                     asked.prepared, observed.passing_on(on_event), text=text, on_start=on_start
                 )

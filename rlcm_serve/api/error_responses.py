@@ -213,7 +213,9 @@ def document_of(error: BaseException) -> ErrorDocument:
                 503, _DATABASE_TYPES[type(error)], error.public, headers=_retry(RETRY_AFTER)
             )
         case OutOfTime():
-            return ErrorDocument(504, "out-of-time", str(error))
+            reason = error.no_guarantee_reason
+            cut = {} if reason is None else {"guarantee": None, "no_guarantee_reason": reason}
+            return ErrorDocument(504, "out-of-time", str(error), cut)
         case HTTPException():  # unknown paths, wrong methods, wrong media types
             return ErrorDocument.of_status(error.status_code, str(error.detail), error.headers)
     return ErrorDocument(500, "internal", "internal error; see the service's log")

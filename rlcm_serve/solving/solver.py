@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from calibration import ExitPolicy
+from rlcm_serve.admission.time_limit import in_time
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.answers.profile_graders import verdicts_of
@@ -20,7 +19,6 @@ from rlcm_serve.core import (
     TokenIds,
 )
 from rlcm_serve.engine.contract import Reasoner, ReasoningEngine
-from rlcm_serve.errors import OutOfTime
 from rlcm_serve.events import OnEvent, SampleEvent, ignore_event
 from rlcm_serve.solving.gate import Declined, FamiliarityGate
 from rlcm_serve.solving.guarantees import Guarantees, Terms
@@ -136,7 +134,8 @@ class Solver:
         if prepared.terms.policy is None:
             on_start(prepared)
             return _abstention(prepared)
-        async with in_time(prepared.question.timeout):
+        async with in_time(prepared.question.timeout) as limit:
+            limit.guarantee = prepared.terms.guarantee
             return await self._answer(prepared, prepared.terms.policy, on_event, text, on_start)
 
     def verdicts(self, prepared: Prepared) -> Verdicts:
@@ -181,28 +180,6 @@ class Solver:
         except Declined:
             return _declined(prepared, samples, gate, on_event)
         return _solution(prepared, results, vote, gate)
-
-
-@asynccontextmanager
-async def in_time(seconds: float | None, since: float | None = None) -> AsyncIterator[None]:
-    """Cancels the body after `seconds`; None sets no limit.
-
-    Args:
-        seconds: the limit.
-        since: when the time began, on the event loop's clock; now by default.
-
-    Raises:
-        OutOfTime: the body was cancelled.
-    """
-    began = asyncio.get_running_loop().time() if since is None else since
-    limit = asyncio.timeout_at(None if seconds is None else began + seconds)
-    try:
-        async with limit:
-            yield
-    except TimeoutError:
-        if seconds is None or not limit.expired():
-            raise
-        raise OutOfTime(seconds) from None
 
 
 def _solution(

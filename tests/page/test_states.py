@@ -79,8 +79,9 @@ def test_jobs_tell_how_far_they_are(known: Visitor) -> None:
     [
         (Overloaded(256, 7), "The service is busy", "in about 7 s"),
         (OutOfTime(60), "It took too long", "Not answered within 60 s"),
+        (OutOfTime(60, "it was cut"), "It took too long", "No guarantee: it was cut."),
     ],
-    ids=["429", "504"],
+    ids=["429", "504", "504-guarantee"],
 )
 def test_a_question_that_is_refused_says_why(
     known: Visitor, error: Exception, title: str, words: str

@@ -16,7 +16,7 @@ import pytest
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.solving.guarantees import CERTIFICATE_FOLDER
-from tests.served import Served, serving, set_traps, wait_for
+from tests.served import QUESTION, Served, serving, set_traps, wait_for
 from tests.service.clients import ask
 
 AT_ONCE = 2.0
@@ -103,6 +103,20 @@ def test_a_stream_tells_of_the_samples_the_vote_and_the_answer(served: Served) -
     assert votes[-1]["tally"] == answered["tally"]
     if answered["answer"] is not None:
         assert votes[-1]["leader"] == answered["answer"]
+
+
+def test_a_question_that_is_cut_by_time_is_no_abstention_under_the_guarantee(
+    served: Served,
+) -> None:
+    cut = []
+    for number, seconds in enumerate((0.02, 0.05, 0.1, 0.2, 0.4)):
+        problem = f"{QUESTION[:-2]} {number}?"
+        response = served.solve(problem=problem, n=4, timeout_s=seconds)
+        if response.status_code == 504 and "no_guarantee_reason" in response.json():
+            cut.append(problem)
+            assert response.json()["guarantee"] is None
+            assert "it is no abstention of the certified" in response.json()["no_guarantee_reason"]
+    assert cut
 
 
 def test_the_certificate_of_an_answer_is_active_and_listed(served: Served) -> None:

@@ -125,8 +125,25 @@ async def test_of_two_asks_at_once_only_the_earlier_one_has_a_guarantee(certifie
 
 async def test_a_client_that_leaves_or_runs_out_of_time_has_asked(certified: Path) -> None:
     async with served(certified, Script(stays=True), ANSWERS) as running:
-        assert (await running.solve(timeout_s=0.1)).status_code == 504
+        response = await running.solve(timeout_s=0.1)
+        problem = response.json()
+        assert response.status_code == 504
+        assert problem["guarantee"] is None
+        assert "it is no abstention of the certified procedure" in problem["no_guarantee_reason"]
         assert not await guaranteed(running)
+
+
+async def test_a_question_that_was_cut_while_it_waited_was_not_asked(certified: Path) -> None:
+    async with served(certified, ANSWERS, max_running=1) as running:
+        running.engine.hold(1)
+        first = asyncio.create_task(running.solve(problem="Another 7", timeout_s=0.5))
+        await running.engine.all_held.wait()
+        response = await running.solve(timeout_s=0.1)
+        assert response.status_code == 504
+        assert "no_guarantee_reason" not in response.json()
+        running.engine.hold(0)
+        await first
+        assert await guaranteed(running)
 
 
 async def test_a_failure_of_the_service_is_no_ask(certified: Path) -> None:

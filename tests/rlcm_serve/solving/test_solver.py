@@ -34,7 +34,7 @@ from rlcm_serve.events import (
 )
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.sample import gives_answer
-from rlcm_serve.solving.solver import Solver, in_time
+from rlcm_serve.solving.solver import Solver
 from tests.rlcm_serve.scripted_engine import (
     BUDGET,
     FORCED_TOKENS,
@@ -488,12 +488,3 @@ def test_a_question_out_of_range_is_refused(field: str, change: dict[str, object
     with pytest.raises(RequestRefused) as caught:
         replace(QUESTION, **change)  # type: ignore[arg-type]
     assert caught.value.field == field
-
-
-async def test_a_time_limit_may_have_begun_earlier() -> None:
-    now = asyncio.get_running_loop().time()
-    async with in_time(20, since=now - 10):
-        await asyncio.sleep(0)
-    with pytest.raises(OutOfTime, match="within 20 s"):
-        async with in_time(20, since=now - 30):
-            await asyncio.Event().wait()

@@ -95,7 +95,7 @@ def test_so_are_those_of_a_model_in_two_processes(tmp_path: Path) -> None:
 def test_it_leaves_a_probe_that_is_served(run: ProbeRun) -> None:
     files = ModelFiles.read(EMBEDDED_MODEL, run.out)
     assert files.probe is not None
-    assert (files.probe.checkpoint_interval, files.probe.width) == (40, 8)
+    assert (files.probe.checkpoint_interval, files.probe.width) == (40, 3 * 8)
     facts = json.loads((run.out / "metrics.json").read_text())
     assert facts["recorded"]["sampling"]["temperature"] == 0.9
     assert torch.isfinite(Probe.load(run.out).hidden_weight).all()
@@ -122,4 +122,4 @@ def test_it_can_be_repeated_on_finished_recordings(run: ProbeRun) -> None:
     wider = replace(run, training=ProbeTraining(width=16, epochs=2))
     train_probe(SETTINGS, wider, Console(quiet=True))
     assert (run.journal.read_bytes(), inputs_beside(run.journal).read_bytes()) == before
-    assert Probe.load(run.out).hidden_weight.shape == (16, 160)
+    assert Probe.load(run.out).hidden_weight.shape == (3 * 16, 160)

@@ -45,7 +45,10 @@ export function trouble(problem, question, remedies, sofar) {
     const wait = problem.retryAfter ? `Try again in about ${duration(problem.retryAfter)}.` : "";
     return notice("The service is busy", [problem.detail, wait], again);
   }
-  if (problem.status === 504) return notice("It took too long", [problem.detail], again);
+  if (problem.status === 504) {
+    const why = problem.fields.no_guarantee_reason;
+    return notice("It took too long", [problem.detail, why ? `No guarantee: ${why}.` : ""], again);
+  }
   if (problem.status === 422 || problem.status === 413) return notice("The service cannot take this question", [problem.detail]);
   return notice(problem.title || "Something went wrong", [problem.detail || problem.message], again);
 }
