@@ -176,42 +176,29 @@ def _solve_file(
     service: Service, file: Path, out: Path, question: Question, console: Console
 ) -> None:
     from rlcm_serve.recording.journal import Journal
-    from rlcm_serve.solving.batch import (
-        digest_questions,
-        read_questions,
-        solve_all,
-        statements,
-        summary,
-        without_statement,
-    )
+    from rlcm_serve.solving.batch.answers import solve_all, write_answers
+    from rlcm_serve.solving.batch.questions import QuestionFile
+    from rlcm_serve.solving.batch.summary import BatchSummary
     from rlcm_serve.terminal import shown_progress
 
-    asked = read_questions(file)
+    asked = QuestionFile(file)
     kept = out.with_suffix(".journal.jsonl")
 
-    async def work(service: Service) -> list[dict[str, Any]]:
+    async def work(service: Service) -> BatchSummary:
         made_by = service.guarantees.identity_for(question).to_json()
         certificates = [one.id for one in service.guarantees.certificates]
         settings = asdict(question)
         settings["problem"] = settings.pop("text")  # its name in the journals of earlier releases
         how = {"engine": made_by, "certificates": certificates, "question": settings}
-        how["file"] = digest_questions(asked)
-        with Journal(kept, how) as journal, shown_progress(console, "answering") as progress:
-            return await solve_all(
-                service.solver,
-                asked,
-                question,
-                journal,
-                _described,
-                progress,
-            )
+        how["file"] = asked.digest
+        with Journal(kept, how) as journal:
+            with shown_progress(console, "answering") as progress:
+                await solve_all(service.solver, asked, question, journal, _described, progress)
+            return write_answers(asked, journal, out)
 
-    rows = _run(service, work)
-    unfinished = out.with_suffix(".unfinished")
-    unfinished.write_text("".join(json.dumps(without_statement(row)) + "\n" for row in rows))
-    unfinished.replace(out)
+    said = _run(service, work)
     kept.unlink()
-    for line in (f"{summary(rows)}: {out}", *statements(rows)):
+    for line in (f"{said.counts()}: {out}", *said.statements()):
         Console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 

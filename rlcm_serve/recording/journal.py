@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, Self
 
@@ -15,6 +15,8 @@ from rlcm_serve.events import OnProgress, ignore_progress
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import FullBudgetRecorder, Recording, record_missing
 from rlcm_serve.recording.rollouts import Key
+
+_BLOCK = 1 << 16
 
 
 class Journal:
@@ -49,14 +51,26 @@ class Journal:
         if not lock_descriptor(self._file.fileno(), blocking=False):
             self.close()
             raise Conflict(f"another run is writing {path}: wait until it ends, or stop it")
-        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+        os.truncate(path, _end_of_last_line(path))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The finished rows."""
-        with self.path.open() as file:
-            next(file)
+        return (row for _, row in self.located())
+
+    def located(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The finished rows, each with its place in the file for `at`."""
+        with self.path.open("rb") as file:
+            place = len(file.readline())
             for line in file:
-                yield json.loads(line)
+                yield place, json.loads(line)
+                place += len(line)
+
+    def at(self, places: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The rows at these places."""
+        with self.path.open("rb") as file:
+            for place in places:
+                file.seek(place)
+                yield json.loads(file.readline())
 
     def add(self, row: dict[str, Any]) -> None:
         """Adds one row on its own line."""
@@ -72,6 +86,19 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _end_of_last_line(path: Path) -> int:
+    """The size of the file without a last line that was cut off."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _BLOCK)
+            file.seek(start)
+            if (found := file.read(end - start).rfind(b"\n")) >= 0:
+                return start + found + 1
+            end = start
+    return 0
 
 
 class RecordingJournal(Journal, Generic[Recording]):

@@ -43,8 +43,8 @@ def parse_lines(
 
 def parse_rows(
     lines: Iterable[bytes], source: str, field: str, parse: Callable[[Any], Row], remedy: str
-) -> list[Row]:
-    """The rows of JSON Lines, whose ids must differ.
+) -> Iterator[Row]:
+    """The rows of JSON Lines, whose ids must differ; only the ids stay in memory.
 
     Args:
         lines: see `parse_lines`.
@@ -57,18 +57,18 @@ def parse_rows(
         RequestRefused: a line is malformed, an id comes twice, or there is no row. The message
             names the line.
     """
-    rows: dict[str, Row] = {}
+    ids: set[str] = set()
     try:
         for number, row in parse_lines(lines, parse):
-            if row.id in rows:
+            if row.id in ids:
                 raise RequestRefused(
                     field,
                     f"{source}, line {number}: the id {row.id!r} comes twice; each id may come "
                     "once, and so may each problem without an id",
                 )
-            rows[row.id] = row
+            ids.add(row.id)
+            yield row
     except ValueError as error:
         raise RequestRefused(field, f"{source}, {error}; {remedy}") from error
-    if not rows:
+    if not ids:
         raise RequestRefused(field, f"{source} holds no problem: {remedy}")
-    return list(rows.values())

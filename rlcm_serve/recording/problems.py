@@ -70,7 +70,7 @@ def parse_problems(lines: Iterable[bytes], source: str) -> list[LabelledProblem]
         RequestRefused: as `read_problems`.
     """
     remedy = "each line is a JSON object with 'problem' and 'answer'"
-    return parse_rows(lines, source, "data", LabelledProblem.from_json, remedy)
+    return list(parse_rows(lines, source, "data", LabelledProblem.from_json, remedy))
 
 
 def digest_problems(problems: Iterable[LabelledProblem]) -> str:

@@ -1,0 +1,1 @@
+"""A file of questions, answered without a server."""
