@@ -15,9 +15,12 @@ from calibration.certificate.certify import (
 )
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, declared_groups
+from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
+from calibration.testing.anytime import units_until
+from calibration.testing.families import Family
 from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
 from calibration.testing.methods import Method, family_for, share_learned_from
@@ -53,6 +56,21 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """Labelled problems or groups until a sequential certificate certifies a level.
+
+    None stands for more than the largest n.
+
+    Attributes:
+        half: enough in half of the simulated calibrations.
+        most: enough in 90% of them.
+    """
+
+    half: int | None
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Forecasts by rising n, and the number of problems that each alpha needs.
 
@@ -64,6 +82,8 @@ class Plan:
             calibrations; None if no n does.
         fewest: by alpha, the smallest n with which any test could certify it, if no answer is
             wrong.
+        sequential: by alpha, how many a sequential certificate needs that is extended unit by unit
+            until it certifies the level.
     """
 
     risk: str
@@ -71,6 +91,7 @@ class Plan:
     forecasts: tuple[Forecast, ...]
     enough: dict[float, int | None]
     fewest: dict[float, int]
+    sequential: dict[float, Until]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -169,7 +190,46 @@ def plan(
             alpha: fewest_problems(alpha, delta_per_level(delta, alphas, promise))
             for alpha in alphas
         },
+        sequential=_sequential(measured, family, alphas, delta, promise, max(sizes), repeats, rng),
     )
+
+
+def _sequential(
+    measured: Replay,
+    family: Family,
+    alphas: Sequence[float],
+    delta: float,
+    promise: Promise,
+    most: int,
+    repeats: int,
+    rng: np.random.Generator,
+) -> dict[float, Until]:
+    """Forecasts of `Plan.sequential`. They wait for a policy that has a share of δ from the start.
+
+    So they leave out what a level inherits from others: they are a little too high.
+    """
+    found = {}
+    for level, alpha in enumerate(alphas):
+        weight_T = np.array((family.weights_LT or ())[level])
+        first_H = np.flatnonzero(weight_T)
+        drawn_UR = rng.integers(measured.losses.n_units, size=(most, repeats))
+        level_H = weight_T[first_H] * delta_per_level(delta, alphas, promise)
+        losses = measured.losses.select(first_H)
+        until_HR = [
+            units_until(
+                Losses(losses.loss_UT[drawn_UR, h], losses.weight_UT[drawn_UR, h]),
+                alpha,
+                np.full(repeats, level_H[h]),
+            )
+            for h in range(len(first_H))
+        ]
+        at_half, at_most = np.quantile(np.min(until_HR, axis=0), (0.5, LIKELY), method="higher")
+        found[alpha] = Until(_whole(at_half), _whole(at_most))
+    return found
+
+
+def _whole(units: float) -> int | None:
+    return int(units) if np.isfinite(units) else None
 
 
 def _forecast(

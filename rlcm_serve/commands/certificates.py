@@ -25,6 +25,7 @@ from rlcm_serve.commands.options import JsonOption
 if TYPE_CHECKING:
     from calibration import Certificate, Grid, Kind, Level, Plan, Risk, Traces
     from calibration.certificate.design import Design
+    from calibration.certificate.plan import Until
 
 NOTHING_CERTIFIED = 3
 """Exit status of a fit that certified no level; the certificate is written nonetheless."""
@@ -549,7 +550,18 @@ def _print_plan(found: Plan) -> None:
             else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
         )
         floor = f"no test can with fewer than {found.fewest[alpha]}"
-        _say(f"alpha {alpha:g}: {said}; {floor}")
+        _say(f"alpha {alpha:g}: {said}; {floor}; {_until(found.sequential[alpha])}")
+
+
+def _until(sequential: Until) -> str:
+    """How many labels a sequential certificate takes, in words."""
+    if sequential.half is None:
+        return "a sequential certificate takes more than the largest number in most cases"
+    most = "more than the largest number" if sequential.most is None else f"{sequential.most}"
+    return (
+        f"a sequential certificate ends after {sequential.half} in half of the cases, and after "
+        f"{most} in 9 of 10"
+    )
 
 
 class _OrOfACertificate(TyperGroup):

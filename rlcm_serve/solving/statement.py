@@ -70,6 +70,8 @@ def _choice(certificate: Certificate) -> str:
     """What may be chosen after looking."""
     kinds = certificate.kind is not None and certificate.kind.certified
     if certificate.promise is Promise.SIMULTANEOUS:
+        if certificate.sequential is not None:
+            return "whichever alpha is chosen and whenever problems were added"
         return "whichever kind and alpha are chosen" if kinds else "whichever alpha is chosen"
     return (
         "whichever kind is chosen, if alpha was chosen beforehand"

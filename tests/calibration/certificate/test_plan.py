@@ -39,6 +39,15 @@ def test_no_test_certifies_with_fewer_than_the_fewest(forecast: Plan) -> None:
     assert (tiny.certified, tiny.tokens_share, tiny.answered_share) == (0, 1, 0)
 
 
+def test_a_sequential_certificate_needs_fewer_problems_in_half_of_the_cases(
+    forecast: Plan,
+) -> None:
+    assert set(forecast.sequential) == {0.1, 0.3}
+    until = forecast.sequential[0.3]
+    assert until.half is not None
+    assert forecast.fewest[0.3] <= until.half <= (until.most or 400)
+
+
 def test_it_forecasts_what_new_problems_then_give(forecast: Plan, world) -> None:
     rng = np.random.default_rng(1)
     made = [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibration.simulation.losses import Losses
-from calibration.testing.anytime import BETS
+from calibration.testing.anytime import BETS, units_until
 from calibration.testing.betting import smallest_betting_p_value
 from calibration.testing.p_values import PValue, p_values, upper_bounds
 from tests.calibration.testing.test_betting import every_outcome
@@ -109,3 +109,14 @@ def test_the_upper_bound_is_the_last_alpha_that_is_rejected() -> None:
 def test_losses_that_take_everything_leave_the_careful_gamblers() -> None:
     loss_U = np.array([1.0] * 5 + [0.0] * 400)
     assert anytime(Losses.unweighted(loss_U[:, None]), 0.2)[0] < 1e-10
+
+
+def test_the_first_rejection_is_where_the_p_value_reaches_its_level() -> None:
+    rng = np.random.default_rng(5)
+    losses = Losses.unweighted((rng.random((120, 8)) < 0.12).astype(float))
+    until_T = units_until(losses, 0.2, np.full(8, 0.1))
+    for column, until in enumerate(until_T):
+        one = losses.select(np.array([column]))
+        looks = range(1, 121)
+        found = [n for n in looks if anytime(one.take(np.arange(n)), 0.2)[0] <= 0.1]
+        assert until == (found[0] if found else np.inf)

@@ -65,7 +65,8 @@ def test_nothing_new_is_refused(rlcm: Rlcm, record: Record) -> None:
 def test_another_test_is_refused(rlcm: Rlcm, record: Record) -> None:
     record("t/first.parquet", 60)
     check_refused(
-        rlcm("fit t --sequential --p-value betting --out c.json"), "--sequential has its own test"
+        rlcm("fit t --sequential --p-value betting --out c.json"),
+        "--sequential has a test of its own, over all kinds: leave out --p-value",
     )
 
 
