@@ -54,8 +54,9 @@ def test_the_keyboard_is_enough(visitor: Visitor) -> None:
     expect(page.get_by_label("Your question")).to_be_focused()
     keys.type("Start at 19. A take 9.")
     keys.press("Shift+Enter")
-    keys.type("B add 3. What is the total?")
-    expect(page.get_by_label("Your question")).to_have_value(re.compile(r"9\.\nB add"))
+    expect(page.get_by_label("Your question")).to_have_value("Start at 19. A take 9.\n")
+    keys.press("Backspace")
+    keys.type(" B add 3. What is the total?")
 
     tab_until(visitor, lambda: visitor.focused().startswith("How often may it be wrong?"))
     keys.press("ArrowRight")

@@ -197,7 +197,7 @@ def test_a_certificate_without_report_data_still_says_what_it_promises(known: Vi
     expect(heading).to_be_visible()
     assert known.text(".pledge h2") == "At most 10% of the answers it gives are wrong"
     expect(known.page.locator(".map-field")).to_have_count(0)
-    expect(known.page.locator(".coverage-out li")).to_have_count(5)
+    expect(known.page.locator(".coverage-out li")).to_have_count(6)
     known.inspect("trust-without-report-data")
 
 
