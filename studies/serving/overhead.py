@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
-import torch
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
@@ -37,7 +36,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.exit_control import ControlSpec
-from rlcm_serve.engine.worker.probe import PROBE_FOLDER, STATE_AND_TOKENS, Probe
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, STATE_ALONE, Probe
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.terminal import output_to
@@ -57,7 +56,7 @@ async def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         probe = Path(folder) / "probe"
-        probe_of_both().save(probe, INTERVAL)
+        probe_of_state().save(probe, INTERVAL)
         if options.smoke:
             log = Path(folder) / "overhead.log"
             await compare(log, probe, 1, [1, 4], 2 * INTERVAL)
@@ -65,21 +64,20 @@ async def main() -> None:
             await compare(options.log, probe, options.rounds, options.batches, TOKENS)
 
 
-def probe_of_both() -> Probe:
-    """The embedded model's probe, which also reads the tokens but gives them no weight."""
+def probe_of_state() -> Probe:
+    """The embedded model's probe without its weights for the tokens."""
     shipped = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER)
-    no_weight_WS = torch.zeros(len(shipped.hidden_bias), len(STATISTICS))
-    weight_WI = torch.cat((shipped.hidden_weight, no_weight_WS), dim=1)
-    return replace(shipped, hidden_weight=weight_WI, inputs=STATE_AND_TOKENS)
+    weight_WH = shipped.hidden_weight[:, : -len(STATISTICS)]
+    return replace(shipped, hidden_weight=weight_WH, inputs=STATE_ALONE)
 
 
 async def compare(log: Path, probe: Path, rounds: int, batches: list[int], tokens: int) -> None:
     """Prints the rows of each batch size: `rounds` rounds, each of `tokens` tokens per prompt."""
     before = children()
-    state = VllmEngine(EngineSettings(log=log))
+    state = VllmEngine(EngineSettings(log=log, probe=probe))
     await state.start()
     of_state = children() - before
-    both = VllmEngine(EngineSettings(log=log.with_suffix(".tokens.log"), probe=probe))
+    both = VllmEngine(EngineSettings(log=log.with_suffix(".tokens.log")))
     await both.start()
     of_both = children() - before - of_state
     if state.running is None or both.running is None:
