@@ -16,6 +16,7 @@ LOCKS     := requirements/$(if $(CUDA),cuda,cpu).lock requirements/dev.lock
 LOCKED    := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
 CLIENTS   := .clients/.installed
+TRITON    := .triton/.installed
 
 # -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build; it refuses every file
 # whose hash is not in them.
@@ -23,7 +24,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training pin-images sbom check format embedded clean distclean help
+.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training test-v2 pin-images sbom check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -50,6 +51,14 @@ $(CLIENTS): requirements/clients.lock $(LOCKED)
 
 clients: $(CLIENTS)  ## install what clients of the service use, for tests (240 MB, half a minute)
 
+# For tests on vLLM's V2 model runner without a GPU: Triton's interpreter runs its kernels.
+$(TRITON): requirements/triton.lock tests/interpreted/stand_in.py $(LOCKED)
+	@echo "Installing Triton, whose interpreter tests use, into .triton (530 MB)"
+	@rm -rf .triton
+	@$(PIP) --target .triton $(FROM_LOCK) -r requirements/triton.lock
+	@$(BIN)/python tests/interpreted/stand_in.py .triton
+	@touch $@
+
 serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --tensor-parallel-size 2')
 	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
 
@@ -58,7 +67,7 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 # event loop running in it, under which no other test can start one.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/pytest
 PARALLEL := -n $(PROCESSES) --dist loadfile
-SAMPLED  := slow and not docs and not page and not gpu and not load
+SAMPLED  := slow and not docs and not page and not gpu and not load and not v2
 
 test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; ARGS='-k voting', PROCESSES=0 for one process)
 	@$(PYTEST) $(PARALLEL) $(ARGS)
@@ -71,8 +80,9 @@ test-ci: $(INSTALLED) $(CLIENTS) page-modules docs  ## run what CI runs: fast te
 	@$(PYTEST) $(PARALLEL) -m '$(SAMPLED)' --sample $(SAMPLE) --seed $(SEED) $(ARGS)
 
 test-all: $(INSTALLED) $(CLIENTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
-	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page' $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page and not v2' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
+	@$(MAKE) test-v2
 
 # The limit of half an hour is for a machine on which something hangs.
 test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, headers, floods and fuzzing that mean harm (ten minutes, half an hour at most)
@@ -80,6 +90,9 @@ test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, head
 
 test-docs: $(INSTALLED) $(CLIENTS)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)
+
+test-v2: $(INSTALLED) $(TRITON)  ## test the engine on vLLM's V2 model runner, with and without speculative decoding, without a GPU (four minutes)
+	@TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) $(PYTEST) $(PARALLEL) -m v2 tests/rlcm_serve/engine $(ARGS)
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 	@$(BIN)/pytest -m gpu $(ARGS)
@@ -150,7 +163,7 @@ clean:  ## remove caches and build output
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	@rm -rf $(VENV) .venv-docs .venv-supply
+	@rm -rf $(VENV) .venv-docs .venv-supply .triton
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

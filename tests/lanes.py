@@ -13,7 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-SUITES = ("attack", "docs", "engine", "gpu", "load", "page", "statistical", "studies", "training")
+SUITES = (
+    *("attack", "docs", "engine", "gpu", "load", "page", "statistical", "studies", "training"),
+    "v2",
+)
 LANES = ("fast", "slow", *SUITES)
 
 

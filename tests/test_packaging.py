@@ -39,7 +39,7 @@ def test_the_cpu_environment_leaves_out_what_only_cuda_can_load() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["clients.lock", "cpu.lock", "cuda.lock", "dev.lock", "supply.lock"]
+    "name", ["clients.lock", "cpu.lock", "cuda.lock", "dev.lock", "supply.lock", "triton.lock"]
 )
 def test_every_pin_has_the_hashes_of_its_files(name: str) -> None:
     lock = (ROOT / "requirements" / name).read_text()

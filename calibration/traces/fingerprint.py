@@ -31,6 +31,8 @@ EFFECTS = {
     "vllm": Effect.WARNS,
     "model_runner": Effect.WARNS,
     "device": Effect.WARNS,
+    "speculation": Effect.WARNS,
+    "lossy_speculation": Effect.VOIDS,
 }
 """What a difference in each part does; for a part that is not named, `Effect.REFUSES`."""
 
@@ -72,8 +74,11 @@ class Fingerprint:
         vllm: minor version of vLLM, such as "0.31".
         model_runner: vLLM's, "v1" or "v2".
         device: kind of device, such as "cpu" or "cuda (NVIDIA H100 80GB HBM3)".
+        speculation: how tokens are drafted, such as "draft_model, 3 tokens, standard"; "" for no
+            drafts. The rollouts have the same distribution as without.
+        lossy_speculation: the same where drafts change the distribution.
 
-    The last eight are facts that the running vLLM reported; `EFFECTS` says what a difference in
+    The last ten are facts that the running vLLM reported; `EFFECTS` says what a difference in
     them does. A part with a default is left out of files where it has that value. So files that
     were written before there was such a part stay readable, and keep their digests.
 
@@ -113,6 +118,8 @@ class Fingerprint:
     vllm: str = ""
     model_runner: str = ""
     device: str = ""
+    speculation: str = ""
+    lossy_speculation: str = ""
 
     def __post_init__(self) -> None:
         for name, expected in get_type_hints(type(self)).items():

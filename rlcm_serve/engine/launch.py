@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,12 @@ from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
 from rlcm_serve.engine.worker.facts import EXTENSION
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
-from rlcm_serve.errors import EngineDead, ModelRefused
+from rlcm_serve.errors import EngineDead, ModelRefused, UnsupportedVllm
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
 from rlcm_serve.terminal import output_to
 
 if TYPE_CHECKING:
+    from vllm.config import VllmConfig
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -60,7 +60,6 @@ class EngineSettings:
         thinking: the thinking format; None detects it (`rlcm_serve.engine.thinking`).
         profiles: of prompts, beside the default one.
         slots: samples that may think at the same time; further ones wait.
-        runner: vLLM's model runner, "v1" or "v2".
         confidence: the `Signal` in `Reading.confidence`, on which exits act. Any signal but the
             probe works on a model without a probe; readings then carry all token signals.
         record_signals: put all signals into every reading, whichever one exits act on.
@@ -86,7 +85,6 @@ class EngineSettings:
     thinking: str | None = None
     profiles: tuple[Profile, ...] = ()
     slots: int = 1024
-    runner: str = "v1"
     confidence: str = Signal.PROBE.value
     record_signals: bool = False
     record_inputs: bool = False
@@ -146,16 +144,20 @@ def launch(
     """
     _keep_last(settings.log)
     with output_to(settings.log):
-        warning = check_hooks(settings.runner)
+        warning = check_hooks()
         from vllm.v1.engine.async_llm import AsyncLLM
 
         arguments = _arguments(settings, files, stop_ids, adapters)
     if warning:
         on_stage(warning)
-    _choose_runner(settings.runner, on_stage)
     with output_to(settings.log):
         try:
-            return AsyncLLM.from_engine_args(arguments)
+            vllm_config = arguments.create_engine_config()
+            model_config = vllm_config.model_config
+            model_config.logits_processors = [processor_for(vllm_config)]
+            return AsyncLLM.from_vllm_config(vllm_config, disable_log_stats=not settings.log_stats)
+        except (ModelRefused, UnsupportedVllm):
+            raise
         except Exception as error:  # vLLM's start-up raises many kinds
             log = f"; {settings.log} says more" if settings.log else ""
             raise EngineDead(f"vLLM could not start: {error}{log}") from error
@@ -167,16 +169,23 @@ def _keep_last(log: Path | None) -> None:
         log.replace(log.with_name(f"{log.name}.1"))
 
 
-def _choose_runner(runner: str, on_stage: Callable[[str], None]) -> None:
-    """Selects the model runner that matches our processor; CUDA's default is V2."""
-    from vllm.platforms import current_platform
+def processor_for(vllm_config: VllmConfig) -> str:
+    """Our logits processor for the model runner that vLLM has chosen.
 
-    if current_platform.is_cuda():
-        os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1" if runner == "v2" else "0"
-        if runner == "v1":
-            on_stage(
-                "using vLLM's V1 model runner: exit control under V2 is not yet verified on a GPU"
-            )
+    Raises:
+        ModelRefused: this runner lets no processor act on drafts.
+        UnsupportedVllm: this runner lacks a name that the processor relies on.
+    """
+    runner = "v2" if vllm_config.use_v2_model_runner else "v1"
+    drafts = vllm_config.speculative_config
+    if drafts is not None and runner == "v1":
+        raise ModelRefused(
+            f"speculative decoding ({drafts.method}) is on, but vLLM would run it under its V1 "
+            "model runner, which lets no exit rule act on drafts: use a draft model, EAGLE or MTP "
+            "where vLLM's V2 model runner runs, or remove --speculative-config and --spec-*"
+        )
+    check_hooks(runner)
+    return _PROCESSORS[runner]
 
 
 def _arguments(
@@ -203,11 +212,6 @@ def _arguments(
     parser.error = _refuse_arguments
     parsed = parser.parse_args([*_defaults(files), *settings.vllm_arguments])
     arguments = AsyncEngineArgs.from_cli_args(parsed)
-    if arguments.speculative_config or arguments.spec_method or arguments.spec_model:
-        raise ModelRefused(
-            "speculative decoding is on, but the exit rule is not verified under it: remove "
-            "--speculative-config and --spec-*"
-        )
     if arguments.enable_batch_sharded_sampling:
         raise ModelRefused(
             "batch-sharded sampling is on, but each rank would then see all states and only "
@@ -218,7 +222,6 @@ def _arguments(
         arguments.enable_chunked_prefill = False
     if _computes_in_the_core(arguments):
         arguments.distributed_executor_backend = _IN_THE_CORE
-    arguments.disable_log_stats = not settings.log_stats
     arguments.hf_overrides = {"architectures": [PROBED + files.architecture]}
     arguments.additional_config = {
         CONFIG_KEY: {
@@ -227,7 +230,6 @@ def _arguments(
             "tokens": tracks_tokens(settings, files),
         }
     }
-    arguments.logits_processors = [_PROCESSORS[settings.runner]]
     arguments.worker_extension_cls = EXTENSION
     return arguments
 

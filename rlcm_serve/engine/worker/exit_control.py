@@ -80,18 +80,18 @@ class ControlSpec:
 class ExitControl:
     """Applies the exit rule to one request, and reports its readings.
 
-    A row of a chunked or resumed prefill samples a token that vLLM discards, so the same length may
-    be read twice. The last reading at a length counts: each starts from the state before it.
+    A length may be read several times: a row of a chunked or resumed prefill samples a token that
+    vLLM discards, and so does the row of a draft that is refused. The last reading at a length
+    counts, and each starts from the state after the reading before it.
     """
 
-    __slots__ = ("_after", "_before", "_tokens", "readings", "spec", "thinking")
+    __slots__ = ("_states", "readings", "spec", "thinking")
 
     def __init__(self, spec: ControlSpec, readings: Readings) -> None:
         self.spec = spec
         self.readings = readings
         self.thinking = True
-        self._tokens = 0  # the last length read
-        self._before = self._after = INITIAL_STATE
+        self._states = [INITIAL_STATE]  # after 0, 1, 2, ... readings
 
     def reads_at(self, tokens: int) -> bool:
         """Whether to read the state after `tokens` reasoning tokens.
@@ -122,13 +122,18 @@ class ExitControl:
         if tokens >= self.spec.budget:
             self.readings.finish(tokens, confidence, signals, inputs)
             return self.spec.stop_low
-        if tokens > self._tokens:
-            self._tokens, self._before = tokens, self._after
-        self._after, exit_ = step(self.spec.policy, self._before, tokens, confidence)
-        self.readings.add(tokens // self.spec.interval, confidence, signals, inputs)
+        number = tokens // self.spec.interval
+        del self._states[number:]
+        state, exit_ = step(self.spec.policy, self._states[-1], tokens, confidence)
+        self._states.append(state)
+        self.readings.add(number, confidence, signals, inputs)
         if exit_ is ExitReason.HIGH:
             return self.spec.stop_high
         return self.spec.stop_low if exit_ is ExitReason.LOW else None
+
+    def keep(self, tokens: int) -> None:
+        """Forgets readings after more than `tokens` tokens: they were taken at refused drafts."""
+        self.readings.keep(tokens, self.spec.interval)
 
     def end(
         self,
@@ -139,4 +144,5 @@ class ExitControl:
     ) -> None:
         """Reports c_end: the model closed its thinking after `tokens` tokens."""
         self.thinking = False
+        self.keep(tokens)
         self.readings.finish(tokens, confidence, signals, inputs)

@@ -33,6 +33,8 @@ class EngineFacts:
     vllm: str = ""
     model_runner: str = ""
     device: str = ""
+    speculation: str = ""
+    lossy_speculation: str = ""
 
     def to_json(self) -> dict[str, str]:
         """The facts that are known."""
@@ -75,6 +77,8 @@ def facts_of(vllm_config: VllmConfig, attention_backends: list[str]) -> EngineFa
     if not current_platform.is_cpu():
         device += f" ({current_platform.get_device_name()})"
     overrides = _overrides(vllm_config)
+    drafts = _speculation(vllm_config)
+    keeps_law = not drafts or drafts.endswith(_LOSSLESS)
     return EngineFacts(
         dtype=dtype,
         quantization=str(model_config.quantization or ""),
@@ -84,7 +88,22 @@ def facts_of(vllm_config: VllmConfig, attention_backends: list[str]) -> EngineFa
         vllm=".".join(__version__.split("+")[0].split(".")[:2]),
         model_runner="v2" if vllm_config.use_v2_model_runner else "v1",
         device=device,
+        speculation=drafts if keeps_law else "",
+        lossy_speculation="" if keeps_law else drafts,
     )
+
+
+_LOSSLESS = (", standard", ", block")
+"""Rejection methods under which tokens have the distribution that they have without drafts."""
+
+
+def _speculation(vllm_config: VllmConfig) -> str:
+    """How tokens are drafted: the method, how many of them, and how they are refused."""
+    drafts = vllm_config.speculative_config
+    if drafts is None:
+        return ""
+    count, refusal = drafts.num_speculative_tokens, drafts.rejection_sample_method
+    return f"{drafts.method}, {count} tokens, {refusal}"
 
 
 _CHANGING = {

@@ -78,10 +78,10 @@ def _set_by(class_: type) -> tuple[str, ...]:
 
 _ARGUMENTS = (
     *("add_cli_args", "from_cli_args"),
-    *("additional_config", "disable_log_stats", "hf_overrides", "logits_processors", "model"),
+    *("additional_config", "create_engine_config", "hf_overrides", "model"),
     *("dtype", "enable_prefix_caching", "enforce_eager", "generation_config", "max_num_seqs"),
     *("enable_chunked_prefill", "max_model_len", "max_num_batched_tokens", "scheduling_policy"),
-    *("enable_batch_sharded_sampling", "spec_method", "spec_model", "speculative_config"),
+    *("enable_batch_sharded_sampling",),
     *("enable_lora", "max_lora_rank", "max_loras"),
     *("distributed_executor_backend", "pipeline_parallel_size", "tensor_parallel_size"),
     "worker_extension_cls",
@@ -108,7 +108,7 @@ FRONT_END = (
     Hook(
         "vllm.v1.engine.async_llm:AsyncLLM",
         has=(
-            *("add_lora", "collective_rpc", "errored", "from_engine_args", "get_supported_tasks"),
+            *("add_lora", "collective_rpc", "errored", "from_vllm_config", "get_supported_tasks"),
             *(
                 "input_processor",
                 "model_config",
@@ -148,7 +148,7 @@ FRONT_END = (
         has=(
             *("additional_config", "cache_config", "compilation_config", "load_config"),
             *("lora_config", "model_config", "parallel_config", "scheduler_config"),
-            *("structured_outputs_config", "use_v2_model_runner"),
+            *("structured_outputs_config", "speculative_config", "use_v2_model_runner"),
         ),
     ),
     Hook(
@@ -160,7 +160,10 @@ FRONT_END = (
     Hook("vllm.config:LoRAConfig", has=("lora_dtype",)),
     Hook(
         "vllm.config:ModelConfig",
-        has=("dtype", "hf_overrides", "is_hybrid", "max_model_len", "quantization"),
+        has=(
+            *("dtype", "hf_overrides", "is_hybrid", "logits_processors", "max_model_len"),
+            "quantization",
+        ),
     ),
     Hook("vllm.config:ParallelConfig", has=("data_parallel_size",)),
     Hook(
@@ -204,7 +207,10 @@ V2_RUNNER = (
     ),
     Hook(
         "vllm.v1.worker.gpu.sample.logits_processor:LogitsContext",
-        has=("idx_mapping_np", "input_ids", "seq_lens_upper_bound_np"),
+        has=(
+            *("expanded_idx_mapping", "expanded_local_pos", "idx_mapping_np", "input_ids", "pos"),
+            "seq_lens_upper_bound_np",
+        ),
     ),
     Hook(
         "vllm.v1.worker.gpu.sample.logits_processor:LogitsProcRequestState",
@@ -215,12 +221,13 @@ RUNNERS = {"v1": V1_RUNNER, "v2": V2_RUNNER}
 
 
 def check_hooks(
-    runner: str = "v1", version: Callable[[], str] = lambda: import_module("vllm").__version__
+    runner: str | None = None,
+    version: Callable[[], str] = lambda: import_module("vllm").__version__,
 ) -> str | None:
     """Checks that vLLM has every name we use; returns a warning for an untested version.
 
     Args:
-        runner: vLLM's model runner, "v1" or "v2".
+        runner: vLLM's model runner, "v1" or "v2"; None if vLLM has not chosen it yet.
         version: returns vLLM's version.
 
     Raises:
@@ -231,7 +238,8 @@ def check_hooks(
         found = version()
     except ImportError as error:
         raise UnsupportedVllm(f"vLLM cannot be imported ({error}): {remedy}") from error
-    missing = [name for hook in (*FRONT_END, *RUNNERS[runner]) for name in hook.missing()]
+    hooks = (*FRONT_END, *(RUNNERS[runner] if runner else ()))
+    missing = [name for hook in hooks for name in hook.missing()]
     if missing:
         raise UnsupportedVllm(
             f"vLLM {found} lacks {', '.join(missing)}, which this service relies on: {remedy}"

@@ -35,6 +35,15 @@ class LatestStates:
         self.hidden_NH: torch.Tensor | None = None
         self.logits_NV: torch.Tensor | None = None  # kept only if tokens are tracked
 
+    def rows(self, start: int, count: int) -> LatestStates:
+        """The part of a step whose logits a processor is given."""
+        if self.hidden_NH is None or count == len(self.hidden_NH):
+            return self
+        some, own = LatestStates(), slice(start, start + count)
+        some.probe, some.hidden_NH = self.probe, self.hidden_NH[own]
+        some.logits_NV = None if self.logits_NV is None else self.logits_NV[own]
+        return some
+
     @property
     def reads_tokens(self) -> bool:
         """Whether there is a probe that reads statistics of the tokens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -63,9 +64,10 @@ class Request:
     def params(self) -> SamplingParams:
         return SamplingParams(extra_args=self.spec.to_extra_args() if self.spec else None)
 
-    @property
-    def logits_V(self) -> torch.Tensor:
-        return self.logits[min(len(self.output), len(self.logits) - 1)]
+    def next(self, ahead: int) -> list[int]:
+        """The token that the model says after `ahead` more ones; empty after its last."""
+        at = len(self.output) + ahead
+        return list(self.says[at : at + 1])
 
     def readings(self) -> tuple[dict[int, float], tuple[int, float] | None]:
         """The readings that the front end has so far: confidence by tokens, and c_end."""
@@ -92,8 +94,38 @@ def new_request(
     return Request(says, confidence, spec, slot)
 
 
+@dataclass(frozen=True)
+class Row:
+    """One row of a step: what the model was fed last, and whether what it was fed is kept."""
+
+    request: Request
+    local: int  # drafts before it
+    seen: int  # tokens up to it
+    fed: int
+    is_right: bool
+
+    @property
+    def tokens(self) -> int:
+        return len(self.request.output) + self.local
+
+    @property
+    def confidence(self) -> float:
+        known = self.is_right and self.tokens < len(self.request.confidence)
+        return self.request.confidence[self.tokens] if known else GARBAGE
+
+    @property
+    def logits_V(self) -> torch.Tensor:
+        """After a chunk of a prefill, or a wrong draft, it is certain of the next token."""
+        if not self.is_right:
+            return 9 * torch.eye(VOCABULARY)[WORD]
+        return self.request.logits[min(self.tokens, len(self.request.logits) - 1)]
+
+
 class Runner(ABC):
     """A batch of requests, one logits processor, and the model's states in `LATEST`."""
+
+    DRAFTS = 0
+    """Most tokens that are drafted in a step."""
 
     def __init__(self) -> None:
         self.batch: list[Request] = []
@@ -107,8 +139,12 @@ class Runner(ABC):
         """A request leaves the batch: it has ended, was aborted or is preempted."""
 
     @abstractmethod
-    def process(self, logits: torch.Tensor, fed: list[int]) -> torch.Tensor:
+    def process(self, logits: torch.Tensor, rows: list[Row]) -> torch.Tensor:
         """Passes this step's logits to the processor."""
+
+    def drafts(self, request: Request) -> list[int]:
+        """The tokens to verify in this step after the request's last one."""
+        return []
 
     def preempt(self, request: Request) -> None:
         self.leave(request)
@@ -116,28 +152,37 @@ class Runner(ABC):
 
     def step(self, chunk: int = 1000) -> None:
         """Every request in the batch takes one step; a prefill takes at most `chunk` tokens."""
-        rows, fed, logits_NV = [], [], []
+        rows: list[Row] = []
+        drafted = []
         for request in self.batch:
             request.seen = min(request.length, request.seen + chunk)
             whole = request.seen == request.length
-            tokens = len(request.output)
-            rows.append(request.confidence[tokens] if whole else GARBAGE)
-            fed.append(request.output[-1] if whole and tokens else WORD)
-            # After a chunk of a prefill, the logits are certain of the next token.
-            logits_NV.append(request.logits_V if whole else 9 * torch.eye(VOCABULARY)[WORD])
-        LATEST.hidden_NH = torch.tensor(rows)[:, None]
-        logits = self.process(torch.stack(logits_NV), fed)
+            drafts = self.drafts(request) if whole else []
+            drafted.append(drafts)
+            last = request.output[-1] if whole and request.output else WORD
+            for local, fed in enumerate([last, *drafts]):
+                rows.append(Row(request, local, request.seen + local, fed, whole))
+                whole = whole and drafts[local : local + 1] == request.next(local)
+        LATEST.hidden_NH = torch.tensor([row.confidence for row in rows])[:, None]
+        logits = self.process(torch.stack([row.logits_V for row in rows]), rows)
         logits_after = [logits_V.clone() for logits_V in logits]
         logits.fill_(math.nan)  # a sampler works in place
-        for request, logits_V in zip(list(self.batch), logits_after, strict=True):
+        for request, drafts in zip(list(self.batch), drafted, strict=True):
+            own, logits_after = logits_after[: 1 + len(drafts)], logits_after[1 + len(drafts) :]
+            if request.seen == request.length and not request.ended:  # or nothing is kept
+                self._sample(request, drafts, own)
+
+    def _sample(self, request: Request, drafts: list[int], rows: list[torch.Tensor]) -> None:
+        for logits_V, draft in zip(rows, [*drafts, None], strict=True):
             allowed = torch.isfinite(logits_V).nonzero()[:, 0].tolist()
             assert allowed in ([HIGH], [LOW], list(range(VOCABULARY)))
-            if request.seen < request.length or request.ended:
-                continue  # its sampled token is discarded
             forced = allowed[0] if len(allowed) == 1 else None
             token = request.says[len(request.output)] if forced is None else forced
             request.output.append(token)
             request.ended = forced is not None or len(request.output) == len(request.says)
+            if request.ended or token != draft:
+                return
+            request.seen += 1
 
     def run(self, chunk: int = 1000) -> None:
         """Steps until all requests have ended; ended requests leave the batch."""
@@ -170,7 +215,7 @@ class RunnerV1(Runner):
         self.batch.pop()
         self._update(removed=[row], moved=moved)
 
-    def process(self, logits: torch.Tensor, fed: list[int]) -> torch.Tensor:
+    def process(self, logits: torch.Tensor, rows: list[Row]) -> torch.Tensor:
         self.processor.update_state(None)
         return self.processor.apply(logits)
 
@@ -187,7 +232,8 @@ class RunnerV2(Runner):
         self.free = list(range(self.SLOTS))
         self.slot_of: dict[int, int] = {}
         states = SimpleNamespace(prompt_len=self.prompt_len, prefill_len=self.prefill_len)
-        self.processor = ExitProcessorV2(None, states)  # type: ignore[arg-type]
+        config = SimpleNamespace(speculative_config=None)
+        self.processor = ExitProcessorV2(config, states)  # type: ignore[arg-type]
 
     def join(self, request: Request) -> None:
         slot = self.slot_of[id(request)] = self.free.pop()
@@ -205,20 +251,66 @@ class RunnerV2(Runner):
         self.batch.reverse()
         super().step(chunk)
 
-    def process(self, logits: torch.Tensor, fed: list[int]) -> torch.Tensor:
+    def process(self, logits: torch.Tensor, rows: list[Row]) -> torch.Tensor:
+        return self.processor.apply(logits, self.context(rows))
+
+    def context(self, rows: list[Row]) -> LogitsContext:
         slots_np = np.array([self.slot_of[id(request)] for request in self.batch], np.intp)
-        slots = torch.from_numpy(slots_np)
-        lengths = np.array([request.seen for request in self.batch], np.int32)
-        context = LogitsContext(
-            expanded_idx_mapping=slots,
-            idx_mapping=slots,
+        lengths = np.array([row.seen for row in rows if row.local == 0], np.int32)
+        # The host does not know how many drafts the device has accepted.
+        return LogitsContext(
+            expanded_idx_mapping=torch.tensor([self.slot_of[id(row.request)] for row in rows]),
+            idx_mapping=torch.from_numpy(slots_np),
             idx_mapping_np=slots_np,
-            expanded_local_pos=torch.zeros_like(slots),
-            input_ids=torch.tensor(fed),
-            pos=torch.from_numpy(lengths) - 1,
-            seq_lens_upper_bound_np=lengths,
+            expanded_local_pos=torch.tensor([row.local for row in rows], dtype=torch.int32),
+            input_ids=torch.tensor([row.fed for row in rows], dtype=torch.int32),
+            pos=torch.tensor([row.seen - 1 for row in rows]),
+            seq_lens_upper_bound_np=lengths + self.DRAFTS,
         )
-        return self.processor.apply(logits, context)
+
+
+class RunnerV2Drafting(RunnerV2):
+    """The same with drafts: right and wrong ones, as many as there are, and of any token."""
+
+    DRAFTS = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rng = random.Random(5)
+        self.processor._drafts = True
+
+    def drafts(self, request: Request) -> list[int]:
+        if not request.output:
+            return [-1] * self.rng.choice((0, self.DRAFTS))  # placeholders
+        right = [self.rng.random() < 0.8 for _ in range(self.DRAFTS)]
+        wrong = (WORD, WORD + 1, THINK_END, HIGH)
+        return [
+            (request.next(ahead) if right[ahead] else [self.rng.choice(wrong)])[0]
+            for ahead in range(self.rng.randint(0, self.DRAFTS))
+            if request.next(ahead)
+        ]
+
+    def process(self, logits: torch.Tensor, rows: list[Row]) -> torch.Tensor:
+        """In two parts, which are whole requests, as vLLM does when there are many logits."""
+        whole = self.context(rows)
+        cut = self.rng.randint(0, len(self.batch) - 1)
+        at = [row for row, one in enumerate(rows) if one.local == 0][cut]
+        parts = [(slice(0, cut), slice(0, at)), (slice(cut, None), slice(at, None))]
+        return torch.cat([self._part(logits, whole, *own) for own in parts[cut == 0 :]])
+
+    def _part(
+        self, logits: torch.Tensor, whole: LogitsContext, requests: slice, rows: slice
+    ) -> torch.Tensor:
+        part = LogitsContext(
+            expanded_idx_mapping=whole.expanded_idx_mapping[rows],
+            idx_mapping=whole.idx_mapping[requests],
+            idx_mapping_np=whole.idx_mapping_np[requests],
+            expanded_local_pos=whole.expanded_local_pos[rows],
+            input_ids=whole.input_ids[rows],
+            pos=whole.pos[rows],
+            seq_lens_upper_bound_np=whole.seq_lens_upper_bound_np[requests],
+        )
+        return self.processor.apply(logits[rows], part)
 
 
 def held_bytes(runner: Runner) -> int:

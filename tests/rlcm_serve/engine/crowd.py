@@ -12,15 +12,16 @@ from typing import Any
 import prometheus_client
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
 from rlcm_serve.core import Budget, Reading, Rollout, TokenIds
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from rlcm_serve.engine.worker.probe import Probe
 from tests.rlcm_serve.engine.asking import generation, user
+from tests.rlcm_serve.engine.probes import shipped_probe
 from training.tasks.problems import Split, sample_problems
 
 INTERVAL = 16
@@ -31,13 +32,12 @@ CRAMPED = (
 """Prompts are prefilled in chunks; 16 requests share memory for four, so some are preempted."""
 
 
-def cramped_settings(runner: str = "v1", *vllm_arguments: str, **settings: Any) -> EngineSettings:
+def cramped_settings(*vllm_arguments: str, **settings: Any) -> EngineSettings:
     return EngineSettings(
         **settings,
         interval=INTERVAL,
         max_tokens=400,
         answer_max_tokens=32,
-        runner=runner,
         log_stats=True,
         vllm_arguments=(*CRAMPED, *vllm_arguments),
     )
@@ -55,13 +55,13 @@ def preemptions(model: Path = EMBEDDED_MODEL) -> float:
 
 
 async def crowd(
-    engine: VllmEngine, *, seeds: bool = False
+    engine: VllmEngine, requests: int = 36, *, seeds: bool = False
 ) -> list[tuple[TokenIds, Rollout] | None]:
-    """36 requests that join and leave a running batch; None for those that were aborted.
+    """Requests that join and leave a running batch; None for those that were aborted.
 
     About a third of them has lower priority; with `seeds`, each request has a seed.
     """
-    questions = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=2)]
+    questions = [p.question for p in sample_problems(Split.VALIDATION, requests, seed=2)]
 
     async def one(question: str) -> tuple[TokenIds, Rollout] | None:
         rng = random.Random(f"18 {question}")  # one per question, as the order of waking varies
@@ -89,15 +89,14 @@ async def crowd(
 
 
 def compare_with_transformers(
-    finished: Sequence[tuple[TokenIds, Rollout]], tolerance: float
+    finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward, tolerance: float
 ) -> int:
     """Compares every reading with a forward pass on its final sequence; returns their number."""
-    model = AutoModel.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32).eval()
-    probe = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER)
+    probe = shipped_probe()
     for prompt, rollout in finished:
-        with torch.inference_mode():
-            ids = torch.tensor([[*prompt, *rollout.tokens]])
-            confidence_T = probe.confidence(model(ids).last_hidden_state[0]).tolist()
+        states_TH = forward.states_TH((*prompt, *rollout.tokens))[len(prompt) - 1 :]
+        statistics_TS = torch.tensor(forward.statistics(prompt, rollout.tokens))
+        confidence_T = probe.confidence(states_TH, statistics_TS).tolist()
         length = len(rollout.tokens)
         expected = [
             tokens
@@ -108,7 +107,7 @@ def compare_with_transformers(
             expected.append(length)
         assert [checkpoint.tokens for checkpoint in rollout.readings] == expected
         for checkpoint in rollout.readings:
-            reading = confidence_T[len(prompt) + checkpoint.tokens - 1]
+            reading = confidence_T[checkpoint.tokens]
             assert checkpoint.confidence == pytest.approx(reading, abs=tolerance)
     return sum(len(rollout.readings) for _, rollout in finished)
 

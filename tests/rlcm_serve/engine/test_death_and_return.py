@@ -31,6 +31,7 @@ from rlcm_serve.solving.service import Service
 from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
+    Forward,
     compare_with_transformers,
     crowd,
     preemptions,
@@ -123,7 +124,8 @@ async def test_seeds_hold_under_preemption(engine: VllmEngine) -> None:
     finished = [(one, two) for one, two in zip(first, again, strict=True) if one and two]
     assert len(finished) > 20
     assert all(one[1].tokens == two[1].tokens for one, two in finished)
-    assert compare_with_transformers([one for one, _ in finished], tolerance=1e-4) > 200
+    forward = Forward(engine.stop_ids)
+    assert compare_with_transformers([one for one, _ in finished], forward, 1e-4) > 200
 
 
 async def test_a_low_priority_yields_to_questions(engine: VllmEngine) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from rlcm_serve.engine.launch import (
     EngineSettings,
     _arguments,
     _keep_last,
+    processor_for,
     tracks_tokens,
 )
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
+from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import STATE_ALONE
 from rlcm_serve.errors import ModelRefused
 
@@ -46,9 +49,33 @@ def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -
     assert arguments.additional_config == {
         "rlcm": {"probe": None, "reserved": [94, 96], "tokens": False}
     }
-    (processor,) = arguments.logits_processors or ()
-    assert str(processor).endswith("processor_v1:ExitProcessor")
-    assert arguments.disable_log_stats
+
+
+def config_with(*, v2: bool, drafts: str | None = None) -> Any:
+    """What `processor_for` reads of vLLM's configuration."""
+    speculative = None if drafts is None else SimpleNamespace(method=drafts)
+    return SimpleNamespace(use_v2_model_runner=v2, speculative_config=speculative)
+
+
+def test_the_processor_is_that_of_the_runner_that_vllm_chooses() -> None:
+    assert processor_for(config_with(v2=False)).endswith("processor_v1:ExitProcessor")
+    assert processor_for(config_with(v2=True)).endswith("processor_v2:ExitProcessorV2")
+    assert "v2" in processor_for(config_with(v2=True, drafts="eagle"))
+
+
+@pytest.mark.parametrize("method", ["ngram", "suffix", "medusa"])
+def test_drafts_on_the_v1_runner_are_refused(method: str) -> None:
+    """Where vLLM's V2 runner lacks a method, vLLM takes V1, which lets no processor act."""
+    with pytest.raises(ModelRefused, match=rf"speculative decoding \({method}\).* V1 model runner"):
+        processor_for(config_with(v2=False, drafts=method))
+
+
+async def test_an_engine_with_drafts_that_vllm_leaves_to_v1_does_not_start() -> None:
+    ngram = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}
+    arguments = ("--speculative-config", json.dumps(ngram))
+    engine = VllmEngine(EngineSettings(vllm_arguments=arguments))
+    with pytest.raises(ModelRefused, match=r"\(ngram\)"):
+        await engine.start()
 
 
 def test_a_probe_is_loaded_only_where_it_is_read() -> None:
@@ -164,7 +191,6 @@ def test_what_vllm_wrote_last_time_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "why"),
     [
-        ('--speculative-config={"method": "ngram", "num_speculative_tokens": 2}', "speculative"),
         ("--enable-batch-sharded-sampling", "batch-sharded"),
         ("--model=other", "set by the service"),
         ("--logits_processors=other", "set by the service"),

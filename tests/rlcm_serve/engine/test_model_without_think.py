@@ -13,10 +13,9 @@ from rlcm_serve.answers.extraction.boxed import last_boxed
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import Forward, compare_inputs_with_transformers
-from tests.rlcm_serve.engine.probes import probe_of_both
+from tests.rlcm_serve.engine.probes import shipped_probe
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine
@@ -24,15 +23,11 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def thoughtless(tmp_path: Path) -> Path:
-    """The embedded model with its two thinking tokens under names that mean nothing.
-
-    Its probe also reads statistics of the tokens.
-    """
+    """The embedded model with its two thinking tokens under names that mean nothing."""
     folder = Path(shutil.copytree(EMBEDDED_MODEL, tmp_path / "thoughtless"))
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         text = (folder / name).read_text()
         (folder / name).write_text(text.replace("</think>", "<|b|>").replace("<think>", "<|a|>"))
-    probe_of_both().save(folder / PROBE_FOLDER, checkpoint_interval=32)
     return folder
 
 
@@ -64,7 +59,7 @@ async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
 
     forward = Forward(engine.stop_ids)
     compared = [(prompt, rollout)]
-    assert compare_inputs_with_transformers(compared, probe_of_both(), forward, 1e-4) > 2
+    assert compare_inputs_with_transformers(compared, shipped_probe(), forward, 1e-4) > 2
 
     signals_after = forward.signals(prompt, rollout.tokens, interval)
     for reading in readings:

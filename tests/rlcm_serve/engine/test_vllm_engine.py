@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
-from rlcm_serve.core import Budget, Delta, Message, Reading, Role, Sampling
+from rlcm_serve.core import Budget, Message, PromptReading, Reading, Role, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.facts import EngineFacts
 from rlcm_serve.engine.worker.hooks import SUPPORTED
@@ -61,11 +61,13 @@ async def test_stops_at_the_very_checkpoint_that_fires(engine: VllmEngine) -> No
 
 async def test_the_engine_says_what_it_computes_with(engine: VllmEngine) -> None:
     facts = engine.identity.facts
+    assert engine.running is not None
+    on_v2 = engine.running.llm.vllm_config.use_v2_model_runner
     assert replace(facts, vllm="") == EngineFacts(
         dtype="float32",
         kv_cache_dtype="float32",
         attention_backend="CPU_ATTN",
-        model_runner="v1",
+        model_runner="v2" if on_v2 else "v1",
         device="cpu",
     )
     assert facts.vllm in SUPPORTED
@@ -153,7 +155,7 @@ async def test_closing_a_sample_early_stops_the_engine(engine: VllmEngine) -> No
     prompt = engine.prompt(user(QUESTIONS[-1]))
     async with aclosing(engine.think(prompt, FULL_BUDGET, generation(engine))) as events:
         first = await anext(events)
-    assert isinstance(first, Delta)
+    assert isinstance(first, PromptReading)
     assert engine.in_flight == 0
 
 

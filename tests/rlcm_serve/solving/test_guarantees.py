@@ -404,6 +404,7 @@ def test_on_the_engine_it_was_fitted_on_a_certificate_has_no_caveats() -> None:
         ("quantization", "fp8", "quantization is fp8, the certified value is not recorded"),
         ("kv_cache_dtype", "fp8", "kv_cache_dtype is fp8, the certified value is float32"),
         ("overrides", '{"lora_dtype":"float16"}', 'overrides is {"lora_dtype":"float16"}'),
+        ("lossy_speculation", "draft_model, 3 tokens, synthetic", "lossy_speculation is draft"),
     ],
 )
 def test_an_engine_that_computes_other_numbers_gives_no_guarantee(
@@ -427,6 +428,7 @@ def test_an_engine_that_computes_other_numbers_gives_no_guarantee(
         ("vllm", "0.32"),
         ("model_runner", "v2"),
         ("device", "cuda (NVIDIA H100 80GB HBM3)"),
+        ("speculation", "draft_model, 3 tokens, standard"),
     ],
 )
 def test_an_engine_that_rounds_otherwise_keeps_the_guarantee_and_says_so(
@@ -435,7 +437,8 @@ def test_an_engine_that_rounds_otherwise_keeps_the_guarantee_and_says_so(
     guarantees = under_facts(**{name: value})
     assert guarantees.terms_for(QUESTION).guarantee is not None
     (caveat,) = guarantees.caveats(FITTED.id)
-    assert caveat.startswith(f"{name} is {value}, the certified value is {getattr(FACTS, name)}")
+    certified = getattr(FACTS, name) or "not recorded"
+    assert caveat.startswith(f"{name} is {value}, the certified value is {certified}")
     assert "rounding" in caveat
 
 

@@ -106,9 +106,9 @@ class Distributions:
         """The entropy of one row, in nats."""
         return float(self._figures_NF[row, 1])
 
-    def only(self, row: int) -> Distributions:
-        """A copy of one row, so that the memory of the others can be freed."""
-        own = slice(row, row + 1)
+    def only(self, row: int, count: int) -> Distributions:
+        """A copy of `count` rows from `row` on, so that the memory of the others can be freed."""
+        own = slice(row, row + count)
         return Distributions(self._logits_NV[own].clone(), self._figures_NF[own].clone())
 
 

@@ -1,12 +1,17 @@
 """Counts each sampled token of a rollout, with its figures (`statistics`).
 
-A row of a chunked or resumed prefill samples a token that vLLM discards. So the distribution is
-kept until the sampled token shows up as the request's last token. Only then does the token count.
+A row of a chunked or resumed prefill samples a token that vLLM discards, and so may a row after
+drafts. So distributions are kept until the sampled token shows up as the request's last token. Only
+then does the token count. The figures of drafts are noted at once, because a reading after them
+needs them; a refused draft's are overwritten before they count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,75 +40,125 @@ class SampledTokens:
 
     @property
     def count(self) -> int:
-        """The counted tokens; the next one is sampled from the latest distribution."""
+        """The counted tokens; the next one is sampled from its first latest distribution."""
         return self._counted if self.latest is None else self.latest.lengths[self.row] - 1
 
     def leave_batch(self) -> None:
-        """Keeps only its own row of the distributions."""
+        """Keeps only its own rows of the distributions."""
         if self.latest is not None:
             self.latest.is_whole = False
-            own = self.latest.distributions.only(self.row)
-            self.latest, self.row = SampledBatch([self], [self.count], own), 0
+            self.latest, self.row = self.latest.only(self.row), 0
 
     def forget(self) -> None:
         """Frees the distribution; the next token will not be known."""
         self._counted, self.latest = self.count, None
 
-    def statistics(self, tokens: int) -> Inputs:
-        """The `STATISTICS` after `tokens` tokens, at least as many as in the call before."""
-        return self._statistics.read(self.readings.figures(0, tokens))
+    def statistics(self, tokens: int, kept: int) -> Inputs:
+        """The `STATISTICS` after `tokens` tokens, of which `kept` are no drafts.
 
-    def signals(self, tokens: int) -> TokenSignals:
-        """The token signals after `tokens` tokens, at least as many as in the call before."""
-        self._signals.extend(self.readings.figures(self._signals.count, tokens))
-        return self._signals.read()
+        At least as many are kept as in the call before.
+        """
+        figures_TF = self.readings.figures(0, tokens)
+        settled = self._statistics.read(figures_TF[:kept])
+        return settled if tokens <= kept else copy(self._statistics).read(figures_TF)
+
+    def signals(self, tokens: int, kept: int) -> TokenSignals:
+        """The token signals after `tokens` tokens, of which `kept` are no drafts.
+
+        At least as many are kept as in the call before.
+        """
+        self._signals.extend(self.readings.figures(self._signals.count, min(tokens, kept)))
+        if tokens <= kept:
+            return self._signals.read()
+        signals = copy(self._signals)
+        signals.extend(self.readings.figures(kept, tokens))
+        return signals.read()
+
+
+class SampledRow(NamedTuple):
+    """A rollout in a step's batch.
+
+    Attributes:
+        tokens: the rollout's counted tokens.
+        row: its row in the batch; a row for each draft follows.
+        length: its tokens, without drafts.
+        last: the last of them.
+        drafts: the tokens after it that are verified in this step.
+    """
+
+    tokens: SampledTokens
+    row: int
+    length: int
+    last: int | None
+    drafts: Sequence[int] = ()
 
 
 class SampledBatch:
-    """Rollouts that sample a token in the same step, row by row, and its distributions.
+    """Rollouts that sample in the same step, and its distributions.
 
     It stays the same from step to step while the batch does, so that a step changes little.
 
     Args:
         members: the rollouts.
         counted: their tokens before the new one.
-        distributions: of the new tokens.
+        distributions: of the new tokens, member by member.
+        spans: rows of each member: one, and one more for each draft.
 
     Attributes:
         lengths: the tokens of each, with the new one.
-        is_whole: false once a member has left; then the next step is of another batch.
+        is_whole: whether the next step may be of the same batch: no member has left, and there are
+            no drafts.
     """
 
     def __init__(
-        self, members: list[SampledTokens], counted: Sequence[int], distributions: Distributions
+        self,
+        members: list[SampledTokens],
+        counted: Sequence[int],
+        distributions: Distributions,
+        spans: Sequence[int],
     ) -> None:
-        self.members, self.distributions = members, distributions
+        self.members, self.distributions, self._spans = members, distributions, spans
         self.lengths = [count + 1 for count in counted]
-        self.is_whole = True
+        self._rows = list(accumulate(spans, initial=0))
+        self.is_whole = self._rows[-1] == len(members)
         self._places = Places.of([one.readings for one in members])
 
     def is_of(self, members: list[SampledTokens], lengths: list[int]) -> bool:
         """Whether these rollouts, in this order, have now these lengths."""
         return self.is_whole and self.members == members and self.lengths == lengths
 
+    def only(self, member: int) -> SampledBatch:
+        """A copy of one member's rows, so that the memory of the others can be freed."""
+        span = self._spans[member]
+        own = self.distributions.only(self._rows[member], span)
+        return SampledBatch([self.members[member]], [self.lengths[member] - 1], own, [span])
+
+    def samples(self, member: int, length: int) -> bool:
+        """Whether a row of this member samples its token number `length`."""
+        return 0 <= length - self.lengths[member] < self._spans[member]
+
     def count(self, sampled: Sequence[int | None]) -> None:
-        """Notes the figures of the tokens that all members sampled."""
+        """Notes the figures of the tokens that all members sampled, without drafts."""
         tokens = [token or 0 for token in sampled]
         self.distributions.note(self._places, self.lengths, range(len(tokens)), tokens)
 
-    def count_one(self, row: int, sampled: int) -> None:
-        """Notes the figures of the token that one member sampled."""
-        place = Places.of([self.members[row].readings])
-        self.distributions.note(place, [self.lengths[row]], [row], [sampled])
+    def count_one(self, member: int, length: int, sampled: Sequence[int]) -> None:
+        """Notes the figures of tokens of one member.
+
+        Args:
+            member: its number.
+            length: tokens of the member, with the first of these.
+            sampled: consecutive tokens.
+        """
+        places = Places.of([self.members[member].readings] * len(sampled))
+        row = self._rows[member] + length - self.lengths[member]
+        lengths, rows = (range(start, start + len(sampled)) for start in (length, row))
+        self.distributions.note(places, lengths, rows, sampled)
 
     def go_on(self, distributions: Distributions) -> None:
         """The members sample one more token each."""
         self.distributions = distributions
         self.lengths = [length + 1 for length in self.lengths]
-
-
-SampledRow = tuple[SampledTokens, int, int, int | None]
-"""A rollout, its row in the batch, its length in tokens, and its last token."""
 
 
 def count_sampled(
@@ -115,28 +170,32 @@ def count_sampled(
         rows: of this step's batch.
         logits_NV, raw_NV: see `Distributions.of`.
     """
-    members, at, lengths, last = map(list, zip(*rows, strict=True))
+    members, first, lengths, last, drafts = map(list, zip(*rows, strict=True))
     before = members[0].latest
     # In nearly all steps, the batch is that of the step before.
-    if before is not None and before.is_of(members, lengths):
+    if before is not None and before.is_of(members, lengths) and not any(drafts):
         before.count(last)
-        before.go_on(Distributions.of(logits_NV, at, raw_NV))
+        before.go_on(Distributions.of(logits_NV, first, raw_NV))
         return
     _count_one_by_one(rows)
-    batch = SampledBatch(members, lengths, Distributions.of(logits_NV, at, raw_NV))
-    for row, tokens in enumerate(members):
-        tokens.latest, tokens.row = batch, row
+    spans = [1 + len(own) for own in drafts]
+    every = [row + at for row, span in zip(first, spans, strict=True) for at in range(span)]
+    batch = SampledBatch(members, lengths, Distributions.of(logits_NV, every, raw_NV), spans)
+    for member, tokens in enumerate(members):
+        tokens.latest, tokens.row = batch, member
+        if drafts[member]:
+            batch.count_one(member, lengths[member] + 1, drafts[member])
 
 
 def _count_one_by_one(rows: Sequence[SampledRow]) -> None:
     """Counts tokens where requests have joined, left or moved, or were not observed."""
-    for tokens, _, length, last in rows:
+    for tokens, _, length, last, _ in rows:
         if length == tokens.count:
-            continue  # a row of a prefill that was seen before
-        if tokens.latest is None or last is None or length != tokens.count + 1:
+            continue  # a row of a prefill that was seen before, or every draft was refused
+        if tokens.latest is None or last is None or not tokens.latest.samples(tokens.row, length):
             _count_missed(tokens, length)
         else:
-            tokens.latest.count_one(tokens.row, last)
+            tokens.latest.count_one(tokens.row, length, [last])
 
 
 def _count_missed(tokens: SampledTokens, length: int) -> None:

@@ -130,6 +130,13 @@ class Readings:
                 self._row["final_inputs"] = inputs
             self._row["finished"] = 1
 
+    def keep(self, tokens: int, interval: int) -> None:
+        """Forgets readings after more than `tokens` tokens: they were taken at refused drafts."""
+        if self.wanted:
+            self._row["count"] = min(self._row["count"], tokens // interval)
+            if self._row["final_tokens"] > tokens:
+                self._row["finished"] = 0
+
     def note_prompt(self, state_H: Inputs) -> None:
         """Reports the state at the prompt's last token; a repeat replaces it."""
         if self.wanted:

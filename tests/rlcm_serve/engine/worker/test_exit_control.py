@@ -33,6 +33,9 @@ class Reported:
         self.checkpoints[number] = confidence
         self.signals += [signals] if signals else []
 
+    def keep(self, tokens: int, interval: int) -> None:
+        self.checkpoints = {n: c for n, c in self.checkpoints.items() if n * interval <= tokens}
+
     def finish(
         self, tokens: int, confidence: float, signals: Sequence[float], inputs: object
     ) -> None:
@@ -118,6 +121,21 @@ def test_reading_a_length_again_does_not_smooth_twice() -> None:
     for _ in range(5):
         assert exits.read(32, 1.0) is None  # 0.6 each time
     assert exits.read(48, 1.0) == HIGH
+
+
+def test_a_draft_that_is_refused_takes_back_the_readings_after_it() -> None:
+    policy = ExitPolicy(lambda_low=0.3, patience=48, smoothing=0.1)
+    alone, _ = control(policy)
+    exits, reported = control(policy)
+    for tokens, confidence in ((16, 0.1), (32, 0.9), (48, 0.9)):  # the last two at wrong drafts
+        exits.read(tokens, confidence)
+    exits.keep(31)
+    assert reported.checkpoints == {1: 0.1}
+    alone.read(16, 0.1)
+    for tokens in (32, 48, 64):
+        assert exits.read(tokens, 0.2) == alone.read(tokens, 0.2)
+    exits.end(40, 0.2)
+    assert reported.checkpoints == {1: 0.1, 2: 0.2}
 
 
 def test_the_end_is_the_models_closing_token() -> None:

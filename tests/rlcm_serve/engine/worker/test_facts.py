@@ -20,6 +20,11 @@ def facts(**arguments: Any) -> EngineFacts:
     return facts_of(config, ["CPU_ATTN"])
 
 
+def drafts(refusal: str = "standard", **settings: float) -> dict[str, Any]:
+    config = {"method": "draft_model", "model": str(EMBEDDED_MODEL), "num_speculative_tokens": 2}
+    return {"speculative_config": config | {"rejection_sample_method": refusal} | settings}
+
+
 @pytest.mark.parametrize(
     ("arguments", "changed"),
     [
@@ -34,6 +39,12 @@ def facts(**arguments: Any) -> EngineFacts:
             {"overrides": '{"lora_dtype":"bfloat16"}'},
         ),
         ({"max_num_seqs": 7, "enable_prefix_caching": False}, {}),
+        (drafts(), {"speculation": "draft_model, 2 tokens, standard"}),
+        (drafts("block"), {"speculation": "draft_model, 2 tokens, block"}),
+        (
+            drafts("synthetic", synthetic_acceptance_length=1.5),
+            {"lossy_speculation": "draft_model, 2 tokens, synthetic"},
+        ),
     ],
 )
 def test_what_changes_numbers_is_in_the_facts_and_what_does_not_is_not(

@@ -128,8 +128,8 @@ def test_whatever_vllm_calls_by_position_is_listed() -> None:
     assert tuple(ours["__init__"]) == listed["LogitsProcessor"]
 
 
-@pytest.mark.parametrize("runner", ["v1", "v2"])
-def test_the_vllm_that_is_installed_has_them_all(runner: str) -> None:
+@pytest.mark.parametrize("runner", [None, "v1", "v2"])
+def test_the_vllm_that_is_installed_has_them_all(runner: str | None) -> None:
     assert check_hooks(runner) is None
 
 

@@ -14,6 +14,7 @@ from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.engine.asking import generation, user
 from tests.rlcm_serve.engine.crowd import (
+    Forward,
     compare_with_transformers,
     cramped_settings,
     crowd,
@@ -41,7 +42,7 @@ async def test_readings_match_under_chunks_preemption_priorities_and_aborts(
     finished = [run for run in runs if run is not None]
     assert len(finished) < len(runs), "some were to be aborted"
     assert preemptions() > 0, "the cache was to be too small"
-    assert compare_with_transformers(finished, tolerance=1e-4) > 300
+    assert compare_with_transformers(finished, Forward(cramped.stop_ids), 1e-4) > 300
 
 
 async def test_what_is_closed_early_is_gone_from_vllm_itself(cramped: VllmEngine) -> None:

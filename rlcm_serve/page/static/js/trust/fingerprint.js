@@ -40,10 +40,12 @@ const PARTS = {
   vllm: "vLLM version",
   model_runner: "Model runner",
   device: "Device",
+  speculation: "Speculative decoding",
+  lossy_speculation: "Speculative decoding that changes the distribution",
 };
 
 /** Parts that change numbers by rounding alone (EFFECTS in calibration/traces/fingerprint.py). */
-const ROUNDING = new Set(["attention_backend", "vllm", "model_runner", "device"]);
+const ROUNDING = new Set(["attention_backend", "vllm", "model_runner", "device", "speculation"]);
 
 /**
  * @param {ReportData} report

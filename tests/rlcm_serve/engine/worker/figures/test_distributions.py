@@ -44,7 +44,7 @@ def test_figures_are_those_of_the_whole_distribution(
     figures_NF = found.figures(range(4), sampled)
     np.testing.assert_allclose(figures_NF, expected, atol=2e-5, rtol=1e-6)
     assert found.entropy(2) == pytest.approx(expected[2][1], abs=2e-5)
-    np.testing.assert_array_equal(found.only(3).figures([0], [4]), figures_NF[3:])
+    np.testing.assert_array_equal(found.only(3, 1).figures([0], [4]), figures_NF[3:])
 
 
 @pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0]])
