@@ -329,6 +329,18 @@ def write_table(path: str | Path, table: pa.Table, source: str) -> None:
     partial.replace(path)
 
 
+def add_traces(earlier: str | Path, path: str | Path) -> None:
+    """Write the rollouts of an earlier file and of `path` to `path`, completely or not at all.
+
+    Raises:
+        TraceError: the files do not have the same fingerprint, or share a rollout.
+    """
+    paths = [Path(earlier), Path(path)]
+    tables = [pq.read_table(part) for part in paths]
+    _one_fingerprint(tables, paths)
+    write_table(path, pa.concat_tables(tables, promote_options="default"), "all batches")
+
+
 def _read_table(path: Path, bounds: Bounds | None, by: str) -> pa.Table:
     """The known columns of a file; texts as dictionaries, because ids repeat in many rows."""
     try:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
+from rlcm_serve.jobs.extension import extending
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.runner import (
     PRIORITY,
@@ -97,8 +98,11 @@ class CalibrationJobs:
             RequestRefused: too few problems, a group larger than declared, sizes that differ
                 without a declaration, a problem that does not fit into the model's context or
                 that trained the probe, or a profile that is not served.
-            KeyReused, NotFound: as `CalibrationStore.create`.
+            RequestRefused: as `extending`.
+            Conflict, KeyReused, NotFound: as `CalibrationStore.create`.
         """
+        if request.extends is not None:
+            request = await self._threads.read(extending, self.store, request, problems)
         request = await asyncio.to_thread(request.with_group_size, problems)
         await asyncio.to_thread(request.require_enough, problems)
         with suppress(NotReady, EngineDead):

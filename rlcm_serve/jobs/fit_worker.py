@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from calibration import Certificate, Traces, certify, read_traces, verify, write_traces
+from calibration.certificate.sequential import begin_sequential, certify_sequential
 from calibration.errors import CalibrationError
 from calibration.traces.bounds import Bounds
 from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.traces import add_traces
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.profile_graders import verdicts_named
 from rlcm_serve.recording.rollouts import RecordedRollout, to_rollouts
@@ -31,6 +33,7 @@ from rlcm_serve.store.job import CalibrationRequest
 
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
+EXTENDED, EARLIER = "extended.json", "earlier.parquet"
 DIFFERENCES, REPORT_DATA, ERROR = "differences.json", "report-data.json", "error.txt"
 REFUSED, FULL, OUT_OF_MEMORY = 3, 4, 5
 GO = b"\n"
@@ -55,8 +58,21 @@ def fit(folder: Path) -> None:
             verdicts_named(fingerprint.grader, grader),
         )
     write_traces(folder / TRACES, rollouts, fingerprint)
+    if request.extends is not None:
+        add_traces(folder / EARLIER, folder / TRACES)
     traces = read_traces(folder / TRACES)
-    certificate = certify(
+    certificate = _certified(folder, traces, request, job["created"])
+    certificate.save(folder / CERTIFICATE)
+    write_report_data(folder, certificate, traces)
+
+
+def _certified(
+    folder: Path, traces: Traces, request: CalibrationRequest, created: str
+) -> Certificate:
+    if request.extends is not None:
+        return certify_sequential(traces, Certificate.load(folder / EXTENDED), created=created)
+    certifying = begin_sequential if request.sequential else certify
+    return certifying(
         traces,
         risk=request.risk,
         alphas=request.alphas,
@@ -67,10 +83,8 @@ def fit(folder: Path) -> None:
         method=request.method,
         average=request.average,
         max_group_size=request.max_group_size,
-        created=job["created"],
+        created=created,
     )
-    certificate.save(folder / CERTIFICATE)
-    write_report_data(folder, certificate, traces)
 
 
 def recompute(folder: Path, bounds: Bounds | None = None) -> None:

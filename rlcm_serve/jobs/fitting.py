@@ -39,12 +39,21 @@ class Fitted:
     refusal: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """What a job adds problems to: a sequential certificate, and its traces (Parquet)."""
+
+    certificate: Certificate
+    traces: bytes
+
+
 async def fit(
     recordings: Iterable[RecordedRollout],
     fingerprint: Fingerprint,
     request: CalibrationRequest,
     created: str,
     limits: FitLimits = FitLimits(),  # noqa: B008, frozen
+    extended: Extended | None = None,
 ) -> Fitted:
     """Fits a certificate as `calibration.certificate.certify` does. Cancelling ends the process.
 
@@ -54,6 +63,7 @@ async def fit(
         request: risk, levels and procedure to fit.
         created: ISO date for the certificate.
         limits: of the process; the number of rows is not limited.
+        extended: what the problems are added to; the traces of the result are then all of them.
 
     Raises:
         CalibrationError: the recordings cannot be read as traces.
@@ -66,6 +76,9 @@ async def fit(
         with (folder / worker.RECORDINGS).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(one.to_json()) + "\n" for one in recordings)
         (folder / worker.FINGERPRINT).write_text(json.dumps(fingerprint.to_json()), "utf-8")
+        if extended is not None:
+            extended.certificate.save(folder / worker.EXTENDED)
+            (folder / worker.EARLIER).write_bytes(extended.traces)
         job = {"request": request.to_json(), "created": created}
         (folder / worker.REQUEST).write_text(json.dumps(job), "utf-8")
 

@@ -24,7 +24,7 @@ from rlcm_serve.errors import (
     SignatureRefused,
 )
 from rlcm_serve.jobs.fit_process import FitLimits
-from rlcm_serve.jobs.fitting import fit
+from rlcm_serve.jobs.fitting import Extended, fit
 from rlcm_serve.jobs.pace import Pace
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder, record_missing
@@ -168,7 +168,11 @@ class JobRunner:
     async def _require_same_engine(self, job: Calibration) -> None:
         """Raises CertificateMismatch if the job's recordings come from another engine or grader."""
         here = fingerprint_of(self._service.engine.under(job.request.profile).identity)
-        begun_with = await self._threads.write(self.jobs.made_with, job, here)
+        expected = here
+        if job.request.extends is not None:
+            earlier = await self._threads.read(self.jobs.get, job.request.extends)
+            expected = earlier.fingerprint or here
+        begun_with = await self._threads.write(self.jobs.made_with, job, expected)
         if differences := begun_with.differences(here):
             raise CertificateMismatch(
                 "the recordings of this job come from another engine (then, now): "
@@ -183,7 +187,9 @@ class JobRunner:
             raise RuntimeError(f"calibration {job.id} has no fingerprint, so no recordings")
         created = datetime.fromtimestamp(job.created, UTC).date().isoformat()
         recordings = self.jobs.recordings(job)
-        fitted = await fit(recordings, made_with, job.request, created, self._limits)
+        fitted = await fit(
+            recordings, made_with, job.request, created, self._limits, await self._extended(job)
+        )
         await self._patiently(self.jobs.keep_traces, job, fitted.traces)
         if fitted.certificate is None:
             raise RequestRefused("data", f"no certificate could be fitted: {fitted.refusal}")
@@ -193,6 +199,20 @@ class JobRunner:
             await self._until_ready()
         async with self.ending:
             await self._finish(job, fitted.certificate, fitted.report)
+
+    async def _extended(self, job: Calibration) -> Extended | None:
+        """What the job adds problems to; None if it does not.
+
+        Raises:
+            NotFound: it was deleted in the meantime.
+        """
+        if job.request.extends is None:
+            return None
+        earlier = await self._threads.read(self.jobs.get, job.request.extends)
+        return Extended(
+            await self._threads.read(self._certificates.get, str(earlier.certificate)),
+            await self._threads.read(self.jobs.traces, earlier.id),
+        )
 
     async def _finish(
         self, job: Calibration, certificate: Certificate, report: ReportData | None

@@ -71,6 +71,7 @@ class CalibrationStore:
             The new job, or the one of an earlier post.
 
         Raises:
+            Conflict: another job extends the same one.
             KeyReused: the idempotency key of the post came with something else before.
             NotFound: the job of the earlier post was deleted.
         """
@@ -92,6 +93,8 @@ class CalibrationStore:
                 if (known := _job_of(session, post)) is not None:
                     return known
                 _keep_post(session, post, id_)
+            if request.extends is not None:
+                _require_last(session, request.extends)
             row = CalibrationRow(
                 id=id_,
                 state=JobState.QUEUED,
@@ -272,6 +275,26 @@ class CalibrationStore:
                     "rollout is recorded"
                 )
             return found.parquet
+
+
+def _require_last(session: Session, id_: str) -> None:
+    """Whoever extends a job twice, and keeps the better result, has two chances.
+
+    Raises:
+        Conflict: the job is extended already.
+    """
+    without_result = (JobState.FAILED, JobState.CANCELLED)
+    extension = session.scalar(
+        select(CalibrationRow.id).where(
+            CalibrationRow.asked.contains(f'"extends": "{id_}"', autoescape=True),
+            CalibrationRow.state.not_in(without_result),
+        )
+    )
+    if extension is not None:
+        raise Conflict(
+            f"calibration {id_} is extended by {extension} already, and may be extended once: "
+            f"extend {extension} instead"
+        )
 
 
 def _job_of(session: Session, post: Post) -> str | None:

@@ -52,6 +52,8 @@ class CalibrationRequest:
         rollouts: recorded rollouts per problem.
         samples: samples per question (n).
         activate: activate the certificate as soon as it is fitted.
+        sequential: problems may be added to the certificate later.
+        extends: id of the job to whose sequential certificate the problems are added.
 
     Raises:
         RequestRefused: a value is out of range.
@@ -69,6 +71,8 @@ class CalibrationRequest:
     profile: str = DEFAULT_NAME
     average: Average = Average.PROBLEMS
     max_group_size: int | None = None
+    sequential: bool = False
+    extends: str | None = None
 
     def __post_init__(self) -> None:
         for field, check in (
@@ -88,6 +92,13 @@ class CalibrationRequest:
                 "are taken among its rollouts, so record at least n of each problem",
             )
 
+        if self.sequential and self.method in (Method.SPLIT, Method.RESCALED_CHAINS):
+            raise RequestRefused(
+                "method",
+                f"the method {self.method} learns from a part of the problems, and a sequential "
+                "certificate fixes its policies before the first one: choose another method",
+            )
+
     def with_group_size(self, problems: Collection[LabelledProblem]) -> Self:
         """The request with the size of the groups, if none was given and all have the same.
 
@@ -104,9 +115,13 @@ class CalibrationRequest:
     def require_enough(self, problems: Collection[LabelledProblem]) -> None:
         """Returns if the largest alpha could be certified in the best case, with no wrong answer.
 
+        A sequential certificate may begin with fewer.
+
         Raises:
             RequestRefused: more problems are needed.
         """
+        if self.sequential:
+            return
         units = set(map(_unit, problems))
         share = share_learned_from(self.method, risk_named(self.risk), len(units))
         tested = len(units) - round(share * len(units))

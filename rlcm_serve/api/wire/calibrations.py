@@ -15,6 +15,7 @@ from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.profile import DEFAULT_NAME
 from rlcm_serve.store.job import Calibration, CalibrationRequest
 
@@ -67,13 +68,22 @@ class CalibrationQuery(Wire):
     ] = None
     activate: bool = Field(default=False, examples=[False])
     """Activate the certificate as soon as it is fitted."""
+    sequential: Annotated[bool, described(terms.SEQUENTIAL_TEXT, False)] = False
+    extend: Annotated[str | None, described(terms.EXTEND_TEXT, None)] = None
 
     def to_request(self) -> CalibrationRequest:
         """The request in the service's own terms.
 
         Raises:
-            RequestRefused: a value is out of range.
+            RequestRefused: a value is out of range, or comes with `extend`.
         """
+        if self.extend is not None:
+            for name in sorted(self.model_fields_set - {"extend", "activate"}):
+                raise RequestRefused(
+                    name,
+                    f"{name} is fixed by job {self.extend}, whose certificate is extended: leave "
+                    "it out",
+                )
         return CalibrationRequest(
             risk=RiskName(self.risk),
             alphas=tuple(self.alphas),
@@ -87,6 +97,8 @@ class CalibrationQuery(Wire):
             profile=self.profile,
             average=Average(self.average),
             max_group_size=self.max_group_size,
+            sequential=self.sequential,
+            extends=self.extend,
         )
 
 
@@ -109,6 +121,8 @@ class AskedBody(Wire):
     max_group_size: Annotated[int | None, described(terms.MAX_GROUP_SIZE_TEXT, None)]
     activate: bool = Field(examples=[False])
     """Whether the certificate is activated as soon as it is fitted."""
+    sequential: Annotated[bool, described(terms.SEQUENTIAL_TEXT, False)]
+    extend: Annotated[str | None, described(terms.EXTEND_TEXT, None)]
 
 
 class LogLineBody(Wire):
@@ -155,7 +169,7 @@ class CalibrationBody(Wire):
         return cls(
             id=job.id,
             state=job.state.value,
-            asked=AskedBody(n=asked.pop("samples"), **asked),
+            asked=AskedBody(n=asked.pop("samples"), extend=asked.pop("extends"), **asked),
             problems=job.n_problems,
             done=job.done,
             total=job.total,

@@ -26,6 +26,15 @@ VOTE_TEXT = (
     "(RLCM §5.2). It has no effect on a single sample."
 )
 METHOD_TEXT = "How exit policies are chosen and tested, as in `rlcm fit --method`."
+SEQUENTIAL_TEXT = (
+    "Make a certificate to which problems may be added later with `extend`, until a level is "
+    "certified. Its guarantee holds at all times together."
+)
+EXTEND_TEXT = (
+    "Id of a job that is done and made a sequential certificate: the posted problems are added to "
+    "it. They must be new, in complete groups, and drawn from the same population without looking "
+    "at their answers. All settings but `activate` are those of that job."
+)
 AVERAGE_TEXT = (
     "What counts the same in the risk: `problems`, so that a group counts by its size; or "
     "`groups`, whatever their size."

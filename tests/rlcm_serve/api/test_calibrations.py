@@ -75,6 +75,8 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
         "max_group_size": None,
         "method": "chains",
         "activate": True,
+        "sequential": False,
+        "extend": None,
     }
     job = await ended(ready, job["id"])
     assert (job["state"], job["done"], job["error"]) == ("done", 40, None)
@@ -175,6 +177,8 @@ async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: st
         ({"activate": "perhaps"}, "activate"),
         ({"average": "questions"}, "average"),
         ({"max_group_size": 0}, "max_group_size"),
+        ({"extend": "cal_5f3a9c21d07e", "alphas": 0.1}, "alphas"),
+        ({"sequential": True, "method": "split"}, "method"),
         ({"average": "groups", "max_group_size": 3}, "max_group_size"),
         ({"alpha": 0.1}, "alpha"),
     ],

@@ -1,0 +1,72 @@
+"""Jobs that add problems to the sequential certificate of an earlier job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.recording.problems import LabelledProblem, digest_text
+from rlcm_serve.store.calibrations import CalibrationStore
+from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
+
+
+def extending(
+    store: CalibrationStore, asked: CalibrationRequest, problems: Collection[LabelledProblem]
+) -> CalibrationRequest:
+    """The request of a job that extends another one: with all of the other's settings. It blocks.
+
+    Raises:
+        NotFound: there is no such job.
+        RequestRefused: the job has no sequential certificate, or problems or groups of it and of
+            the jobs that it extended come again.
+    """
+    earlier = list(_line(store, str(asked.extends)))
+    _require_extensible(earlier[0])
+    request = replace(earlier[0].request, extends=asked.extends, activate=asked.activate)
+    if request.with_group_size(problems) != request:
+        raise RequestRefused(
+            "data",
+            f"the problems come in groups, and those of job {asked.extends} do not: give problems "
+            "that are drawn one by one",
+        )
+    counted = [one for job in earlier for one in store.problems(job)]
+    known = {key for one in counted for key in _keys(one)}
+    again = [one for one in problems if known & set(_keys(one))]
+    if again:
+        raise RequestRefused(
+            "data",
+            f"{len(again)} problems or groups are counted already, problem {again[0].id!r} among "
+            "them: give new problems, in groups that are complete",
+        )
+    return request
+
+
+def _line(store: CalibrationStore, id_: str) -> Iterator[Calibration]:
+    """A job, the one that it extends, and so on."""
+    name: str | None = id_
+    while name is not None:
+        job = store.get(name)
+        yield job
+        name = job.request.extends
+
+
+def _require_extensible(job: Calibration) -> None:
+    if not job.request.sequential:
+        raise RequestRefused(
+            "extend",
+            f"job {job.id} made a certificate for a number of problems that was fixed before: "
+            "post all problems in a new job, with sequential=true if you want to add more later",
+        )
+    if job.state is not JobState.DONE:
+        raise RequestRefused(
+            "extend", f"job {job.id} is {job.state}: only a job that is done can be extended"
+        )
+
+
+def _keys(problem: LabelledProblem) -> Iterator[tuple[str, str]]:
+    """What two jobs of one line must not share."""
+    yield "id", problem.id
+    yield "text", digest_text(problem.problem)
+    if problem.group is not None:
+        yield "group", problem.group
