@@ -122,6 +122,7 @@ def build_app() -> typer.Typer:
         extend.extend,
         "rlcm extend certificate.json traces/ --out certificate.json",
     )
+    add(CERTIFICATES, "labels", extend.labels, "rlcm labels design.json unlabelled.parquet")
     add(CERTIFICATES, "verify", certificates.verify, "rlcm verify certificate.json traces.parquet")
     add(CERTIFICATES, "replay", certificates.replay, "rlcm replay certificate.json other.parquet")
     report = certificates.report_group()

@@ -15,6 +15,7 @@ from calibration.certificate.certify import (
 )
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, declared_groups
+from calibration.simulation.labels import labels_needed
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
@@ -84,6 +85,7 @@ class Plan:
             wrong.
         sequential: by alpha, how many a sequential certificate needs that is extended unit by unit
             until it certifies the level.
+        labelled: share of the problems that need a label (`labels_needed`).
     """
 
     risk: str
@@ -92,6 +94,7 @@ class Plan:
     enough: dict[float, int | None]
     fewest: dict[float, int]
     sequential: dict[float, Until]
+    labelled: float
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -191,6 +194,9 @@ def plan(
             for alpha in alphas
         },
         sequential=_sequential(measured, family, alphas, delta, promise, max(sizes), repeats, rng),
+        labelled=float(
+            labels_needed(pilot, family.policies, risk, Procedure(samples, vote)).mean()
+        ),
     )
 
 

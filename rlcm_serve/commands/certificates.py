@@ -551,6 +551,10 @@ def _print_plan(found: Plan) -> None:
         )
         floor = f"no test can with fewer than {found.fewest[alpha]}"
         _say(f"alpha {alpha:g}: {said}; {floor}; {_until(found.sequential[alpha])}")
+    _say(
+        f"{found.labelled:.0%} of the problems need a label; the loss of the others is known from "
+        "their answers (`rlcm labels`)"
+    )
 
 
 def _until(sequential: Until) -> str:

@@ -1,4 +1,4 @@
-"""`rlcm extend`: problems are added to a sequential certificate."""
+"""`rlcm extend` and `rlcm labels`: what can be done with the design of a test."""
 
 from __future__ import annotations
 
@@ -54,3 +54,35 @@ def extend(
         created=date.today().isoformat(),
     )
     write_certificates([certificate], [out])
+
+
+def labels(
+    start: Annotated[
+        Path,
+        typer.Argument(help="Certificate, or the design of one that `rlcm plan` wrote."),
+    ],
+    traces: Annotated[
+        Path,
+        typer.Argument(
+            help="Traces, recorded with anything in the place of unknown answers: a Parquet file, "
+            "or a folder of them."
+        ),
+    ],
+    loss: LossOption = None,
+) -> None:
+    """List the problems that need a label: the loss of the others follows from their answers.
+
+    Label these, and grade the traces again with `rlcm regrade`.
+    """
+    from calibration import read_traces
+    from calibration.certificate.evaluate import resolve_risk
+    from calibration.certificate.sequential import read_start
+    from calibration.simulation.labels import labels_needed
+
+    begun, recorded = read_start(start), read_traces(traces)
+    risk = resolve_risk(begun, risk_of(begun, loss))
+    needed_P = labels_needed(recorded, begun.tested.policies, risk, begun.procedure)
+    for problem_id, needed in zip(recorded.problem_ids, needed_P, strict=True):
+        if needed:
+            typer.echo(problem_id)
+    typer.echo(f"{needed_P.sum()} of {recorded.n_problems} problems need a label", err=True)

@@ -34,6 +34,7 @@ def test_help_names_every_command_in_a_folder_that_has_its_own_training(tmp_path
         "collect",
         "fit",
         "extend",
+        "labels",
         "verify",
         "replay",
         "plan",

@@ -19,6 +19,7 @@ SCRIPTS = (
     "statistics.asked_again",
     "statistics.betting_power",
     "statistics.calibration_speed",
+    "statistics.fewer_labels",
     "statistics.kinds",
     "statistics.mapie_comparison",
     "statistics.power_study",

@@ -58,7 +58,7 @@ _TRACES: dict[int | str, dict[str, Any]] = {
     "/calibrations",
     status_code=202,
     openapi_extra=_PROBLEMS,
-    **keyed(require_admin, 404, 408, 413, 415, 422, 503),
+    **keyed(require_admin, 404, 408, 409, 413, 415, 422, 503),
 )
 async def post_calibration(
     request: Request,

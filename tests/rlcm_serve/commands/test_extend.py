@@ -95,3 +95,18 @@ def test_what_is_neither_a_design_nor_a_certificate_is_refused(rlcm: Rlcm, recor
     check_refused(rlcm("extend odd.json t --out c.json"), "odd.json: not a certificate")
     Path("odd.json").write_text("{")
     check_refused(rlcm("extend odd.json t --out c.json"), "odd.json is not JSON")
+
+
+def test_the_problems_that_need_a_label_are_listed(rlcm: Rlcm, record: Record) -> None:
+    record("pilot.parquet", 60, name="q")
+    record("sure.parquet", 5, name="s", right=1.0)
+    record("t.parquet", 20, name="a")
+    rlcm(f"plan pilot.parquet --risk regret {LEVELS} --design design.json")
+    status, out, err = rlcm("labels design.json sure.parquet")
+    assert (status, out, err) == (0, "", "0 of 5 problems need a label\n")
+    status, out, err = rlcm("labels design.json t.parquet")
+    needed = out.split()
+    assert status == 0
+    assert 0 < len(needed) <= 20
+    assert set(needed) <= {f"a{number:03d}" for number in range(20)}
+    assert err == f"{len(needed)} of 20 problems need a label\n"

@@ -1,0 +1,90 @@
+"""Which problems need a label, and that the others' labels change nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibration import ERROR, REGRET, SELECTIVE, Risk, Traces, certify
+from calibration.simulation.labels import labels_needed
+from calibration.simulation.procedure import Procedure
+from calibration.simulation.replay import replay
+from tests.calibration.recordings import several_rollouts
+
+
+@pytest.fixture(scope="module")
+def traces(world: Any) -> Traces:
+    """80 problems with 3 rollouts each; later answers repeat earlier ones more often than not."""
+    drawn = several_rollouts(world.draw(np.random.default_rng(3), 240), 3)
+    rng = np.random.default_rng(4)
+    shape = drawn.answer_class_RC.shape
+    last_R1 = rng.integers(0, 2, (shape[0], 1))
+    class_RC = np.where(rng.random(shape) < 0.95, last_R1, rng.integers(-1, 3, shape))
+    right_P1 = rng.integers(0, 3, (80, 1))
+    return replace(
+        drawn, answer_class_RC=class_RC, correct_RC=class_RC == right_P1[drawn.problem_R]
+    )
+
+
+def relabelled(traces: Traces, kept_P: np.ndarray, seed: int) -> Traces:
+    """Another answer is right in each problem that is not kept."""
+    rng = np.random.default_rng(seed)
+    right_R1 = rng.integers(0, 4, (traces.n_problems, 1))[traces.problem_R]
+    other_RC = traces.answer_class_RC == right_R1
+    kept_R1 = kept_P[traces.problem_R][:, None]
+    return replace(traces, correct_RC=np.where(kept_R1, traces.correct_RC, other_RC))
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("risk", [SELECTIVE, REGRET])
+def test_labels_that_are_not_needed_change_no_loss(
+    traces: Traces, risk: Risk, samples: int
+) -> None:
+    made = certify(traces, risk=risk, alphas=(0.3,), samples=samples, method="chains")
+    procedure, policies = Procedure(samples), made.tested.policies
+    needed_P = labels_needed(traces, policies, risk, procedure)
+    if risk is REGRET:
+        assert 0.05 < needed_P.mean() < 0.95
+    losses = replay(traces, policies, risk, procedure).losses
+    for seed in range(5):
+        other = replay(relabelled(traces, needed_P, seed), policies, risk, procedure).losses
+        assert (other.loss_UT == losses.loss_UT).all()
+        again = certify(
+            relabelled(traces, needed_P, seed), risk=risk, alphas=(0.3,), samples=samples,
+            family=made.tested,
+        )  # fmt: skip
+        assert [one.certified for one in again.levels] == [one.certified for one in made.levels]
+
+
+def test_every_label_that_is_called_needed_can_change_a_loss(traces: Traces) -> None:
+    policies = certify(traces, risk=REGRET, alphas=(0.3,), method="chains").tested.policies
+    needed_P = labels_needed(traces, policies, REGRET, Procedure())
+    none_P = np.zeros(traces.n_problems, dtype=np.bool_)
+    found = np.stack(
+        [
+            replay(relabelled(traces, none_P, seed), policies, REGRET, Procedure()).losses.loss_UT
+            for seed in range(30)
+        ]
+    )
+    changed_P = (found != found[0]).any(axis=(0, 2))
+    assert (changed_P <= needed_P).all()
+    assert changed_P.sum() >= 0.95 * needed_P.sum()
+
+
+def test_where_every_answer_counts_every_label_is_needed(traces: Traces) -> None:
+    policies = certify(traces, risk=ERROR, alphas=(0.9,), method="chains").tested.policies
+    answered_P = np.array(
+        [(traces.answer_class_RC[traces.problem_R == p] >= 0).all() for p in range(80)]
+    )
+    needed_P = labels_needed(traces, policies, ERROR, Procedure())
+    assert needed_P[answered_P].all()
+
+
+def test_no_label_is_read(traces: Traces) -> None:
+    policies = certify(traces, risk=REGRET, alphas=(0.3,), method="chains").tested.policies
+    found = [
+        labels_needed(labels, policies, REGRET, Procedure()).tolist()
+        for labels in (traces, replace(traces, correct_RC=~traces.correct_RC))
+    ]
+    assert found[0] == found[1]
