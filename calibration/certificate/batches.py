@@ -119,11 +119,12 @@ class Batches:
     def in_order(self, losses: Losses, traces: Traces) -> Losses:
         """The losses in the order of the test: batch after batch, each shuffled.
 
-        A batch is shuffled by a digest of the design and of the batch's whole content. So what came
+        A batch is shuffled by a digest of the design and of what was recorded of the batch,
+        without names. So what came
         first within a batch, or first by its name, is not first in the test.
 
         Args:
-            losses: of all units, sorted by name.
+            losses: of all units, in the order of `Traces.unit_P`.
             traces: the problems of the batches, and no others; see `require_unchanged`.
 
         Raises:
@@ -134,17 +135,19 @@ class Batches:
                 f"the traces have {traces.n_problems} problems, and the certificate's batches "
                 f"{self.n_problems}: give the traces of all batches, and no others"
             )
-        place = {_digest(unit): row for row, unit in enumerate(sorted(set(traces.units)))}
-        return losses.take(np.concatenate([self._rows(batch, place) for batch in self.batches]))
+        place = dict(zip(_keys(traces), traces.unit_P.tolist(), strict=True))
+        return losses.take(
+            np.concatenate([self._rows(batch, place, traces) for batch in self.batches])
+        )
 
     @property
     def _known(self) -> frozenset[str]:
         return frozenset(unit for batch in self.batches for unit in batch.units)
 
-    def _rows(self, batch: Batch, place: Mapping[str, int]) -> NDArray[np.intp]:
-        seed = int(
-            hashlib.sha256(f"{self.design} {batch.digest}".encode()).hexdigest()[:_DIGITS], 16
-        )
+    def _rows(self, batch: Batch, place: Mapping[str, int], traces: Traces) -> NDArray[np.intp]:
+        units = set(batch.units)
+        content = traces.select(np.array([key in units for key in _keys(traces)])).seed
+        seed = int(hashlib.sha256(f"{self.design} {content}".encode()).hexdigest()[:_DIGITS], 16)
         rows_U = np.sort(np.array([place[unit] for unit in batch.units], dtype=np.intp))
         return rows_U[shuffled(len(rows_U), seed)]
 

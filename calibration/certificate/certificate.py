@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -34,7 +34,9 @@ from calibration.traces.traces import Traces
 
 FORMAT = "rlcm-certificate"
 VERSION = 2
-_LEFT_OUT_IF_NONE = ("groups", "sequential", "kind")
+_LEFT_OUT_IF_NONE = ("groups", "sequential", "kind", "ordered_by")
+CONTENT = "content"
+"""Of `Certificate.ordered_by`."""
 """Fields that a file has only where they are used: older certificates keep their digests."""
 
 
@@ -71,6 +73,8 @@ class Certificate:
             while problems are added; None if the number of problems was fixed before.
         kind: which kind of question it is for, and what holds together with it; None if it does not
             distinguish kinds.
+        ordered_by: what ordered units, draws and splits: `CONTENT` of the traces, which nobody can
+            choose; None if the names of the problems did, as in earlier certificates.
     """
 
     risk: str
@@ -95,6 +99,7 @@ class Certificate:
     groups: Groups | None = None
     sequential: Batches | None = None
     kind: Kind | None = None
+    ordered_by: str | None = None
 
     @property
     def whole_delta(self) -> float:
@@ -203,7 +208,7 @@ class Certificate:
         self.design.require_traces(recorded, f"certificate {self.id}")
 
     def in_test_order(self, losses: Losses, traces: Traces) -> Losses:
-        """The losses of units, sorted by name, in the order in which the test sees them.
+        """The losses of units, by `Traces.unit_P`, in the order in which the test sees them.
 
         A test without batches shuffles them itself.
         """
@@ -218,7 +223,14 @@ class Certificate:
         """
         self.require_traces(traces.fingerprint)
         passing = traces.passing()
-        return passing if self.kind is None else self.kind.select(passing)
+        return self.ordered(passing if self.kind is None else self.kind.select(passing))
+
+    def ordered(self, traces: Traces) -> Traces:
+        """The traces with the order of units, draws and splits that the certificate was made with.
+
+        Earlier certificates were made in the order of names.
+        """
+        return replace(traces, by_names=self.ordered_by != CONTENT)
 
     def save(self, path: str | Path) -> None:
         """Write the certificate as JSON, completely or not at all; creates the folder if needed."""
@@ -292,6 +304,8 @@ class Certificate:
                     "kind": kind and Kind.from_json(kind),
                 }
             )
+            if made.ordered_by not in (None, CONTENT):
+                raise ValueError(f"ordered_by is {made.ordered_by!r}")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
         made.check()
@@ -320,6 +334,7 @@ class Certificate:
             **({"groups": asdict(self.groups)} if self.groups else {}),
             **({"sequential": self.sequential.to_json()} if self.sequential else {}),
             **({"kind": asdict(self.kind)} if self.kind else {}),
+            **({"ordered_by": self.ordered_by} if self.ordered_by else {}),
         }
 
 

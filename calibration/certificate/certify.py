@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.batches import Batches
-from calibration.certificate.certificate import Certificate
+from calibration.certificate.certificate import CONTENT, Certificate
 from calibration.certificate.design import Design
 from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel, Level
 from calibration.certificate.wording import covers, does_not_cover
@@ -171,7 +171,7 @@ def fit_design(
     kind = default_p_value(measured, risk, groups)
     if p_value != "auto":
         kind = _chosen(parse_choice("p_value", PValue, p_value, "auto"), kind, sequential)
-    seed = int(traces.digest[:8], 16)
+    seed = traces.seed
     stated = design.delta, design.promise, kind
     tested = certify_policies(
         measured.losses, family, design.alphas, design.delta, design.promise, kind, seed
@@ -207,6 +207,7 @@ def fit_design(
         created=created,
         groups=groups,
         sequential=sequential,
+        ordered_by=None if traces.by_names else CONTENT,
     )
 
 
@@ -264,7 +265,7 @@ def certify_policies(
         delta: the probability with which the guarantee may fail.
         promise: simultaneous or pointwise.
         kind: the test.
-        seed: shuffles the units for the betting test; derive it from the data's digest.
+        seed: shuffles the units for the betting test: `Traces.seed`.
     """
     _check_weights(family, len(alphas))
     target_LT = np.empty((len(alphas), losses.n_policies))

@@ -95,7 +95,7 @@ def _differences(
     yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
     if certificate.sequential is not None:
         certificate.sequential.require_unchanged(traces)
-    seed = int(traces.digest[:8], 16)
+    seed = traces.seed
     tested = tested_again(certificate, traces, risk, seed)
     recount = _Recount(certificate, traces, risk, tested, seed)
     yield from recount.compare_words()
@@ -219,10 +219,10 @@ class _Recount:
 
     def _losses(self, outcomes: Outcomes) -> Losses:
         """One row per unit, in the order of the test."""
-        return self._certificate.in_test_order(self._losses_by_name(outcomes), self._traces)
+        return self._certificate.in_test_order(self._losses_by_content(outcomes), self._traces)
 
-    def _losses_by_name(self, outcomes: Outcomes) -> Losses:
-        """One row per unit, sorted by name."""
+    def _losses_by_content(self, outcomes: Outcomes) -> Losses:
+        """One row per unit, in the order of `Traces.unit_P`."""
         loss_DT, weight_DT = self._risk.loss(outcomes)
         loss_U1 = self._unit_losses(np.asarray(loss_DT, dtype=np.float64)[:, 0])
         if weight_DT is not None:
@@ -267,9 +267,9 @@ def _problem_means(values_D: NDArray[Any], draws: Draws) -> NDArray[np.float64]:
 
 
 def _by_unit(mean_P: NDArray[np.float64], traces: Traces) -> list[list[float]]:
-    """The figures of each unit's problems, units sorted by name."""
-    of_unit: dict[str, list[float]] = {}
-    for unit, mean in zip(traces.units, mean_P.tolist(), strict=True):
+    """The figures of each unit's problems, units in the order of `Traces.unit_P`."""
+    of_unit: dict[int, list[float]] = {}
+    for unit, mean in zip(traces.unit_P.tolist(), mean_P.tolist(), strict=True):
         of_unit.setdefault(unit, []).append(mean)
     return [of_unit[unit] for unit in sorted(of_unit)]
 

@@ -97,7 +97,7 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
         risk: what the certificate bounds.
     """
     family, levels = certificate.tested, certificate.levels
-    tested = tested_again(certificate, traces, risk, _seed(certificate))
+    tested = tested_again(certificate, traces, risk, traces.seed)
     patience = _usual_patience(family, interval_of(traces))
     centres = [
         _centre(family, number, level, tested, patience, risk)
@@ -199,13 +199,9 @@ def _p_values(
     losses = certificate.in_test_order(replay(traces, tuple(cells.values()), *how).losses, traces)
     p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)
     p_YX[rows, columns] = p_values(
-        losses, alphas[number], certificate.p_value, _seed(certificate), aimed_at
+        losses, alphas[number], certificate.p_value, traces.seed, aimed_at
     )
     return p_YX
-
-
-def _seed(certificate: Certificate) -> int:
-    return int(certificate.calibration_digest[:8], 16)
 
 
 def _in_line(

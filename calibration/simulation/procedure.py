@@ -1,6 +1,8 @@
 """Procedures of one or several samples, simulated on recorded rollouts (RLCM §5.2)."""
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
 from calibration.simulation.shuffle import shuffled
+from calibration.traces.content import HALF
 from calibration.traces.fingerprint import VOTES
 from calibration.traces.traces import Traces
 
@@ -75,10 +78,10 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
     """Draw each problem's samples from its recorded rollouts, without replacement.
 
     A random permutation of the problem's rollouts is cut into disjoint subsets. If these are too
-    few, further permutations follow. The randomness depends only on the problem's id and the number
-    of samples; it does not depend on outcomes, on the order of rows or on other problems. A problem
-    with exactly as many rollouts as samples is drawn once, in the recorded order, unless `draws` is
-    set.
+    few, further permutations follow. What was recorded of the problem seeds it, with the number of
+    samples: names, verdicts, the order of rows and other problems have no say (but problems with
+    the same content get permutations of their own). A problem with exactly as many rollouts as
+    samples is drawn once, unless `draws` is set.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -95,23 +98,45 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
             "or take fewer samples"
         )
     first_P = np.cumsum(rollouts_P) - rollouts_P
+    order_R, seeds = _order_and_seeds(traces, n_samples)
     drawn = [
-        first + _draw(problem_id, int(count), procedure)
-        for problem_id, first, count in zip(traces.problem_ids, first_P, rollouts_P, strict=True)
+        order[_draw(seed, len(order), procedure)]
+        for seed, order in zip(seeds, np.split(order_R, first_P[1:]), strict=True)
     ]
     problem_D = np.repeat(np.arange(traces.n_problems), [len(draw) for draw in drawn])
     return Draws(problem_D, np.concatenate(drawn))
 
 
-def _draw(problem_id: str, n_rollouts: int, procedure: Procedure) -> NDArray[np.intp]:
+def _order_and_seeds(traces: Traces, n_samples: int) -> tuple[NDArray[np.intp], list[int]]:
+    """Rows of the traces by problem, ordered within each; and the seed of each problem."""
+    if traces.by_names:
+        names = [f"{n_samples} {problem_id}".encode() for problem_id in traces.problem_ids]
+        return np.arange(traces.n_rollouts), [_seed(name) for name in names]
+    order_R: NDArray[np.intp] = np.lexsort((traces.rank_R, traces.problem_R))
+    return order_R, _seeds([content[:HALF] for content in traces.contents_P], n_samples)
+
+
+def _seeds(contents: Sequence[bytes], n_samples: int) -> list[int]:
+    """One seed per problem; problems with the same content are told apart by their number."""
+    seen: Counter[bytes] = Counter()
+    seeds = []
+    for content in contents:
+        seeds.append(_seed(b"%d %d " % (n_samples, seen[content]) + content))
+        seen[content] += 1
+    return seeds
+
+
+def _seed(text: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
+
+
+def _draw(seed: int, n_rollouts: int, procedure: Procedure) -> NDArray[np.intp]:
     """Ordered subsets of a problem's rollouts, draws x samples."""
     n_samples = procedure.samples
     if n_rollouts == n_samples and procedure.draws is None:
         return np.arange(n_samples)[None, :]
     disjoint = n_rollouts // n_samples
     n_draws = procedure.draws or disjoint
-    digest = hashlib.sha256(f"{n_samples} {problem_id}".encode()).digest()
-    seed = int.from_bytes(digest[:16], "big")
     permutations = [
         shuffled(n_rollouts, seed + number)[: disjoint * n_samples].reshape(disjoint, n_samples)
         for number in range(-(-n_draws // disjoint))

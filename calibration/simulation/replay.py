@@ -40,7 +40,7 @@ class Replay:
     intervals, and optimistic for a policy that was chosen by them.
 
     Attributes:
-        losses: losses of the units, in the order of sorted(set(traces.units)).
+        losses: losses of the units, in the order of `Traces.unit_P`.
         answered_T: mean share answered.
         right_T: mean share answered and right.
         tokens_T: mean tokens of a draw, all samples together, including the tokens that readings

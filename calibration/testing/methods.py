@@ -65,10 +65,10 @@ def share_learned_from(method: Method, risk: Risk, n_units: int) -> float:
 def split_traces(method: Method, risk: Risk, traces: Traces) -> tuple[Traces | None, Traces]:
     """The problems to learn from (None if the method needs none) and the problems to test on.
 
-    The split depends only on a hash of the problems' names.
+    What was recorded decides the split, not the problems' names.
     """
     share = share_learned_from(method, risk, traces.n_units)
-    return traces.split(share) if share else (None, traces)
+    return traces.split_by_content(share) if share else (None, traces)
 
 
 def find_split(traces: Traces, tested_digest: str) -> tuple[Traces | None, Traces] | None:
@@ -81,7 +81,7 @@ def find_split(traces: Traces, tested_digest: str) -> tuple[Traces | None, Trace
     for share in (RESCALE_SHARE, ORDER_SHARE):
         # With fewer units, one of the parts would be empty.
         if traces.n_units * RESCALE_SHARE >= 1:
-            learned_from, tested = traces.split(share)
+            learned_from, tested = traces.split_by_content(share)
             if tested.digest == tested_digest:
                 return learned_from, tested
     return None

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,11 +18,12 @@ from calibration.policy.exit_rule import ExitReason
 from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
 from calibration.traces.columns import Columns
+from calibration.traces.content import contents_of, joined, of_all, ranked
 from calibration.traces.fingerprint import Effect, Fingerprint
 from calibration.traces.table import KIND, KNOWN, Rollout, fingerprint_of, to_table
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # no slots, so that it can cache its content
 class Traces:
     """Full rollouts (R) of problems (P), with a reading of the confidence in each column (C).
 
@@ -48,6 +50,8 @@ class Traces:
         familiarity_P: p-value of each problem's familiarity, read in its first rollout; None if the
             fingerprint has no familiarity check.
         kinds: the kind of each problem, such as its topic; None where none was declared.
+        by_names: whether names decide the order of units, draws and splits, as in certificates
+            that do not say otherwise (`Certificate.ordered_by`); else what was recorded does.
     """
 
     fingerprint: Fingerprint | None
@@ -65,6 +69,7 @@ class Traces:
     confidence_tokens_RC: NDArray[np.int64] | None = None
     familiarity_P: NDArray[np.float64] | None = None
     kinds: tuple[str | None, ...] | None = None
+    by_names: bool = False
 
     @classmethod
     def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
@@ -110,11 +115,43 @@ class Traces:
             for problem_id, group in zip(self.problem_ids, self.groups, strict=True)
         )
 
-    @property
+    @cached_property
     def unit_P(self) -> NDArray[np.intp]:
-        """Index of each problem's unit into `sorted(set(units))`."""
-        index = {unit: i for i, unit in enumerate(sorted(set(self.units)))}
-        return np.array([index[unit] for unit in self.units], dtype=np.intp)
+        """The number of each problem's unit, in an order that the content alone decides.
+
+        Names have no say, nor has the order of problems and rollouts. Only units with the same
+        content may change places. With `by_names`, units are sorted by name.
+        """
+        names = {unit: i for i, unit in enumerate(sorted(set(self.units)))}
+        named_P = np.array([names[unit] for unit in self.units], dtype=np.intp)
+        if self.by_names:
+            return named_P
+        return ranked(joined(self.contents_P, named_P))[named_P]
+
+    @cached_property
+    def seed(self) -> int:
+        """Seed of the random choices of a calibration: neither names nor verdicts have a say.
+
+        With `by_names`, it is the start of the digest of everything.
+        """
+        if self.by_names:
+            return int(self.digest[:8], 16)
+        whole = of_all(joined(self.contents_P, self.unit_P))
+        return int.from_bytes(whole[:8], "big")
+
+    @cached_property
+    def rank_R(self) -> NDArray[np.intp]:
+        """The place of each rollout in an order that the content alone decides."""
+        return ranked(self._content_R)
+
+    @cached_property
+    def _content_R(self) -> list[bytes]:
+        return contents_of(self)
+
+    @cached_property
+    def contents_P(self) -> list[bytes]:
+        """What was recorded of each problem, without names (`calibration.traces.content`)."""
+        return joined(self._content_R, self.problem_R)
 
     @property
     def n_units(self) -> int:
@@ -196,12 +233,29 @@ class Traces:
         """Two parts that share no problem and no group; the first has `fraction` of the units.
 
         Units are shuffled by a hash of their names and the seed. The split does not depend on
-        labels or on the order of rows.
+        labels or on the order of rows. So it is the same for all confidences of a recording.
 
         Raises:
             CalibrationError: a part would be empty.
         """
-        units = sorted(set(self.units), key=lambda unit: _hash(f"{seed} {unit}"))
+        return self._cut(fraction, {unit: _hash(f"{seed} {unit}") for unit in self.units})
+
+    def split_by_content(self, fraction: float) -> tuple[Self, Self]:
+        """As `split`, but what was recorded shuffles the units: whoever names them has no say.
+
+        With `by_names`, it is `split`.
+
+        Raises:
+            CalibrationError: a part would be empty.
+        """
+        if self.by_names:
+            return self.split(fraction)
+        places = zip(self.units, self.unit_P.tolist(), strict=True)
+        return self._cut(fraction, {unit: _hash(f"{self.seed} {place}") for unit, place in places})
+
+    def _cut(self, fraction: float, key_of: Mapping[str, str]) -> tuple[Self, Self]:
+        """Two parts; the first has the units with the lowest keys."""
+        units = sorted(key_of, key=key_of.__getitem__)
         n_first = round(fraction * len(units))
         if not 0 < n_first < len(units):
             raise CalibrationError(

@@ -76,6 +76,11 @@ def test_an_extension_keeps_the_design_and_the_earlier_batches(
     assert [batch.n_problems for batch in extended.sequential.batches] == [30, 270]
 
 
+def numbers_as_losses(traces: Traces) -> Losses:
+    """The place of each problem by its name, in the order of `Traces.unit_P`."""
+    return Losses.unweighted(np.argsort(traces.unit_P).astype(float)[:, None])
+
+
 def test_a_policy_that_was_certified_is_tested_with_no_larger_p_value_later(
     traces: Traces, design: Design
 ) -> None:
@@ -83,9 +88,9 @@ def test_a_policy_that_was_certified_is_tested_with_no_larger_p_value_later(
     late = certify_sequential(traces, early)
     assert early.sequential is not None
     assert late.sequential is not None
-    losses = Losses.unweighted(np.arange(300.0)[:, None])
-    at_first = early.sequential.in_order(losses.take(np.arange(200)), first(traces, 200))
-    later = late.sequential.in_order(losses, traces)
+    some = first(traces, 200)
+    at_first = early.sequential.in_order(numbers_as_losses(some), some)
+    later = late.sequential.in_order(numbers_as_losses(traces), traces)
     assert later.loss_UT[:200].tolist() == at_first.loss_UT.tolist()
 
 

@@ -184,7 +184,7 @@ def test_the_parts_or_the_whole(world) -> None:
     whole = world.draw(np.random.default_rng(2), 200)
     for method, share in (("split", 0.3), ("rescaled-chains", 0.1)):
         made = certify(whole, alphas=[0.4], method=method)
-        order, tested = whole.split(share)
+        order, tested = whole.split_by_content(share)
         assert verify(made, whole) == verify(made, tested) == verify(made, tested, order) == []
         (difference,) = verify(made, tested, order.select(np.arange(order.n_problems) > 0))[:1]
         assert difference.startswith("order_digest is ")

@@ -1,6 +1,5 @@
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -9,10 +8,11 @@ from calibration.errors import CalibrationError
 from calibration.simulation.procedure import Procedure, simulate
 
 MakeTraces = Callable[..., Traces]
+MakeRollout = Callable[..., Rollout]
 
 
 @pytest.fixture
-def make_traces(make_rollout: Callable[..., Rollout], fingerprint: Fingerprint) -> MakeTraces:
+def make_traces(make_rollout: MakeRollout, fingerprint: Fingerprint) -> MakeTraces:
     """Traces of problems with so many rollouts each."""
 
     def make(counts: dict[str, int]) -> Traces:
@@ -66,23 +66,35 @@ def test_more_draws_overlap_but_none_repeats_a_rollout(make_traces: MakeTraces) 
     assert fewer["a"] == drawn["a"][:2]
 
 
-def test_all_rollouts_are_taken_as_recorded(make_traces: MakeTraces) -> None:
+def test_all_rollouts_are_one_draw(make_traces: MakeTraces) -> None:
     assert drawn_rollouts(make_traces({"a": 4}), Procedure(4)) == {"a": [[0, 1, 2, 3]]}
 
 
-def test_neither_labels_nor_other_problems_have_a_say(make_traces: MakeTraces) -> None:
-    traces = make_traces({"a": 6, "b": 6})
-    procedure = Procedure(2, draws=7)
-    drawn = drawn_rollouts(traces, procedure)
+def test_neither_names_nor_verdicts_nor_other_problems_have_a_say(
+    make_rollout: MakeRollout,
+) -> None:
+    def drawn(
+        ids: Sequence[str], extra: Sequence[str] = (), right: bool = True
+    ) -> dict[str, list[list[int]]]:
+        rollouts = [
+            make_rollout(id_, (0.1 * number, confidence), (right, right), rollout=number)
+            for id_, confidence in zip((*ids, *extra), (0.3, 0.4, 0.5), strict=False)
+            for number in range(6)
+        ]
+        traces = Traces.from_rollouts(rollouts, None)
+        return drawn_rollouts(traces, Procedure(2, draws=7))
+
+    first = drawn(["a", "b"])
+    assert first["a"] != first["b"]
+    renamed = drawn(["z", "y"])
+    assert (renamed["z"], renamed["y"]) == (first["a"], first["b"])
+    assert drawn(["a", "b"], ["c"])["b"] == first["b"]
+    assert drawn(["a", "b"], right=False) == first
+
+
+def test_problems_with_the_same_content_are_drawn_apart(make_traces: MakeTraces) -> None:
+    drawn = drawn_rollouts(make_traces({"a": 6, "b": 6}), Procedure(2, draws=7))
     assert drawn["a"] != drawn["b"]
-    relabelled = replace(
-        traces,
-        correct_RC=~traces.correct_RC,
-        answer_class_RC=traces.answer_class_RC + 1,
-        confidence_RC=1 - traces.confidence_RC,
-    )
-    assert drawn_rollouts(relabelled, procedure) == drawn
-    assert drawn_rollouts(make_traces({"0": 9, "b": 6, "c": 2}), procedure)["b"] == drawn["b"]
 
 
 def test_every_ordered_pair_is_as_likely(make_traces: MakeTraces) -> None:

@@ -1,0 +1,70 @@
+"""The content of traces without the names in it: what orders units and seeds random choices.
+
+Names are free to choose. If an order depended on them, whoever names the problems could try names
+until a test passes. What was recorded cannot be chosen. Verdicts seed nothing: who learns and who
+tests must not depend on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from calibration.traces.traces import Traces
+
+
+HALF = 16
+"""Bytes of a content that say what was recorded; those after them say whether it was right."""
+
+
+def contents_of(traces: Traces) -> list[bytes]:
+    """The content of each rollout (R): its readings and how it ended, then their verdicts.
+
+    Numbers of answer classes are names, and are left out.
+    """
+    columns = [
+        traces.tokens_RC.astype("<i8"),
+        traces.confidence_RC.astype("<f8"),
+        traces.answer_tokens_RC.astype("<i8"),
+    ]
+    if traces.confidence_tokens_RC is not None:
+        columns.append(traces.confidence_tokens_RC.astype("<i8"))
+    ends = zip(traces.natural_R.tolist(), traces.final_R.tolist(), strict=True)
+    return [
+        _half([bytes([natural]), *(column[r, : final + 1].tobytes() for column in columns)])
+        + _half([traces.correct_RC[r, : final + 1].tobytes()])
+        for r, (natural, final) in enumerate(ends)
+    ]
+
+
+def joined(contents: Iterable[bytes], index_of: NDArray[np.intp]) -> list[bytes]:
+    """One content for each index, of those that have it, in whatever order they come."""
+    parts: list[list[bytes]] = [[] for _ in range(int(index_of.max()) + 1)]
+    for content, index in zip(contents, index_of.tolist(), strict=True):
+        parts[index].append(content)
+    return [of_all(part) for part in parts]
+
+
+def of_all(contents: Iterable[bytes]) -> bytes:
+    """One content of many, in whatever order they come."""
+    ordered = sorted(contents)
+    return _half([one[:HALF] for one in ordered]) + _half([one[HALF:] for one in ordered])
+
+
+def ranked(contents: Sequence[bytes]) -> NDArray[np.intp]:
+    """The place of each content in their order; equal ones keep theirs, which changes nothing.
+
+    Verdicts have a say only between contents that are equal without them.
+    """
+    rank = np.empty(len(contents), dtype=np.intp)
+    rank[sorted(range(len(contents)), key=contents.__getitem__)] = np.arange(len(contents))
+    return rank
+
+
+def _half(parts: Iterable[bytes]) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()[:HALF]

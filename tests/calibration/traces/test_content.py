@@ -1,0 +1,111 @@
+"""What orders units and seeds random choices is what was recorded, never a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from calibration import Certificate, CertificateError, Traces, certify, verify
+from calibration.testing.methods import Method
+from calibration.traces.content import of_all, ranked
+from tests.calibration.conftest import UniformWorld
+from tests.calibration.recordings import in_groups, several_rollouts
+
+N, ROLLOUTS = 120, 4
+
+
+@pytest.fixture
+def traces(world: UniformWorld) -> Traces:
+    return several_rollouts(world.draw(np.random.default_rng(5), N * ROLLOUTS), ROLLOUTS)
+
+
+def named(traces: Traces, order_P: NDArray[np.intp], order_K: NDArray[np.intp]) -> Traces:
+    """The same recordings, whose problems are named in this order, and their rollouts in that."""
+    rows_PK = np.arange(traces.n_rollouts).reshape(traces.n_problems, -1)
+    rows_R = rows_PK[order_P][:, order_K].ravel()
+    per_row = ("natural_R", "final_R", "tokens_RC", "confidence_RC")
+    per_row += ("answer_class_RC", "answer_tokens_RC", "correct_RC")
+    groups = np.array(traces.groups, dtype=object)[order_P].tolist()
+    return replace(
+        traces,
+        problem_ids=tuple(f"z{i:04d}" for i in range(traces.n_problems)),
+        groups=tuple(None if group is None else f"of {group}" for group in groups),
+        **{name: getattr(traces, name)[rows_R] for name in per_row},
+    )
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("samples", [1, 2, 4])
+@pytest.mark.parametrize("method", [Method.CHAINS, Method.RESCALED_CHAINS])
+def test_names_change_no_figure_of_a_certificate(
+    traces: Traces, size: int, samples: int, method: Method
+) -> None:
+    recorded = traces if size == 1 else in_groups(traces, size)
+    rng = np.random.default_rng(size)
+    by_label_P = np.argsort(recorded.correct_RC[:, -1].reshape(N, -1).sum(axis=1), kind="stable")
+    fitted = certify(recorded, alphas=(0.3, 0.5), samples=samples, method=method)
+    for order_P in (by_label_P, rng.permutation(N)):
+        renamed = named(recorded, order_P, rng.permutation(ROLLOUTS))
+        again = certify(renamed, alphas=(0.3, 0.5), samples=samples, method=method)
+        assert again.calibration_digest != fitted.calibration_digest
+        assert again.levels == fitted.levels
+        assert again.smallest_certifiable_alpha == fitted.smallest_certifiable_alpha
+
+
+def test_what_was_recorded_decides_the_seed(traces: Traces) -> None:
+    assert named(traces, np.arange(N)[::-1], np.arange(ROLLOUTS)).seed == traces.seed
+    confidence_RC = traces.confidence_RC.copy()
+    confidence_RC[7, 0] += 1e-9
+    for other in (
+        replace(traces, confidence_RC=confidence_RC),
+        replace(traces, natural_R=~traces.natural_R),
+        traces.select(np.arange(N) > 0),
+    ):
+        assert other.seed != traces.seed
+
+
+def test_verdicts_decide_neither_the_seed_nor_the_order(traces: Traces) -> None:
+    flipped = replace(traces, correct_RC=~traces.correct_RC)
+    assert flipped.seed == traces.seed
+    assert flipped.unit_P.tolist() == traces.unit_P.tolist()
+    assert flipped.rank_R.tolist() == traces.rank_R.tolist()
+
+
+def test_units_with_the_same_content_still_have_places_of_their_own(traces: Traces) -> None:
+    same = replace(
+        traces,
+        confidence_RC=np.full_like(traces.confidence_RC, 0.5),
+        correct_RC=np.ones_like(traces.correct_RC),
+    )
+    assert sorted(same.unit_P.tolist()) == list(range(N))
+    grouped = in_groups(traces, 3)
+    assert np.bincount(grouped.unit_P).tolist() == [3] * (N // 3)
+
+
+@pytest.mark.parametrize("method", [Method.CHAINS, Method.SPLIT])
+def test_a_certificate_made_in_the_order_of_names_is_verified_in_that_order(
+    traces: Traces, method: Method
+) -> None:
+    asked = {"alphas": [0.5], "samples": 2, "method": method}
+    before = certify(replace(traces, by_names=True), **asked)
+    now = certify(traces, **asked)
+    assert ("ordered_by" in before.to_json(), now.to_json()["ordered_by"]) == (False, "content")
+    assert before.levels != now.levels
+    for made in (before, now):
+        assert Certificate.from_json(made.to_json()) == made
+        assert verify(made, traces) == []
+    assert verify(replace(before, ordered_by="content"), traces) != []
+
+
+def test_an_unknown_order_is_refused(traces: Traces) -> None:
+    odd = replace(certify(traces, alphas=[0.5]), ordered_by="names").to_json()
+    with pytest.raises(CertificateError, match="ordered_by is 'names'"):
+        Certificate.from_json(odd)
+
+
+def test_a_digest_of_several_does_not_depend_on_their_order() -> None:
+    assert of_all([b"a", b"b"]) == of_all([b"b", b"a"]) != of_all([b"a"])
+    assert ranked([b"c", b"a", b"c", b"b"]).tolist() == [2, 0, 3, 1]
