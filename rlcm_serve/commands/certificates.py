@@ -418,8 +418,28 @@ def verify(
     if public_key:
         signer = _signer(loaded, certificate, signature, public_key)
         _say(f"certificate {loaded.id}: signed by key {signer}")
+    if facts := _facts(loaded):
+        _say(f"certificate {loaded.id}: holds for an engine with {facts}")
     if traces is not None and _print_differences(loaded, traces, order, loss):
         raise typer.Exit(DIFFERENT)
+
+
+def _facts(loaded: Certificate) -> str:
+    """What vLLM computed with, in one line, with what a difference does; empty if not recorded."""
+    from calibration.traces.fingerprint import EFFECTS, Effect
+
+    recorded = loaded.fingerprint.to_json() if loaded.fingerprint else {}
+    voids, warns = (
+        ", ".join(
+            f"{name} {recorded[name]}"
+            for name in EFFECTS
+            if EFFECTS[name] is effect and name in recorded
+        )
+        for effect in (Effect.VOIDS, Effect.WARNS)
+    )
+    if not voids:
+        return ""
+    return voids + (f" (and {warns}, which change numbers by rounding alone)" if warns else "")
 
 
 def _signer(

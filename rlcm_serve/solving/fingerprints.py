@@ -165,10 +165,15 @@ def departures_of(certificate: Certificate, identity: EngineIdentity, effect: Ef
     fitted = _fingerprint(certificate)
     here = served_like(fitted, identity)
     return [
-        f"{name} is {getattr(here, name) or 'not known'}, the certified value is "
-        f"{getattr(fitted, name) or 'not recorded'}"
+        f"{name} is {_fact(here, name, 'not known')}, the certified value is "
+        f"{_fact(fitted, name, 'not recorded')}"
         for name in fitted.differing(here, (effect,))
     ]
+
+
+def _fact(recorded: Fingerprint, name: str, unknown: str) -> str:
+    """The fact in words; where the others were recorded, an empty one means none."""
+    return getattr(recorded, name) or ("none" if recorded.dtype else unknown)
 
 
 def served_like(fitted: Fingerprint, identity: EngineIdentity) -> Fingerprint:

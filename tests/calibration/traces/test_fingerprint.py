@@ -1,9 +1,13 @@
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
 from calibration import CalibrationError, Fingerprint
 from calibration.traces.fingerprint import EFFECTS, Effect
+
+PAGE_PARTS = Path(__file__).parents[3] / "rlcm_serve/page/static/js/trust/fingerprint.js"
 
 
 def test_round_trip(fingerprint: Fingerprint) -> None:
@@ -70,3 +74,14 @@ def test_json_with_other_fields_is_refused(fingerprint: Fingerprint) -> None:
     del plain["probe"]
     with pytest.raises(CalibrationError, match=r"missing or unknown fields \['colour', 'probe'\]"):
         Fingerprint.from_json({**plain, "colour": "red"})
+
+
+def test_the_page_names_every_part_and_knows_which_change_rounding_alone() -> None:
+    source = PAGE_PARTS.read_text()
+    (named,) = re.findall(r"const PARTS = \{(.*?)\};", source, re.DOTALL)
+    (rounding,) = re.findall(r"const ROUNDING = new Set\(\[(.*?)\]\)", source, re.DOTALL)
+    assert set(re.findall(r"^ *(\w+):", named, re.MULTILINE)) == {
+        f.name for f in fields(Fingerprint)
+    }
+    warned = {name for name, effect in EFFECTS.items() if effect is Effect.WARNS}
+    assert set(re.findall(r'"(\w+)"', rounding)) == warned

@@ -407,6 +407,18 @@ class TestVerify:
         assert (status, err) == (0, "")
         assert out == f"certificate {fitted['id']}: no differences\n"
 
+    def test_it_says_what_the_engine_must_compute_with(
+        self, rlcm: Rlcm, fitted: dict[str, Any]
+    ) -> None:
+        made = Certificate.from_json(fitted)
+        assert made.fingerprint is not None
+        facts = replace(made.fingerprint, dtype="bfloat16", kv_cache_dtype="fp8", vllm="0.31")
+        replace(made, fingerprint=facts).save(Path("c.json"))
+        status, out, err = rlcm("verify c.json t.parquet")
+        assert "holds for an engine with dtype bfloat16, kv_cache_dtype fp8 (and vllm 0.31" in out
+        assert status == 1
+        assert "dtype" in err
+
     def test_an_edit_by_hand(self, rlcm: Rlcm, fitted: dict[str, Any]) -> None:
         fitted["levels"][1]["alpha"] = 0.1
         Path("c.json").write_text(json.dumps(fitted))

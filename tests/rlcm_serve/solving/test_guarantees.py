@@ -401,7 +401,7 @@ def test_on_the_engine_it_was_fitted_on_a_certificate_has_no_caveats() -> None:
     ("name", "value", "said"),
     [
         ("dtype", "bfloat16", "dtype is bfloat16, the certified value is float32"),
-        ("quantization", "fp8", "quantization is fp8, the certified value is not recorded"),
+        ("quantization", "fp8", "quantization is fp8, the certified value is none"),
         ("kv_cache_dtype", "fp8", "kv_cache_dtype is fp8, the certified value is float32"),
         ("overrides", '{"lora_dtype":"float16"}', 'overrides is {"lora_dtype":"float16"}'),
         ("lossy_speculation", "draft_model, 3 tokens, synthetic", "lossy_speculation is draft"),
@@ -437,7 +437,7 @@ def test_an_engine_that_rounds_otherwise_keeps_the_guarantee_and_says_so(
     guarantees = under_facts(**{name: value})
     assert guarantees.terms_for(QUESTION).guarantee is not None
     (caveat,) = guarantees.caveats(FITTED.id)
-    certified = getattr(FACTS, name) or "not recorded"
+    certified = getattr(FACTS, name) or "none"
     assert caveat.startswith(f"{name} is {value}, the certified value is {certified}")
     assert "rounding" in caveat
 

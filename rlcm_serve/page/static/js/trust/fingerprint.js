@@ -99,7 +99,7 @@ function verdict(parts, different, known, fits) {
  */
 function rowOf(name, fingerprint, engine) {
   const equal = engine !== null && fingerprint[name] === engine[name];
-  const compared = engine === null ? "○ not known" : equal ? "✓ equal" : "✕ different";
+  const compared = engine === null ? "○ not known" : equal ? "✓ equal" : ROUNDING.has(name) ? "○ by rounding" : "✕ different";
   return h(
     "tr",
     { class: engine && !equal ? "differs" : null },
