@@ -71,7 +71,7 @@ def _choice(certificate: Certificate) -> str:
     kinds = certificate.kind is not None and certificate.kind.certified
     if certificate.promise is Promise.SIMULTANEOUS:
         if certificate.sequential is not None:
-            return "whichever alpha is chosen and whenever problems were added"
+            return "at any time and any alpha"
         return "whichever kind and alpha are chosen" if kinds else "whichever alpha is chosen"
     return (
         "whichever kind is chosen, if alpha was chosen beforehand"

@@ -108,7 +108,7 @@ def test_a_certificate_must_follow_from_its_traces(
     (level,) = result.certificate.levels
     flattering = replace(level, expected_tokens=1.0)
     forged = replace(result.certificate, levels=(flattering,))
-    with pytest.raises(RequestRefused, match=r"expected_tokens is 1\.0 in the certificate, 28\.0"):
+    with pytest.raises(RequestRefused, match=r"expected_tokens is 1\.0 in the certificate, 40\.8"):
         asyncio.run(require_verified(forged, tmp_path / "t.parquet"))
     (tmp_path / "t.parquet").write_bytes(b"no Parquet")
     with pytest.raises(RequestRefused, match=r"traces\.parquet is not Parquet") as refused:

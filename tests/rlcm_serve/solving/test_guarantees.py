@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from calibration import FULL_BUDGET, Certificate, ExitPolicy
+from calibration.certificate.batches import Batches
 from calibration.errors import CertificateError
 from calibration.simulation.groups import Average, Groups
 from calibration.testing.fwer import Promise
@@ -240,6 +241,14 @@ def test_groups_are_said(risk: RiskName) -> None:
         assert len(guarantee.statement.split()) <= 40
     assert statements[Average.PROBLEMS].startswith("Of ")
     assert statements[Average.GROUPS].startswith("Counting every group equally, of ")
+
+
+@pytest.mark.parametrize("risk", RiskName)
+def test_a_sequential_certificate_says_that_it_holds_at_any_time(risk: RiskName) -> None:
+    made = replace(certificate({0.1: FAST}, risk=risk.value), sequential=Batches("0" * 64))
+    statement = guarantee_of(made, made.level_for(0.1), 0.1).statement
+    assert statement.endswith("calibration problems, at any time and any alpha.")
+    assert len(statement.split()) <= 40
 
 
 def test_a_risk_without_a_certificate_is_answered_at_full_budget() -> None:
