@@ -42,15 +42,17 @@ def labels_needed(
         np.setdiff1d(traces.answer_class_RC[traces.problem_R == p], [NO_ANSWER])
         for p in range(traces.n_problems)
     ]
-    none_right = replace(alone, correct_RC=np.zeros_like(traces.correct_RC))
-    first_PT = replay(none_right, policies, risk, procedure).losses.loss_UT
+
+    def losses_if(correct_RC: NDArray[np.bool_]) -> NDArray[np.float64]:
+        labelled = replace(alone, correct_RC=correct_RC)
+        return replay(labelled, policies, risk, procedure).losses.loss_UT[labelled.unit_P]
+
+    first_PT = losses_if(np.zeros_like(traces.correct_RC))
     needed_P = np.zeros(traces.n_problems, dtype=np.bool_)
     for number in range(max(map(len, answers_P))):
         right_P = np.array([found[min(number, len(found) - 1)] if len(found) else NO_ANSWER
                             for found in answers_P])  # fmt: skip
         right_R1 = right_P[traces.problem_R, None]
-        correct_RC = (traces.answer_class_RC == right_R1) & (right_R1 != NO_ANSWER)
-        labelled = replace(alone, correct_RC=correct_RC)
-        loss_PT = replay(labelled, policies, risk, procedure).losses.loss_UT
+        loss_PT = losses_if((traces.answer_class_RC == right_R1) & (right_R1 != NO_ANSWER))
         needed_P |= (loss_PT != first_PT).any(axis=1)
     return needed_P

@@ -20,7 +20,7 @@ samples from the traces; inf for more than 1,500.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -77,8 +77,8 @@ def main() -> None:
 def first_rollouts(traces: Traces) -> Traces:
     """One rollout of each problem."""
     first_P = np.searchsorted(traces.problem_R, np.arange(traces.n_problems))
-    fields = [name for name in Traces.__slots__ if name.endswith(("_R", "_RC"))]
-    columns = {name: getattr(traces, name) for name in fields}
+    names = [field.name for field in fields(Traces) if field.name.endswith(("_R", "_RC"))]
+    columns = {name: getattr(traces, name) for name in names}
     return replace(
         traces, **{name: None if c is None else c[first_P] for name, c in columns.items()}
     )
