@@ -14,8 +14,8 @@ first answer under a guarantee, the bound holds whatever the caller does later.
 
 **Not covered.** Other words for the same question and asks under another key or profile are not
 recognised, and neither are asks that run in two processes at the same moment. An earlier answer
-without a guarantee is not remembered. Of several answers to one question the bound is for the
-first, and not for one that the caller picks.
+without a guarantee is not remembered, nor an ask that is longer ago than the memory lasts. Of
+several answers to one question the bound is for the first, and not for one that the caller picks.
 
 **Without any memory** a weaker bound holds. Let a caller ask a question at alphas fixed in advance
 until it is answered. Let A_k be the event that ask k would be answered, and W_k that its answer
@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from rlcm_serve.core import Solution
-from rlcm_serve.errors import DatabaseRefused, OutOfTime
+from rlcm_serve.errors import DatabaseRefused, OutOfTime, WorkerFailed
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.solving.unanswered import UnansweredQuestions
 
@@ -87,7 +87,8 @@ class FirstAsks:
         """One ask, from before its first token until its end.
 
         It counts as unanswered if it ends with an abstention, or is cancelled, or exceeds its time
-        limit. It does not if the service failed.
+        limit, or if its answers stopped the process that compares them. It does not if the service
+        failed for another reason.
 
         Args:
             prepared: the question with its terms.
@@ -107,7 +108,7 @@ class FirstAsks:
                 ask.prepared = _withheld(prepared, why)
             yield ask
             is_unanswered = ask.solution is None or _is_unanswered(ask.solution)
-        except (asyncio.CancelledError, OutOfTime):
+        except (asyncio.CancelledError, OutOfTime, WorkerFailed):
             is_unanswered = True
             raise
         finally:

@@ -13,7 +13,10 @@ import pytest
 
 from calibration import ExitPolicy
 from rlcm_serve.api.wire.headers import HEADER
+from rlcm_serve.core import Question
+from rlcm_serve.errors import WorkerFailed
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import PROBLEM, Running
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine, certificate
@@ -154,6 +157,18 @@ async def test_a_failure_of_the_service_is_no_ask(certified: Path) -> None:
         running.engine.kill()
         assert (await asking).status_code == 503
         assert stored(running) == []
+
+
+async def test_answers_that_stop_the_process_that_compares_them_count_as_an_ask(
+    certified: Path,
+) -> None:
+    async with served(certified, ANSWERS) as running:
+        prepared = running.context.service.solver.prepare(Question(PROBLEM, alpha=0.1))
+        digest = digest_of_ask(prepared.terms.asked)
+        with pytest.raises(WorkerFailed):
+            async with running.context.first_asks.ask(prepared, digest):
+                raise WorkerFailed("the process that compares answers was killed")
+        assert not await guaranteed(running)
 
 
 def stored(running: Running) -> list[tuple[Any, ...]]:
