@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from rlcm_serve.api.wire.overview import (
     SavedSoFar,
 )
 from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
+from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.telemetry.readout import Readout
 
@@ -46,7 +47,8 @@ async def overview(context: Context, caller: Caller) -> OverviewBody:
     For a caller who may read neither metrics nor all jobs, figures are those of its own questions.
     """
     own = None if caller.may(Scope.METRICS) else caller.key_id
-    certificates = _active(context)
+    guarantees = _guarantees(context)  # others may become active while the figures are read
+    certificates = guarantees.certificates if guarantees else ()
     readout, reports = await context.database.threads.read(_read, context, certificates, own)
     jobs, jobs_error = await _jobs(context, caller)
     return OverviewBody(
@@ -65,27 +67,18 @@ async def overview(context: Context, caller: Caller) -> OverviewBody:
         saved=_saved(readout),
         exits=readout.by_label("rlcm_exits_total", "reason"),
         confidence=_confidence(readout, certificates, reports),
-        certificates=[
-            _certificate(context, one, readout, one.id in reports) for one in certificates
-        ],
-        unsigned=_unsigned(context),
+        certificates=_certificates(guarantees, readout, reports) if guarantees else [],
+        unsigned=list(guarantees.unsigned) if guarantees else [],
         jobs=jobs,
         jobs_error=jobs_error,
     )
 
 
-def _active(context: Context) -> tuple[Certificate, ...]:
+def _guarantees(context: Context) -> Guarantees | None:
     try:
-        return context.service.guarantees.certificates
+        return context.service.guarantees
     except NotReady:
-        return ()
-
-
-def _unsigned(context: Context) -> list[str]:
-    try:
-        return list(context.service.guarantees.unsigned)
-    except NotReady:
-        return []
+        return None
 
 
 def _read(
@@ -180,8 +173,16 @@ def _confidences(readout: Readout, **labels: str) -> npt.NDArray[np.int_]:
     return np.array(counts)
 
 
+def _certificates(
+    guarantees: Guarantees, readout: Readout, reports: Collection[str]
+) -> list[CertificateNow]:
+    return [
+        _certificate(guarantees, one, readout, one.id in reports) for one in guarantees.certificates
+    ]
+
+
 def _certificate(
-    context: Context, certificate: Certificate, readout: Readout, has_report: bool
+    guarantees: Guarantees, certificate: Certificate, readout: Readout, has_report: bool
 ) -> CertificateNow:
     return CertificateNow(
         id=certificate.id,
@@ -189,9 +190,9 @@ def _certificate(
         promise=certificate.promise.value,
         delta=certificate.delta,
         **dict(ProcedureBody.of(certificate)),
-        profiles=list(context.service.guarantees.profiles_of(certificate.id)),
-        verified=context.service.guarantees.verified(certificate.id).value,
-        caveats=list(context.service.guarantees.caveats(certificate.id)),
+        profiles=list(guarantees.profiles_of(certificate.id)),
+        verified=guarantees.verified(certificate.id).value,
+        caveats=list(guarantees.caveats(certificate.id)),
         has_exhibit=has_report,
         levels=[
             _level(level, _served(readout, certificate, level)) for level in certificate.levels

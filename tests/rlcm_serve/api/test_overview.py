@@ -12,8 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from calibration import ExitPolicy
 from calibration.certificate.report_data import ReportData
+from rlcm_serve.api import overview as overview_module
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.caller import Scope as AccessScope
@@ -42,6 +44,20 @@ async def overview(running: Running) -> dict[str, Any]:
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
     return found
+
+
+async def test_certificates_may_change_while_the_figures_are_read(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, read = running.context.service, overview_module._read
+
+    def changing(*args: Any) -> Any:
+        service.use(Guarantees(service.guarantees.identities, []))
+        return read(*args)
+
+    monkeypatch.setattr(overview_module, "_read", changing)
+    assert [one["id"] for one in (await overview(running))["certificates"]] == [ONE.id]
+    assert (await overview(running))["certificates"] == []
 
 
 async def test_before_the_first_question_everything_is_there(running: Running) -> None:
