@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from calibration import Certificate, CertificateError, Traces, certify, verify
+from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.testing.methods import Method
 from calibration.traces.content import of_all, ranked
 from tests.calibration.conftest import UniformWorld
@@ -53,6 +54,17 @@ def test_names_change_no_figure_of_a_certificate(
         assert again.calibration_digest != fitted.calibration_digest
         assert again.levels == fitted.levels
         assert again.smallest_certifiable_alpha == fitted.smallest_certifiable_alpha
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_names_change_no_figure_of_a_sequential_certificate(traces: Traces, size: int) -> None:
+    recorded = traces if size == 1 else in_groups(traces, size)
+    design = sequential_design(recorded, N // size, alphas=(0.3, 0.5), samples=2)
+    fitted = certify_sequential(recorded, design)
+    rng = np.random.default_rng(size)
+    for _ in range(3):
+        renamed = named(recorded, rng.permutation(N), rng.permutation(ROLLOUTS))
+        assert certify_sequential(renamed, design).levels == fitted.levels
 
 
 def test_what_was_recorded_decides_the_seed(traces: Traces) -> None:
