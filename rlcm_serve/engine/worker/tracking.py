@@ -58,6 +58,8 @@ class Tracked:
             tokens: all tokens so far.
             last_token: the last of them; those before it were drafts.
         """
+        if not self.drafts:
+            return tokens - 1 if self.control.is_end(last_token) else None
         accepted = self.drafts[: max(0, tokens - 1 - self.length)]
         for at, token in enumerate((*accepted, last_token)):
             if self.control.is_end(token):
@@ -202,12 +204,15 @@ class Step:
             control.keep(tokens)
         tracked.row, tracked.states_NH = row, self._latest.hidden_NH
         tracked.length, tracked.drafts = tokens, drafts
-        thinking = list(takewhile(lambda token: not control.is_end(token), drafts))
+        thinking = drafts and list(takewhile(lambda token: not control.is_end(token), drafts))
         if tokens == 0 and control.spec.table.prompt:
             self._prompts.append(Due(tracked, tokens, row, tokens))
-        for at in range(1 + len(thinking)):
-            if control.reads_at(tokens + at):
-                self._due.append(Due(tracked, tokens + at, row + at, tokens))
+        if control.reads_at(tokens):
+            self._due.append(Due(tracked, tokens, row, tokens))
+        if thinking:
+            for at in range(1, 1 + len(thinking)):
+                if control.reads_at(tokens + at):
+                    self._due.append(Due(tracked, tokens + at, row + at, tokens))
         if tracked.tokens is not None:
             self._sampled.append(SampledRow(tracked.tokens, row, tokens, last_token, thinking))
 
