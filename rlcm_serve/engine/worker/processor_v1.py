@@ -1,4 +1,4 @@
-"""Exit control for vLLM's V1 model runner: always on a CPU, on CUDA until V2 is verified."""
+"""Exit control for vLLM's V1 model runner, which vLLM chooses on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit control under the V2 model runner. Until this has passed on a GPU, CUDA starts with V1."""
+"""Exit control under the V2 model runner on a GPU; `make test-v2` tests it without one."""
 
 from __future__ import annotations
 
