@@ -262,6 +262,14 @@ class Verified(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class NextQuestionsBound:
+    """Of the next `questions` that count for the risk, at most `most` go wrong."""
+
+    questions: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Guarantee:
     """The guarantee of an answer. `statement` says it in about 40 words.
 
@@ -273,6 +281,8 @@ class Guarantee:
         promise: simultaneous or pointwise.
         certificate: id of the certificate.
         kind: the kind of question that it is about; None if it is about all kinds together.
+        bounds: upper bounds on other risks that hold at once, by their names.
+        next_questions: how many of the next questions go wrong at most; None if nothing is said.
         statement: the guarantee in words.
         n_problems: calibration problems that were tested.
         method: tests and policies, in words.
@@ -294,6 +304,8 @@ class Guarantee:
     does_not_cover: tuple[str, ...]
     verified: Verified = Verified.NONE
     kind: str | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    next_questions: NextQuestionsBound | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.testing.families import Family
 from calibration.testing.fwer import Promise
+from calibration.testing.joint import Joint
 from calibration.testing.p_values import PValue, require_rate
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.table import KIND
@@ -34,10 +35,10 @@ from calibration.traces.traces import Traces
 
 FORMAT = "rlcm-certificate"
 VERSION = 2
-_LEFT_OUT_IF_NONE = ("groups", "sequential", "kind", "ordered_by")
+_LEFT_OUT_IF_NONE = ("groups", "sequential", "kind", "ordered_by", "joint")
+"""Fields that a file has only where they are used: older certificates keep their digests."""
 CONTENT = "content"
 """Of `Certificate.ordered_by`."""
-"""Fields that a file has only where they are used: older certificates keep their digests."""
 
 
 @dataclass(frozen=True)  # no slots, so that it can cache its digest, which every answer names
@@ -75,6 +76,7 @@ class Certificate:
             distinguish kinds.
         ordered_by: what ordered units, draws and splits: `CONTENT` of the traces, which nobody can
             choose; None if the names of the problems did, as in earlier certificates.
+        joint: what holds jointly with the levels, and has a part of delta; None if nothing does.
     """
 
     risk: str
@@ -100,6 +102,7 @@ class Certificate:
     sequential: Batches | None = None
     kind: Kind | None = None
     ordered_by: str | None = None
+    joint: Joint | None = None
 
     @property
     def whole_delta(self) -> float:
@@ -107,7 +110,9 @@ class Certificate:
 
         Its own tests may fail with probability `delta`.
         """
-        return self.delta if self.kind is None else self.kind.delta
+        if self.kind is not None:
+            return self.kind.delta
+        return self.delta if self.joint is None else self.joint.delta
 
     @property
     def kinds_column(self) -> str:
@@ -288,7 +293,7 @@ class Certificate:
         try:
             fingerprint, groups = content["fingerprint"], content.get("groups")
             sequential = content.get("sequential")
-            kind = content.get("kind")
+            kind, joint = content.get("kind"), content.get("joint")
             made = cls(
                 **{
                     **content,
@@ -302,6 +307,7 @@ class Certificate:
                     "groups": groups and Groups(Average(groups["average"]), groups["max_size"]),
                     "sequential": sequential and Batches.from_json(sequential),
                     "kind": kind and Kind.from_json(kind),
+                    "joint": joint and Joint.from_json(joint),
                 }
             )
             if made.ordered_by not in (None, CONTENT):
@@ -335,6 +341,7 @@ class Certificate:
             **({"sequential": self.sequential.to_json()} if self.sequential else {}),
             **({"kind": asdict(self.kind)} if self.kind else {}),
             **({"ordered_by": self.ordered_by} if self.ordered_by else {}),
+            **({"joint": self.joint.to_json()} if self.joint else {}),
         }
 
 

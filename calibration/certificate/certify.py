@@ -1,6 +1,6 @@
 """Learn-then-Test (arXiv 2110.01052): from recorded rollouts to a certificate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -21,6 +21,7 @@ from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.families import Correction, Family, Grid
 from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
+from calibration.testing.joint import Joint, requested
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
 from calibration.testing.methods import Method, family_for, split_traces
 from calibration.testing.p_values import (
@@ -31,6 +32,7 @@ from calibration.testing.p_values import (
     require_rate,
     upper_bounds,
 )
+from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
 
 Name = TypeVar("Name", bound=StrEnum)
@@ -55,6 +57,8 @@ def certify(
     average: Average | str = Average.PROBLEMS,
     max_group_size: int | None = None,
     created: str | None = None,
+    bounds: Mapping[str, float | None] | None = None,
+    next_questions: int | None = None,
 ) -> Certificate:
     """Certify, for each alpha, an exit policy whose risk is at most alpha.
 
@@ -93,6 +97,10 @@ def certify(
         max_group_size: the most problems that a group can have, declared before any label is seen.
             Required over problems, where groups differ in size; see `Groups`.
         created: ISO date to note in the certificate.
+        bounds: other risks to bound under the same delta, "declined", "wrong" or "lost". A share
+            is a limit: no policy is served that is not shown to keep it. None only bounds the risk
+            of the policies that are served.
+        next_questions: of how many next questions to say how many go wrong at most.
 
     Raises:
         CalibrationError: there are fewer problems than any level needs, a problem has fewer
@@ -110,6 +118,8 @@ def certify(
         raise CalibrationError(
             f"token_price is {token_price}: give a share of the questions, 0 to 1"
         )
+    joint = requested(delta, risk, bounds or {}, next_questions)
+    delta = delta if joint is None else joint.levels_delta
     procedure = Procedure(samples, vote, draws)
     traces, order = traces.passing(), order and order.passing()
     groups = declared_groups(traces, average, max_group_size)
@@ -138,7 +148,7 @@ def certify(
         n_order_problems=order.n_problems if order else 0,
         order_digest=order.digest if order else None,
     )
-    return fit_design(design, traces, risk, p_value, token_price, created)
+    return fit_design(design, traces, risk, p_value, token_price, created, joint=joint)
 
 
 def fit_design(
@@ -149,6 +159,7 @@ def fit_design(
     token_price: float,
     created: str | None,
     sequential: Batches | None = None,
+    joint: Joint | None = None,
 ) -> Certificate:
     """The certificate that the tests of a design give.
 
@@ -160,6 +171,7 @@ def fit_design(
         token_price: see `certify`.
         created: see `certify`.
         sequential: the batches in which the problems came, for an anytime test.
+        joint: what shall hold jointly with the levels; the design has their part of delta.
 
     Raises:
         CalibrationError: see `certify`.
@@ -172,17 +184,28 @@ def fit_design(
     if p_value != "auto":
         kind = _chosen(parse_choice("p_value", PValue, p_value, "auto"), kind, sequential)
     seed = traces.seed
-    stated = design.delta, design.promise, kind
     tested = certify_policies(
         measured.losses, family, design.alphas, design.delta, design.promise, kind, seed
     )
+    sides = None
+    if joint is not None:
+        how = family.policies, design.procedure, groups, seed
+        sides = SideRisks.measured(joint, traces, *how)
     fit = _Fit(
         family, measured, tested, kind, seed, design.delta,
         level_delta=delta_per_level(design.delta, design.alphas, design.promise),
         token_price=None if risk.answers_always else token_price,
         groups=groups,
+        sides=sides,
     )  # fmt: skip
-    levels = tuple(_level(fit, level, alpha) for level, alpha in enumerate(design.alphas))
+    served = tuple(fit.served(level) for level in range(len(design.alphas)))
+    levels = tuple(
+        _infeasible(fit, level, alpha) if policy is None else _certified(fit, level, alpha, policy)
+        for level, (alpha, policy) in enumerate(zip(design.alphas, served, strict=True))
+    )
+    if sides is not None:
+        joint = sides.at(served, design.alphas, design.promise)
+    whole = design.delta if joint is None else joint.delta
     return Certificate(
         risk=design.risk,
         delta=design.delta,
@@ -197,7 +220,9 @@ def fit_design(
         n_rollouts=traces.n_rollouts,
         n_order_problems=design.n_order_problems,
         smallest_certifiable_alpha=_smallest_certifiable(fit, levels),
-        covers=covers(risk, *stated, groups=groups, gated=traces.is_gated),
+        covers=covers(
+            risk, whole, design.promise, kind, groups=groups, gated=traces.is_gated, joint=joint
+        ),
         does_not_cover=does_not_cover(
             risk, groups=groups, gated=traces.is_gated, sequential=sequential is not None
         ),
@@ -208,6 +233,7 @@ def fit_design(
         groups=groups,
         sequential=sequential,
         ordered_by=None if traces.by_names else CONTENT,
+        joint=joint,
     )
 
 
@@ -342,6 +368,14 @@ class _Fit:
     level_delta: float
     token_price: float | None
     groups: Groups | None
+    sides: SideRisks | None = None
+
+    def served(self, level: int) -> int | None:
+        """The policy to serve at a level; None if no certified one keeps all limits."""
+        certified_T = self.tested.certified_LT[level]
+        if self.sides is not None:
+            certified_T = certified_T & self.sides.allowed_T
+        return choose_certified(self.measured, certified_T, self.token_price)
 
     @property
     def counted(self) -> str:
@@ -359,11 +393,8 @@ class _Fit:
         return groups.full_weight(self.measured.n_problems, n_units) if groups else float(n_units)
 
 
-def _level(fit: _Fit, level: int, alpha: float) -> Level:
+def _certified(fit: _Fit, level: int, alpha: float, chosen: int) -> CertifiedLevel:
     losses, p_T = fit.measured.losses, fit.tested.p_LT[level]
-    chosen = choose_certified(fit.measured, fit.tested.certified_LT[level], fit.token_price)
-    if chosen is None:
-        return _infeasible(fit, level, alpha)
     # Bonferroni over the tested policies, which were fixed before: the bounds hold simultaneously.
     (upper,) = upper_bounds(
         losses.select(np.array([chosen])), fit.delta / losses.n_policies, fit.kind, fit.seed
@@ -418,6 +449,11 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
         reason = f"too few problems: {why}; record more problems"
     else:
         reason = f"risk too high: {why}; choose a larger alpha, or use a better model or probe"
+    certified_T = fit.tested.certified_LT[level]
+    if fit.sides is not None and certified_T.any():
+        n_too_small, why = fit.sides.why_none(certified_T)
+        remedy = "record more problems" if n_too_small else "choose a larger alpha or limit"
+        reason = f"{'too few problems' if n_too_small else 'limit too low'}: {why}; {remedy}"
     return InfeasibleLevel(
         alpha=alpha,
         n_too_small=n_too_small,

@@ -127,6 +127,7 @@ def _of_kind(made: Certificate, kind: Kind, risk: Risk) -> Certificate:
             groups=made.groups,
             gated=gated,
             of_kind=kind,
+            joint=made.joint,
         ),
         does_not_cover=does_not_cover(risk, groups=made.groups, gated=gated, of_kind=kind),
     )

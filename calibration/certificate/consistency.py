@@ -23,6 +23,7 @@ trust the signature of whoever did.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ from calibration.simulation.risks import ERROR, REGRET, RISKS, SELECTIVE, Risk
 from calibration.testing.betting import smallest_betting_p_value
 from calibration.testing.families import Correction
 from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.joint import Joint, next_delta, next_most
 from calibration.testing.p_values import PValue, p_value_of_totals, upper_bound_of_totals
 
 if TYPE_CHECKING:
@@ -107,6 +109,8 @@ def _check_counts(made: Certificate) -> None:
     _check_batches(made)
     if made.kind is not None:
         _check_kind(made, made.kind)
+    if made.joint is not None:
+        _check_joint(made, made.joint)
 
 
 def _check_batches(made: Certificate) -> None:
@@ -138,7 +142,42 @@ def _check_kind(made: Certificate, kind: Kind) -> None:
     inside = _is_number(kind.delta) and 0 < kind.delta < 1
     _require(inside, "kind.delta", kind.delta, "between 0 and 1")
     rule = f"the share of kind.delta that the certificate has, {kind.own_delta:g}"
-    _require(_close(made.delta, kind.own_delta), "delta", made.delta, rule)
+    delta = made.delta if made.joint is None else made.joint.delta
+    _require(_close(delta, kind.own_delta), "delta", delta, rule)
+
+
+def _check_joint(made: Certificate, joint: Joint) -> None:
+    """Delta is divided as stated, and every certified level has figures that fit its own."""
+    inside = _is_number(joint.delta) and 0 < joint.delta < 1
+    _require(inside, "joint.delta", joint.delta, "between 0 and 1")
+    rule = f"the part of joint.delta of the levels, {joint.levels_delta:g}"
+    _require(_close(made.delta, joint.levels_delta), "delta", made.delta, rule)
+    for bound in joint.bounds:
+        _check_per_level(made, f"joint {bound.risk}", bound.bounds)
+        for level, upper in zip(made.levels, bound.bounds, strict=True):
+            if not isinstance(level, CertifiedLevel):
+                continue
+            least = {
+                "declined": 1 - level.share_answered,
+                "wrong": level.share_answered - level.share_right,
+            }.get(bound.risk, 0.0)
+            _require_number(f"joint {bound.risk}", upper, least * (1 - _ROUNDING), 1)
+            if bound.at_most is not None:
+                rule = f"the limit, {bound.at_most:g}"
+                _require(upper == bound.at_most, f"joint {bound.risk}", upper, rule)
+    if joint.next is not None:
+        _check_per_level(made, "joint.next", joint.next.most)
+        delta = next_delta(joint, made.promise, len(made.levels))
+        for level, most in zip(made.levels, joint.next.most, strict=True):
+            if most is not None:
+                again = next_most(joint.next.questions, level.alpha, delta)
+                _require(most == again, "joint.next.most", most, f"{again}, which follows")
+
+
+def _check_per_level(made: Certificate, field: str, values: Sequence[object]) -> None:
+    given = [value is not None for value in values]
+    rule = "one value for each level, null exactly where none is certified"
+    _require(given == [level.certified for level in made.levels], field, list(values), rule)
 
 
 def _check_groups(made: Certificate) -> None:
@@ -201,8 +240,8 @@ def _check_texts(made: Certificate) -> None:
         ]
     gated = made.fingerprint is not None and made.fingerprint.is_gated
     stated = risks[0], made.whole_delta, made.promise, made.p_value
-    said = [covers(*stated, groups=made.groups, gated=gated, of_kind=made.kind)]
-    plain = not gated and made.groups is None and made.kind is None
+    said = [covers(*stated, groups=made.groups, gated=gated, of_kind=made.kind, joint=made.joint)]
+    plain = not gated and made.groups is None and made.kind is None and made.joint is None
     if plain:
         said.append(former_covers(*stated))
     said.append(covers_before(said[0]))
@@ -275,6 +314,9 @@ def _largest_p_values(made: Certificate) -> list[float]:
     smaller here; another may be larger, but is at most delta (see `certify_policies`).
     """
     family, n_levels = made.tested, len(made.levels)
+    if made.joint is not None and made.joint.has_limits:
+        # Policies may be certified at a level where none keeps all limits.
+        return [made.delta] * n_levels
     simultaneous = made.promise is Promise.SIMULTANEOUS
     failed = sum(not level.certified for level in made.levels) if simultaneous else 0
     n_policies = len(family.policies)

@@ -33,11 +33,13 @@ from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Draws, simulate
 from calibration.simulation.replay import replay
-from calibration.simulation.risks import Outcomes, Risk
+from calibration.simulation.risks import SIDE_RISKS, Outcomes, Risk
 from calibration.simulation.walk import walk
 from calibration.testing.families import Family
+from calibration.testing.joint import Joint, bound_of, next_delta, next_most
 from calibration.testing.methods import find_split
 from calibration.testing.p_values import PValue, p_values, upper_bounds
+from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
 
 TOLERANCE = 1e-9
@@ -110,8 +112,14 @@ def _differences(
         recount.smallest_certifiable_alpha,
         loose=True,
     )
+    served_LT = tested.certified_LT
+    if certificate.joint is not None:
+        how = certificate.tested.policies, certificate.procedure, certificate.groups, seed
+        sides = SideRisks.measured(certificate.joint, traces, *how)
+        served_LT = served_LT & sides.allowed_T
+        yield from recount.compare_joint(certificate.joint, sides.kind)
     for number, level in enumerate(certificate.levels):
-        if verdict := _verdict(level, certificate.tested, tested.certified_LT[number]):
+        if verdict := _verdict(level, certificate.tested, served_LT[number]):
             yield f"alpha {level.alpha:g}: {verdict}"
 
 
@@ -131,9 +139,9 @@ class _Recount:
         made, traces = self._certificate, self._traces
         stated = self._risk, made.whole_delta, made.promise, made.p_value
         groups, gated = made.groups, traces.is_gated
-        plain = not gated and groups is None and made.kind is None
+        plain = not gated and groups is None and made.kind is None and made.joint is None
         if not plain or made.covers != former_covers(*stated):
-            said = covers(*stated, groups=groups, gated=gated, of_kind=made.kind)
+            said = covers(*stated, groups=groups, gated=gated, of_kind=made.kind, joint=made.joint)
             if made.covers != covers_before(said):
                 yield from _compare("covers", made.covers, said)
         if not plain or made.does_not_cover != former_does_not_cover(self._risk):
@@ -177,6 +185,26 @@ class _Recount:
             "full_budget_tokens": self._mean(outcomes.full_tokens_D),
         }
 
+    def compare_joint(self, joint: Joint, kind: PValue) -> Iterator[str]:
+        """The figures of what holds jointly with the levels."""
+        made = self._certificate
+        loose = BETTING_TOLERANCE if kind is PValue.BETTING else TOLERANCE
+        delta = next_delta(joint, made.promise, len(made.levels))
+        for number, level in enumerate(made.levels):
+            if not isinstance(level, CertifiedLevel):
+                continue
+            outcomes = self._outcomes(level.policy)
+            for bound in joint.bounds:
+                losses = self._losses_by_content(outcomes, SIDE_RISKS[bound.risk])
+                n_policies, share = len(made.tested.policies), joint.statement_delta
+                there = bound_of(bound, losses, n_policies, kind, share, self._seed)
+                name = f"alpha {level.alpha:g}: bound on {bound.risk}"
+                yield from _compare(name, bound.bounds[number], there, loose)
+            if joint.next is not None:
+                most = next_most(joint.next.questions, level.alpha, delta)
+                name = f"alpha {level.alpha:g}: of the next {joint.next.questions}"
+                yield from _compare(name, joint.next.most[number], most)
+
     @property
     def smallest_certifiable_alpha(self) -> float:
         levels = self._certificate.levels
@@ -219,11 +247,12 @@ class _Recount:
 
     def _losses(self, outcomes: Outcomes) -> Losses:
         """One row per unit, in the order of the test."""
-        return self._certificate.in_test_order(self._losses_by_content(outcomes), self._traces)
+        losses = self._losses_by_content(outcomes, self._risk)
+        return self._certificate.in_test_order(losses, self._traces)
 
-    def _losses_by_content(self, outcomes: Outcomes) -> Losses:
+    def _losses_by_content(self, outcomes: Outcomes, risk: Risk) -> Losses:
         """One row per unit, in the order of `Traces.unit_P`."""
-        loss_DT, weight_DT = self._risk.loss(outcomes)
+        loss_DT, weight_DT = risk.loss(outcomes)
         loss_U1 = self._unit_losses(np.asarray(loss_DT, dtype=np.float64)[:, 0])
         if weight_DT is not None:
             weight_D = np.asarray(weight_DT, dtype=np.float64)[:, 0]

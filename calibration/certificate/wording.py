@@ -4,6 +4,7 @@ from calibration.certificate.kinds import Kind, named
 from calibration.simulation.groups import Groups
 from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Risk
 from calibration.testing.fwer import Promise
+from calibration.testing.joint import Joint
 from calibration.testing.p_values import PValue
 
 _WHAT = {
@@ -44,6 +45,7 @@ def covers(
     groups: Groups | None = None,
     gated: bool = False,
     of_kind: Kind | None = None,
+    joint: Joint | None = None,
 ) -> str:
     """The guarantee in a few sentences.
 
@@ -55,6 +57,7 @@ def covers(
         groups: how groups enter the risk; None if every problem is a unit of its own.
         gated: whether only questions count that pass the familiarity check.
         of_kind: which kind of question it is for; then `delta` is that of all kinds at once.
+        joint: what holds jointly with the levels; then `delta` is that of everything at once.
     """
     bound = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
     together = (
@@ -84,8 +87,36 @@ def covers(
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
         f"average over new {new} from the same distribution as the calibration problems, answered "
         f"exactly as the fingerprint describes. The guarantee holds for {together}.{at_all_times}"
-        f"{sizes}{passing}{_kinds_at_once(of_kind)}"
+        f"{sizes}{passing}{_jointly(risk, joint, groups)}{_kinds_at_once(of_kind)}"
     )
+
+
+SIDES = {
+    "declined": "questions that are declined",
+    "wrong": "questions that get a wrong answer",
+    "lost": "questions that lose a right answer of the full budget",
+}
+"""The other risks in words, all as shares of all questions."""
+
+
+def _jointly(risk: Risk, joint: Joint | None, groups: Groups | None) -> str:
+    """What holds jointly with the levels."""
+    if joint is None:
+        return ""
+    said = [
+        f"the share of {SIDES[bound.risk]} is at most the bound of the level"
+        + ("" if bound.at_most is None else f", {bound.at_most:g}")
+        for bound in joint.bounds
+    ]
+    if joint.next is not None:
+        which = "answered questions" if risk.name == SELECTIVE.name else "questions"
+        apart = "" if groups is None else ", at most one from each group,"
+        said.append(
+            f"of the next {joint.next.questions} {which}{apart} no more count against alpha than "
+            "the level says"
+        )
+    together = "; ".join(said)
+    return f" With this probability it also holds at once, at every certified level: {together}."
 
 
 def _kinds_at_once(of_kind: Kind | None) -> str:

@@ -147,6 +147,29 @@ RISKS = {risk.name: risk for risk in (SELECTIVE, ERROR, REGRET)}
 """The built-in risks by name."""
 
 
+def _declined(outcomes: Outcomes) -> tuple[Loss, None]:
+    return ~outcomes.answered_DT, None
+
+
+def _wrong(outcomes: Outcomes) -> tuple[Loss, None]:
+    return outcomes.answered_DT & ~outcomes.correct_DT, None
+
+
+SIDE_RISKS = {
+    risk.name: risk
+    for risk in (
+        Risk("declined", answers_always=False, loss=_declined),
+        Risk("wrong", answers_always=False, loss=_wrong),
+        Risk("lost", answers_always=False, loss=_regret),
+    )
+}
+"""Risks that can be bounded beside that of the levels, all as shares of all questions.
+
+`declined`: no answer is given. `wrong`: a wrong answer is given. `lost`: the full budget gives the
+right answer, and the policy gives none or a wrong one.
+"""
+
+
 def risk_named(name: str) -> Risk:
     """The built-in risk of that name.
 

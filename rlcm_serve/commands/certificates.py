@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -92,6 +92,22 @@ ByOption = Annotated[
         "kind with enough labels gets a certificate of its own, all under one delta."
     ),
 ]
+BoundOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Another risk to bound under the same delta: declined, wrong or lost (shares of all "
+        "questions). With a limit, as in declined=0.4, no policy is served that may exceed it. May "
+        "be repeated."
+    ),
+]
+AnsweredOption = Annotated[
+    float | None,
+    typer.Option(help="Share of the questions that every policy served must answer: declined=1-X."),
+]
+NextOption = Annotated[
+    int | None,
+    typer.Option("--next", help="Say how many of so many next questions go wrong at most."),
+]
 TestOption = Annotated[
     Path | None,
     typer.Option(help="Traces of problems that had no part in the fit, for unbiased figures."),
@@ -159,6 +175,9 @@ def fit(
             "--sequential", help="A certificate to which `rlcm extend` may add problems later."
         ),
     ] = False,
+    bound: BoundOption = None,
+    answered_at_least: AnsweredOption = None,
+    next_questions: NextOption = None,
 ) -> None:
     """Fit exit thresholds for each risk level and write a certificate.
 
@@ -170,7 +189,12 @@ def fit(
     recorded = read_traces(traces, by=by or "kind")
     if profile is not None:
         _require_profile(recorded, profile)
-    fitted = _fitting(by, p_value, sequential)(
+    own_options = {
+        "p_value": p_value,
+        "bounds": _bounds(bound or [], answered_at_least),
+        "next_questions": next_questions,
+    }
+    fitted = _fitting(by, sequential, own_options)(
         recorded,
         risk=_risk(risk, loss),
         alphas=alpha,
@@ -191,22 +215,22 @@ def fit(
     write_certificates(certificates, _files(certificates, out))
 
 
-def _fitting(by: str | None, p_value: str, sequential: bool) -> Callable[..., Any]:
-    """The function that fits, with the arguments that only it has."""
+def _fitting(by: str | None, sequential: bool, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function that fits, with the options that only some have."""
     from calibration import certify, certify_kinds
     from calibration.certificate.sequential import begin_sequential
 
     if not sequential:
         return (
-            partial(certify, p_value=p_value)
-            if by is None
-            else partial(certify_kinds, by=by, p_value=p_value)
+            partial(certify, **options) if by is None else partial(certify_kinds, by=by, **options)
         )
-    for option, given in (("p-value", p_value != "auto"), ("by", by is not None)):
-        if given:
+    given = {"p-value": options["p_value"] != "auto", "by": by is not None}
+    given |= {"bound": bool(options["bounds"]), "next": options["next_questions"] is not None}
+    for option, is_given in given.items():
+        if is_given:
             raise CalibrationError(
-                f"--sequential has a test of its own, over all kinds: leave out --{option}, or "
-                "--sequential"
+                f"--sequential has a test of its own, of one risk over all kinds: leave out "
+                f"--{option}, or --sequential"
             )
     return begin_sequential
 
@@ -222,6 +246,24 @@ def write_certificates(certificates: list[Certificate], files: list[Path]) -> No
         _describe(certificate, file)
     if not any(level.certified for one in certificates for level in one.levels):
         raise typer.Exit(NOTHING_CERTIFIED)
+
+
+def _bounds(given: list[str], answered_at_least: float | None) -> dict[str, float | None]:
+    """The risks to bound beside the levels, with their limits."""
+    if answered_at_least is not None:
+        given = [*given, f"declined={1 - answered_at_least:.12g}"]
+    found: dict[str, float | None] = {}
+    for one in given:
+        name, limited, most = one.partition("=")
+        if name in found:
+            raise CalibrationError(f"{name} is bounded twice: give one bound on it")
+        try:
+            found[name] = float(most) if limited else None
+        except ValueError as error:
+            raise CalibrationError(
+                f"--bound is {one!r}: give a risk, or a risk and a share as in declined=0.4"
+            ) from error
+    return found
 
 
 def _files(certificates: list[Certificate], out: Path) -> list[Path]:
@@ -279,9 +321,26 @@ def _describe(certificate: Certificate, out: Path) -> None:
     if certificate.sequential is not None:
         number = len(certificate.sequential.batches)
         _say(f"batch {number} under the design {certificate.sequential.design}")
+    for line in _jointly(certificate):
+        _say(line)
     if not certificate.servable:
         _say("not servable: the traces have no fingerprint")
     _say(f"certificate {certificate.id} is in {out}")
+
+
+def _jointly(certificate: Certificate) -> list[str]:
+    """What holds jointly with each certified level, in lines of text."""
+    joint = certificate.joint
+    if joint is None:
+        return []
+    lines = []
+    for number, level in enumerate(certificate.levels):
+        if level.certified:
+            said = [f"{one.risk} at most {one.bounds[number]:.3g}" for one in joint.bounds]
+            if joint.next is not None:
+                said.append(f"of the next {joint.next.questions} at most {joint.next.most[number]}")
+            lines.append(f"alpha {level.alpha:g}, at once: {'; '.join(said)}")
+    return lines
 
 
 def _what_kind(kind: Kind, n_problems: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from calibration.testing.fwer import Promise
-from rlcm_serve.core import Guarantee, RiskName
+from rlcm_serve.core import Guarantee, NextQuestionsBound, RiskName
 
 
 def guarantee_of(
@@ -25,6 +25,8 @@ def guarantee_of(
         covers=certificate.covers,
         does_not_cover=certificate.does_not_cover,
         kind=certificate.about,
+        bounds=_bounds(certificate, level),
+        next_questions=_next_questions(certificate, level),
     )
 
 
@@ -62,8 +64,46 @@ def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None
     alone = f" For questions of kind {kind!r} alone nothing is promised." if kind != about else ""
     return (
         f"{at_most}, with {100 * (1 - certificate.whole_delta):g}% confidence over the draw of "
-        f"{drawn}, {_choice(certificate)}.{alone}"
+        f"{drawn}, {_choice(certificate)}.{_jointly(certificate, level)}{alone}"
     )
+
+
+def _bounds(certificate: Certificate, level: CertifiedLevel) -> dict[str, float]:
+    """The bounds on other risks at a level."""
+    if certificate.joint is None:
+        return {}
+    at = certificate.levels.index(level)
+    found = {one.risk: one.bounds[at] for one in certificate.joint.bounds}
+    return {name: bound for name, bound in found.items() if bound is not None}
+
+
+def _next_questions(certificate: Certificate, level: CertifiedLevel) -> NextQuestionsBound | None:
+    """How many of the next questions go wrong at most at a level."""
+    coming = None if certificate.joint is None else certificate.joint.next
+    if coming is None:
+        return None
+    most = coming.most[certificate.levels.index(level)]
+    return None if most is None else NextQuestionsBound(coming.questions, most)
+
+
+_SIDES = {"declined": "are declined", "wrong": "get a wrong answer", "lost": "lose a right answer"}
+_GO_WRONG = {
+    RiskName.SELECTIVE: "answered questions, at most {most} get a wrong answer",
+    RiskName.ERROR: "questions, at most {most} get a wrong answer",
+    RiskName.REGRET: "questions, at most {most} lose a right answer",
+}
+
+
+def _jointly(certificate: Certificate, level: CertifiedLevel) -> str:
+    """What holds jointly with a level, in one more sentence."""
+    said = [
+        f"at most {100 * bound:.3g}% of all questions {_SIDES[name]}"
+        for name, bound in _bounds(certificate, level).items()
+    ]
+    if (coming := _next_questions(certificate, level)) is not None:
+        wrong = _GO_WRONG[RiskName(certificate.risk)].format(most=coming.most)
+        said.append(f"of the next {coming.questions} {wrong}")
+    return f" At once, {', and '.join(said)}." if said else ""
 
 
 def _choice(certificate: Certificate) -> str:

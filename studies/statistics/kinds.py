@@ -49,7 +49,7 @@ from studies.smoke import study_parser
 ALPHAS, DELTA = (0.05, 0.1, 0.2), 0.1
 SIZES = (300, 600, 1200)
 MODELS = {"embedded": "embedded-calibration-8", "embedded-sft": "embedded-sft-calibration-4"}
-SPLITS = 20
+SPLITS = 8
 ROOT = Path(__file__).resolve().parents[2]
 TRACES, SHIPPED = ROOT / "studies/traces", ROOT / "rlcm_serve/models"
 RESULT = ROOT / "studies/results/kinds.json"
@@ -206,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sizes = SIZES[:1] if smoke else SIZES
         found[model] = {
             "kinds": measure(traces, order, splits),
-            "delta": divide(traces, order, 2 * splits, sizes),
+            "delta": divide(traces, order, splits, sizes),
         }
         for row in [*found[model]["kinds"], *found[model]["delta"]]:
             sys.stdout.write(f"{model} {json.dumps(row)}\n")

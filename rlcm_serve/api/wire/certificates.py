@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -84,6 +85,44 @@ class KindBody(Wire):
         return None if certificate.kind is None else cls(**_lists(asdict(certificate.kind)))
 
 
+class SideBoundBody(Wire):
+    """An upper bound on another risk than that of the levels."""
+
+    risk: str = Field(examples=["declined"])
+    """What is bounded, as a share of all questions: `declined`, `wrong` or `lost`."""
+    at_most: float | None = Field(examples=[0.4])
+    """Limit that every policy served keeps; null if none was set."""
+    bounds: list[float | None] = Field(examples=[[0.4, 0.4]])
+    """The bound at each level; null where no policy is certified."""
+
+
+class NextQuestionsOfLevels(Wire):
+    """How many of the next questions go wrong at most, at each level."""
+
+    questions: int = Field(examples=[100])
+    """Number of next questions. Under the risk `selective`, those that are answered count."""
+    most: list[int | None] = Field(examples=[[11, 17]])
+    """Most of them that go wrong, at each level; null where no policy is certified."""
+
+
+class JointBody(Wire):
+    """What holds jointly with the levels of a certificate, under one delta."""
+
+    delta: float = Field(examples=[0.1])
+    """Probability that anything of it fails, levels included."""
+    bounds: list[SideBoundBody] = Field(examples=[[SideBoundBody.example()]])
+    """Upper bounds on other risks."""
+    next: NextQuestionsOfLevels | None = Field(examples=[NextQuestionsOfLevels.example()])
+    """Upper bounds on how many of the next questions go wrong; null if there are none."""
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> Self | None:
+        """The wire form of what holds jointly with a certificate's levels."""
+        if certificate.joint is None:
+            return None
+        return cls.model_validate(json.loads(json.dumps(certificate.joint.to_json())))
+
+
 def _lists(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
 
@@ -116,6 +155,8 @@ class CertificateBody(Wire):
     """How a question must be asked to be covered by the certificate."""
     kind: KindBody | None = Field(default=None, examples=[None])
     """Kind of question that the certificate is for; null if it does not distinguish kinds."""
+    joint: JointBody | None = Field(default=None, examples=[None])
+    """What holds jointly with the levels; null if nothing does."""
     method: terms.MethodInWords
     levels: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
     """Levels of the certificate, by ascending alpha."""
@@ -145,6 +186,7 @@ class CertificateBody(Wire):
             delta=made.delta,
             procedure=ProcedureBody.of(made),
             kind=KindBody.of(made),
+            joint=JointBody.of(made),
             method=made.method,
             levels=[LevelBody.from_level(level) for level in made.levels],
             n_problems=made.n_problems,

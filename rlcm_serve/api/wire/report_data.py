@@ -12,7 +12,13 @@ from calibration.policy.exit_rule import ExitPolicy
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, CertificateBody, KindBody, LevelBody
+from rlcm_serve.api.wire.certificates import (
+    LEVEL_EXAMPLE,
+    CertificateBody,
+    JointBody,
+    KindBody,
+    LevelBody,
+)
 from rlcm_serve.store.certificates import KeptCertificate
 
 _FIGURES_EXAMPLE = {"risk": 0.071, "share_answered": 0.93, "tokens": 133.2}
@@ -224,6 +230,8 @@ class ReportBody(Wire):
     max_tokens: terms.ThinkingBudget
     kind: KindBody | None = Field(default=None, examples=[None])
     """Kind of question that the certificate is for; null if it does not distinguish kinds."""
+    joint: JointBody | None = Field(default=None, examples=[None])
+    """What holds jointly with the levels; null if nothing does."""
     method: terms.MethodInWords
     created: terms.CreatedOn
     smallest_certifiable_alpha: terms.SmallestAlpha

@@ -102,6 +102,15 @@ def _trace(sample: Sample) -> TraceBody:
     )
 
 
+class NextQuestionsBody(Wire):
+    """How many of the next questions go wrong at most."""
+
+    questions: int = Field(examples=[100])
+    """Number of next questions. Under the risk `selective`, those that are answered count."""
+    most: int = Field(examples=[17])
+    """Most of them that go wrong."""
+
+
 class GuaranteeBody(Wire):
     """The guarantee that covers an answer. `statement` says it in words, the fields one by one."""
 
@@ -119,6 +128,13 @@ class GuaranteeBody(Wire):
     certificate: terms.CertificateId
     kind: str | None = Field(default=None, examples=[None])
     """Kind of question that the guarantee is about; null if it is about all kinds together."""
+    bounds: dict[str, float] = Field(default={}, examples=[{"declined": 0.4}])
+    """Upper bounds on other risks, as shares of all questions, that hold at once with alpha.
+    `declined`: no answer is given. `wrong`: a wrong answer is given. `lost`: the full budget gives
+    the right answer, and the policy does not.
+    """
+    next_questions: NextQuestionsBody | None = Field(default=None, examples=[None])
+    """Upper bound on how many of the next questions go wrong; null if the certificate has none."""
     n_problems: terms.CalibrationProblems
     method: terms.MethodInWords
     covers: terms.Covers

@@ -148,6 +148,38 @@ class TestFit:
         assert status == 1
         assert "no column 'tenant'" in err
 
+    def test_several_promises_at_once(self, rlcm: Rlcm, record: Record) -> None:
+        path = record("t.parquet", 300)
+        wanted = "--bound wrong --answered-at-least 0.3 --next 100"
+        status, out, err = rlcm(f"{FIT} {wanted}")
+        assert (status, err) == (0, "")
+        loaded = Certificate.load("c.json")
+        assert loaded == certify(
+            read_traces(path),
+            alphas=(0.2, 0.4),
+            bounds={"wrong": None, "declined": 0.7},
+            next_questions=100,
+            created=loaded.created,
+        )
+        assert "alpha 0.4, at once: wrong at most 0." in out
+        assert "; declined at most 0.7; of the next 100 at most 5" in out
+        assert rlcm("verify c.json t.parquet")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("wanted", "said"),
+        [
+            ("--bound declined=much", "--bound is 'declined=much'"),
+            ("--bound error", "give one of declined, wrong, lost"),
+            ("--bound declined --answered-at-least 0.5", "declined is bounded twice"),
+            ("--next 0", "the next 0 questions"),
+        ],
+    )
+    def test_promises_that_cannot_be_made(
+        self, rlcm: Rlcm, record: Record, wanted: str, said: str
+    ) -> None:
+        record("t.parquet")
+        check_refused(rlcm(f"{FIT} {wanted}"), said)
+
     def test_levels_with_the_same_policy_say_so(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
         _, out, _ = rlcm("fit t.parquet --risk regret --alpha 0.4 --alpha 0.401 --out c.json")

@@ -44,6 +44,8 @@
  *   bins: Bin[] }} Readings
  * @typedef {{ n_problems: number, n_units: number, full_right: number }} Problems
  * @typedef {Record<string, string | number | boolean>} Fingerprint
+ * @typedef {{ delta: number, bounds: { risk: string, at_most: number | null, bounds: (number | null)[] }[],
+ *   next: { questions: number, most: (number | null)[] } | null }} Joint
  * @typedef {{ by: string, name: string | null, certified: string[], pooled: string[], delta: number }} Kind
  *
  * @typedef {object} ReportData
@@ -58,6 +60,7 @@
  * @property {string} vote
  * @property {number | null} max_tokens
  * @property {Kind | null} kind null: it does not distinguish kinds of questions
+ * @property {Joint | null} joint what holds at once with the levels
  * @property {string | null} created
  * @property {number} smallest_certifiable_alpha
  * @property {"traces" | "signature" | "none"} verified

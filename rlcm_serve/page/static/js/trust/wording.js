@@ -52,12 +52,36 @@ export function guaranteeOf(report, level) {
   return `${among} most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
 }
 
+/** Other risks that hold at once, as shares of all questions. */
+const SIDES = /** @type {Record<string, string>} */ ({
+  declined: "are declined",
+  wrong: "get a wrong answer",
+  lost: "lose a right answer of the full budget",
+});
+
+/**
+ * @param {Pick<ReportData, "joint" | "levels" | "risk">} report
+ * @param {Level} level certified
+ * @returns {string} what holds at once with the level, in a sentence after others; "" if nothing does
+ */
+export function jointlyOf({ joint, levels, risk }, level) {
+  if (!joint) return "";
+  const at = levels.findIndex(({ alpha }) => alpha === level.alpha);
+  const said = joint.bounds.map(({ risk: side, bounds }) => `at most ${percent(bounds[at] ?? 1)} of all questions ${SIDES[side] ?? side}`);
+  const most = joint.next?.most[at];
+  if (joint.next && typeof most === "number") {
+    const answered = risk === "selective" ? "answered " : "";
+    said.push(`of the next ${number(joint.next.questions)} ${answered}questions at most ${number(most)} go wrong`);
+  }
+  return ` At once, ${said.join(", and ")}.`;
+}
+
 /**
  * @param {ReportData} report
  * @returns {string} how sure the promise is
  */
 export function surenessOf(report) {
-  const delta = report.kind?.delta ?? report.delta;
+  const delta = report.kind?.delta ?? report.joint?.delta ?? report.delta;
   const keep = Math.floor((1 - delta) * 100 + 1e-9);
   const kinds = report.kind ? " The certificates of all kinds of questions keep theirs at once." : "";
   const together =

@@ -1,0 +1,72 @@
+"""What holds jointly with a level is in the guarantee, as fields and as a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from calibration import Certificate, ExitPolicy
+from calibration.certificate.wording import covers
+from calibration.simulation.risks import RISKS
+from calibration.testing.joint import Joint, NextQuestions, SideBound, next_delta, next_most
+from rlcm_serve.core import NextQuestionsBound, Question, RiskName
+from rlcm_serve.solving.guarantees import Guarantees
+from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+
+POLICY = ExitPolicy(lambda_high=0.8)
+
+
+def with_joint(risk: str = "selective") -> Certificate:
+    """Its levels have delta .1, which is 4 of 6 parts of the whole."""
+    made = certificate({0.1: POLICY, 0.2: POLICY}, risk=risk)
+    bounds = (SideBound("declined", 0.45, (0.45, 0.45)),)
+    joint = Joint(0.15, bounds, NextQuestions(100, (0, 0)))
+    share = next_delta(joint, made.promise, 2)
+    most = tuple(next_most(100, level.alpha, share) for level in made.levels)
+    joint = replace(joint, next=NextQuestions(100, most))
+    said = covers(RISKS[risk], joint.delta, made.promise, made.p_value, joint=joint)
+    return replace(made, joint=joint, covers=said)
+
+
+def test_the_guarantee_says_what_holds_at_once() -> None:
+    guarantees = Guarantees([IDENTITY], [with_joint()])
+    guarantee = guarantees.terms_for(Question("A dial shows 3.", alpha=0.15)).guarantee
+    assert guarantee is not None
+    assert guarantee.delta == 0.15
+    assert guarantee.bounds == {"declined": 0.45}
+    assert guarantee.next_questions == NextQuestionsBound(100, 17)
+    assert guarantee.statement.endswith(
+        "with 85% confidence over the draw of 500 calibration problems, whichever alpha is chosen. "
+        "At once, at most 45% of all questions are declined, and of the next 100 answered "
+        "questions, at most 17 get a wrong answer."
+    )
+    assert "at most the bound of the level, 0.45" in guarantee.covers
+
+
+@pytest.mark.parametrize(
+    ("risk", "said"),
+    [
+        ("error", "of the next 100 questions, at most 17 get a wrong answer."),
+        ("regret", "of the next 100 questions, at most 17 lose a right answer."),
+    ],
+)
+def test_the_next_questions_count_as_the_risk_does(risk: str, said: str) -> None:
+    made = with_joint(risk)
+    assert made.joint is not None
+    answering = replace(made.joint, bounds=(SideBound("declined", None, (0.45, 0.45)),))
+    text = covers(RISKS[risk], 0.15, made.promise, made.p_value, joint=answering)
+    guarantees = Guarantees([IDENTITY], [replace(made, joint=answering, covers=text)])
+    asked = Question("A dial shows 3.", alpha=0.1, risk=RiskName(risk))
+    guarantee = guarantees.terms_for(asked).guarantee
+    assert guarantee is not None
+    assert guarantee.statement.endswith(said)
+
+
+def test_without_such_statements_nothing_is_added() -> None:
+    guarantees = Guarantees([IDENTITY], [certificate({0.1: POLICY})])
+    guarantee = guarantees.terms_for(Question("A dial shows 3.", alpha=0.1)).guarantee
+    assert guarantee is not None
+    assert guarantee.bounds == {}
+    assert guarantee.next_questions is None
+    assert "At once" not in guarantee.statement
