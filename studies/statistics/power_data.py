@@ -18,17 +18,17 @@ from calibration.testing.families import LAMBDA_VOTE, NEVER, NO_LOW_EXIT, full_b
 from studies.statistics.power_pool import Pool
 
 ROOT = Path(__file__).resolve().parents[2]
-EMBEDDED = ROOT / "studies/traces/embedded-sft-calibration.parquet"
-EIGHT = ROOT / "studies/traces/embedded-sft-study.parquet"
+TRACES, MODELS = ROOT / "studies/traces", ROOT / "rlcm_serve/models"
 WORLDS = ROOT / "tests/statistical/worlds.py"
 
-SIZES, FEW_SIZES = (100, 300, 1000, 3000), (300,)
+SIZES, FEW_SIZES, ONE_SIZE = (100, 300, 1000), (100, 300), (300,)
 REPEATS = 200
 ALPHAS, ALPHAS_HELD_OUT = (0.05, 0.1, 0.2), (0.05, 0.1, 0.15)
 ABOVE_ERROR = (0.02, 0.05, 0.1)
 """Levels of `error`, above the error rate of the full budget."""
 WORLD_UNITS, WORLD_SEED = 20_000, 3
 ROLLOUTS = 8
+"""Rollouts of a problem of the clustered world."""
 VOTES = Grid(
     lambda_high=(0.5, 0.75, 0.9, 0.97, NEVER),
     low_exits=(NO_LOW_EXIT, LowExit(0.1, 128)),
@@ -53,6 +53,7 @@ class Population:
         sizes: the numbers of units to draw.
         procedure: samples per question.
         grid: for methods that search a grid and risks that may abstain; None is the default grid.
+        order: labelled problems that are not drawn from, to learn from: a probe's readings.
         held_out: whether to measure on units left out of the draw, instead of on all units.
         risks: names of the risks studied.
         repeats: draws per size.
@@ -63,6 +64,7 @@ class Population:
     sizes: Sequence[int] = SIZES
     procedure: Procedure = ONE_SAMPLE
     grid: Grid | None = None
+    order: Traces | None = None
     held_out: bool = False
     risks: Sequence[str] = ("regret", "selective", "error")
     repeats: int = REPEATS
@@ -84,6 +86,11 @@ class Population:
     def averaged(self) -> bool:
         """Whether a unit's loss averages several draws of the procedure."""
         return int(self.rows_UR.shape[1]) > self.procedure.samples
+
+    @property
+    def order_votes(self) -> bool:
+        """Whether `order` has enough rollouts for the samples of a question."""
+        return self.order is not None and int(self.order.rollouts_P.min()) >= self.procedure.samples
 
     def grid_for(self, risk: Risk) -> Grid | None:
         """The grid for methods that search a grid; None is the default grid."""
@@ -118,7 +125,7 @@ class Population:
 
     def take(self, unit_U: NDArray[np.intp]) -> Traces:
         """The traces of drawn units, named by draw position: a unit drawn twice becomes two."""
-        traces = self.traces
+        traces, kept = self.traces, self.traces.confidence_tokens_RC
         rows_R = self.rows_UR[unit_U].ravel()
         problem_UR = traces.problem_R[self.rows_UR]
         local_UR = problem_UR - problem_UR[:, :1]
@@ -138,33 +145,39 @@ class Population:
             answer_class_RC=traces.answer_class_RC[rows_R],
             answer_tokens_RC=traces.answer_tokens_RC[rows_R],
             correct_RC=traces.correct_RC[rows_R],
+            confidence_tokens_RC=None if kept is None else kept[rows_R],
+            familiarity_P=None,
+            kinds=None,
         )
 
 
-def populations(gpqa: Path | None, eight: Path) -> Iterator[Population]:
+def populations(gpqa: Path | None, traces: Path, models: Path) -> Iterator[Population]:
     """All data sets of the study; the real trace only if its file is given."""
     if gpqa:
-        real = read_traces(gpqa)
-        yield Population("gpqa", real, sizes=(132,), held_out=True, repeats=REPEATS)
-    embedded = read_traces(EMBEDDED)
-    yield Population("embedded", embedded)
-    yield Population("overconfident", _distorted(embedded, 2.0, 1.0))
-    yield Population("underconfident", _distorted(embedded, 0.5, -0.5))
-    recorded = read_traces(eight)
-    sizes = SIZES[:3]
-    yield Population("8 rollouts", recorded, sizes)
-    yield Population("8 rollouts, 1 of 8", _apart(recorded), sizes)
-    risks = ("selective", "error")
-    yield Population("vote of 4", recorded, sizes, Procedure(4), VOTES, risks=risks)
-    yield Population("vote of 8", recorded, sizes, Procedure(8), VOTES, risks=risks)
+        yield Population("gpqa", read_traces(gpqa), sizes=(100,), held_out=True)
+    for name, rollouts, votes in (("embedded", 8, (4, 8)), ("embedded-sft", 4, (4,))):
+        recorded = read_traces(traces / f"{name}-calibration-{rollouts}.parquet")
+        order = read_traces(models / name / "probe/readings.parquet")
+        yield Population(name, _apart(recorded), order=order)
+        yield Population(f"{name}, {rollouts} rollouts", recorded, FEW_SIZES, order=order)
+        for samples in votes:
+            yield Population(
+                f"{name}, vote of {samples}", recorded, FEW_SIZES, Procedure(samples), VOTES, order
+            )
+    apart = _apart(recorded)
+    yield Population("embedded-sft, no readings", apart)
+    yield Population("embedded-sft, overconfident", _distorted(apart, 2.0, 1.0))
+    yield Population("embedded-sft, underconfident", _distorted(apart, 0.5, -0.5))
     yield from _worlds()
 
 
 def smallest() -> Population:
     """The first of the embedded model's problems, for a run of a few seconds."""
-    traces = read_traces(EMBEDDED)
+    (path, *_) = sorted(TRACES.glob("embedded-calibration-*.parquet"))
+    traces = read_traces(path)
     few = traces.select(np.arange(traces.n_problems) < 100)
-    return Population("embedded", few, sizes=(50,), repeats=2)
+    order = read_traces(MODELS / "embedded/probe/readings.parquet")
+    return Population("embedded", _apart(few), sizes=(50,), order=order, repeats=2)
 
 
 def _worlds() -> Iterator[Population]:
@@ -180,12 +193,13 @@ def _worlds() -> Iterator[Population]:
         worlds.TIES,
     )
     for world in alone:
-        yield Population(f"world: {world.name}", world.draw(rng, WORLD_UNITS))
+        sizes = SIZES if world in alone[:2] else FEW_SIZES
+        yield Population(f"world: {world.name}", world.draw(rng, WORLD_UNITS), sizes)
     grouped = worlds.GROUPED.draw(rng, WORLD_UNITS // worlds.GROUPED.group_size)
-    yield Population("world: grouped", grouped, FEW_SIZES)
+    yield Population("world: grouped", grouped, ONE_SIZE)
     clustered = worlds.CLUSTERED.draw(rng, WORLD_UNITS // ROLLOUTS, ROLLOUTS)
-    yield Population("world: clustered", clustered, FEW_SIZES)
-    yield Population(f"world: clustered, 1 of {ROLLOUTS}", _apart(clustered), FEW_SIZES)
+    yield Population("world: clustered", clustered, ONE_SIZE)
+    yield Population(f"world: clustered, 1 of {ROLLOUTS}", _apart(clustered), ONE_SIZE)
 
 
 def _distorted(traces: Traces, slope: float, offset: float) -> Traces:
@@ -202,6 +216,8 @@ def _apart(traces: Traces) -> Traces:
         groups=(None,) * traces.n_rollouts,
         problem_R=np.arange(traces.n_rollouts),
         rollout_R=np.zeros(traces.n_rollouts, dtype=np.int64),
+        familiarity_P=None,
+        kinds=None,
     )
 
 

@@ -3,13 +3,16 @@
     python -m studies.statistics.power_study [--gpqa FILE] [--only NAME ...] [--out FOLDER]
     python -m studies.statistics.power_study --smoke
     python -m studies.statistics.power_study --check
-    python -m studies.statistics.power_tables [FOLDER]
 
 A cell is a data set, a risk and a number of labelled problems. In each draw of problems, all
 methods certify the same levels under both promises, and the certified policies are measured on the
-whole population. Each cell is stored as a line of JSON and not computed again, so an interrupted
-run continues; delete the folder after a change. The real trace is not part of this repository:
-without `--gpqa` its cells are left out.
+whole population. `PLAIN` is what one writes without this package: a fixed sequence along one
+threshold. Bonferroni is left out, because Holm certifies all that it does.
+
+Each cell is stored as a line of JSON and not computed again, so an interrupted run continues;
+delete the folder after a change. At the end all cells are written to one file (`--results`), from
+which `power_tables.py` makes the tables. The real trace is not part of this repository: without
+`--gpqa` its cells are left out.
 
 Policies are replayed once per data set; policies with thresholds fitted to the draw, once per draw.
 Families, tests and choices come from the product. `--check` compares them with the certificates of
@@ -33,7 +36,6 @@ from numpy.typing import NDArray
 from calibration import (
     CertifiedLevel,
     Chain,
-    Correction,
     ExitPolicy,
     Family,
     Method,
@@ -47,24 +49,43 @@ from calibration import (
     risk_named,
 )
 from calibration.certificate.certify import certify_policies, default_p_value
+from calibration.testing.families import NEVER, full_budget
 from calibration.testing.fwer import delta_per_level
 from calibration.testing.learned_path import TOKEN_PRICE, choose_policy, learn_path
 from calibration.testing.methods import family_for, share_learned_from, split_traces
 from calibration.testing.recipe import FORK_FROM
 from studies.smoke import study_parser
-from studies.statistics.power_data import EIGHT, Population, populations, smallest
+from studies.statistics.power_data import MODELS, TRACES, Population, populations, smallest
 from studies.statistics.power_pool import Pool
 
 DELTA = 0.1
-METHODS = tuple(method for method in Method if method is not Method.AUTO)
+PLAIN = "plain"
 LEARNING = (Method.RESCALED_CHAINS, Method.SPLIT)
-AVERAGED = tuple(method for method in METHODS if method is not Method.BONFERRONI)
-"""Methods for averaged losses. Grids are slow there; Holm certifies all that Bonferroni does."""
+METHODS = (
+    Method.FIXED_SEQUENCE,
+    Method.CHAINS,
+    Method.RESCALED_CHAINS,
+    Method.SPLIT,
+    Method.HOLM,
+    PLAIN,
+)
+RESULTS = Path("studies/results/power.json")
 KINDS = (PValue.BETTING, PValue.HOEFFDING_BENTKUS, PValue.CLT)
 """P-values compared under the default method, for averaged losses."""
-FIGURES = ("certified", "risk", "saved", "right", "answered")
-"""Figures of a level. Without a certified policy, risk is undefined and the others are 0."""
-CHECKED = ("embedded", "overconfident", "8 rollouts", "vote of 8", "world: grouped")
+FIGURES = ("certified", "risk", "saved", "right", "answered", "utility")
+"""Figures of a level. Without a certified policy, risk is undefined and the others are 0.
+
+The utility is what the choice of a policy maximises, in shares of the questions: right answers less
+the price of the tokens. Without a policy it is 0: nothing is answered, and nothing is spent.
+"""
+GAINS = ("saved", "right", "utility")
+CHECKED = (
+    "embedded",
+    "embedded-sft, overconfident",
+    "embedded-sft, 4 rollouts",
+    "embedded, vote of 4",
+    "world: grouped",
+)
 
 Served: TypeAlias = list[ExitPolicy | None]
 """The policy chosen at each level; None if none is certified."""
@@ -73,9 +94,12 @@ Served: TypeAlias = list[ExitPolicy | None]
 def main() -> None:
     parser = study_parser(__doc__)
     parser.add_argument("--gpqa", type=Path, help="the real trace, a Parquet file")
-    parser.add_argument("--eight", type=Path, default=EIGHT, help="8 rollouts per problem")
+    parser.add_argument("--traces", type=Path, default=TRACES, help="of the embedded models")
+    parser.add_argument("--models", type=Path, default=MODELS, help="with their probes' readings")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="data sets, by name")
     parser.add_argument("--out", type=Path, default=Path("runs/power"))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--repeats", type=int, help="draws of each cell")
     parser.add_argument("--check", action="store_true", help="compare with certify, and stop")
     options = parser.parse_args()
     if options.smoke:
@@ -86,13 +110,17 @@ def main() -> None:
     names = CHECKED if options.check else options.only
     chosen = [
         population
-        for population in populations(options.gpqa, options.eight)
+        for population in populations(options.gpqa, options.traces, options.models)
         if not names or population.name in names
     ]
+    if options.repeats:
+        chosen = [replace(population, repeats=options.repeats) for population in chosen]
     if options.check:
         check(chosen)
     else:
         run(chosen, options.out)
+        cells = [path.read_text() for path in sorted(options.out.glob("*.json"))]
+        options.results.write_text("[\n" + ",\n".join(cell.strip() for cell in cells) + "\n]\n")
 
 
 def run(chosen: Sequence[Population], folder: Path) -> None:
@@ -143,6 +171,7 @@ class Study:
         alphas: levels, ascending.
         families: families of the methods that do not learn from the draw.
         few: that of the chains below `FORK_FROM` units.
+        from_order: by method, promise and n, what is learned from the population's `order`.
         pool: their policies on all units, with those of the grid and, for comparison, those of
             chains rescaled by the whole population.
         truth: the same policies, in the order of the pool.
@@ -151,8 +180,9 @@ class Study:
     population: Population
     risk: Risk
     alphas: tuple[float, ...]
-    families: dict[Method, Family]
+    families: dict[str, Family]
     few: Family
+    from_order: dict[tuple[str, Promise, int], Family]
     pool: Pool
     truth: Replay
     _places: dict[tuple[Method, int], tuple[NDArray[np.intp], NDArray[np.intp]]] = field(
@@ -165,32 +195,43 @@ class Study:
         alphas = population.alphas(risk)
 
         def family(
-            method: Method, order: Traces | None = None, n_units: int = population.n_units
+            method: Method,
+            order: Traces | None = None,
+            n_units: int = population.n_units,
+            delta: float = DELTA,
         ) -> Family:
             return family_for(
-                method, risk, population.procedure, alphas, DELTA, TOKEN_PRICE,
+                method, risk, population.procedure, alphas, delta, TOKEN_PRICE,
                 grid=population.grid_for(risk), order=order, recording=population.traces,
                 n_units=n_units,
             )  # fmt: skip
 
-        families: dict[Method, Family] = {
-            method: family(method) for method in METHODS if method not in LEARNING
+        families: dict[str, Family] = {
+            method: family(method) for method in (Method.FIXED_SEQUENCE, Method.CHAINS, Method.HOLM)
         }
-        # Equal policies, so that they are replayed only once.
-        holm = families[Method.HOLM]
-        families[Method.BONFERRONI] = replace(holm, correction=Correction.BONFERRONI)
+        families[PLAIN] = plain_family(risk, population.procedure.samples, len(alphas))
         few = family(Method.CHAINS, n_units=FORK_FROM - 1)
-        scaled = family(Method.RESCALED_CHAINS, population.traces)
-        policies = [p for each in (*families.values(), few, scaled) for p in each.policies]
-        pool = population.pool(policies, risk)
+        order = population.order
+        scaled = family(Method.RESCALED_CHAINS, order or population.traces)
+        from_order = {
+            (method, promise, n): family(method, order, n, delta_per_level(DELTA, alphas, promise))
+            for method in LEARNING
+            if order and (method is not Method.SPLIT or population.order_votes)
+            for promise in Promise
+            for n in population.sizes
+        }
+        every = (*families.values(), few, scaled, *from_order.values())
+        pool = population.pool([p for each in every for p in each.policies], risk)
         everyone_U = np.arange(population.n_units)
         return cls(
-            population, risk, alphas, families, few, pool,
+            population, risk, alphas, families, few, from_order, pool,
             pool.replay(everyone_U, list(pool.column)),
         )  # fmt: skip
 
     def default(self, n: int) -> Method:
         """The method that `Method.AUTO` selects for `n` units."""
+        if self.population.order:
+            return Method.RESCALED_CHAINS
         learns = share_learned_from(Method.AUTO, self.risk, n) > 0
         return Method.RESCALED_CHAINS if learns else Method.CHAINS
 
@@ -202,10 +243,10 @@ class Study:
         """All methods on `n` labelled problems, as plain JSON values."""
         population, started = self.population, time.monotonic()
         rng = np.random.default_rng([zlib.crc32(population.name.encode()), n])
-        found: dict[tuple[Method, Promise, PValue], list[NDArray[np.float64]]] = {}
+        found: dict[tuple[str, Promise, PValue], list[NDArray[np.float64]]] = {}
         for repeat in range(population.repeats):
             draw = Draw(*population.draw(rng, n), seed=repeat)
-            for method in AVERAGED if population.averaged else METHODS:
+            for method in METHODS:
                 for key, figures_LF in self.measured(method, draw).items():
                     found.setdefault((method, *key), []).append(figures_LF)
         default = self.default(n)
@@ -234,13 +275,13 @@ class Study:
         }
 
     def measured(
-        self, method: Method, draw: Draw
+        self, method: str, draw: Draw
     ) -> dict[tuple[Promise, PValue], NDArray[np.float64]]:
         """Figures of the policies that a method serves after one draw, (levels, FIGURES)."""
         served = self.served(method, draw)
         policies = list(dict.fromkeys(p for each in served.values() for p in each if p))
         truth = self._replay(policies, draw.rest_U) if policies else self.truth
-        nothing = (0.0, np.nan, 0.0, 0.0, 0.0)
+        nothing = (0.0, np.nan, 0.0, 0.0, 0.0, 0.0)
         figures_TF = np.stack(
             [
                 np.ones(len(truth.tokens_T)),
@@ -248,6 +289,7 @@ class Study:
                 1 - truth.tokens_T / truth.full_tokens,
                 truth.right_T,
                 truth.answered_T,
+                truth.right_T - TOKEN_PRICE * truth.tokens_T / truth.full_tokens,
             ],
             axis=1,
         )
@@ -256,16 +298,16 @@ class Study:
             for key, each in served.items()
         }
 
-    def served(self, method: Method, draw: Draw) -> dict[tuple[Promise, PValue], Served]:
+    def served(self, method: str, draw: Draw) -> dict[tuple[Promise, PValue], Served]:
         """The policies that a method serves after being fitted on a draw."""
         served = {}
         on_test: Replay | None = None
         for promise in Promise:
-            if on_test is None or method is Method.SPLIT:
+            if on_test is None or method in LEARNING:
                 family, on_test = self._fit(method, promise, draw)
             own = default_p_value(on_test, self.risk)
             default = self.default(len(draw.unit_U))
-            compared = method is default and own is PValue.BETTING
+            compared = method == default and own is PValue.BETTING
             for kind in KINDS if compared else (own,):
                 served[promise, kind] = self._serve(family, on_test, promise, kind, draw.seed)
         return served
@@ -283,24 +325,26 @@ class Study:
             "answered": float(truth.answered_T[best]),
         }
 
-    def _fit(self, method: Method, promise: Promise, draw: Draw) -> tuple[Family, Replay]:
+    def _fit(self, method: str, promise: Promise, draw: Draw) -> tuple[Family, Replay]:
         """The family that a method tests, replayed on the units that test it."""
-        if method not in LEARNING:
-            few = method is Method.CHAINS and len(draw.unit_U) < FORK_FROM
-            family = self.few if few else self.families[method]
+        n = len(draw.unit_U)
+        learned = self.from_order.get((method, promise, n))
+        if learned or method not in LEARNING:
+            few = method == Method.CHAINS and n < FORK_FROM
+            family = learned or (self.few if few else self.families[method])
             key = id(family.policies)
             if key not in draw.replays:
                 draw.replays[key] = self.pool.replay(draw.unit_U, family.policies)
             return family, draw.replays[key]
-        order_U, test_U = self._split(method, draw.unit_U)
+        order_U, test_U = self._split(Method(method), draw.unit_U)
         level_delta = delta_per_level(DELTA, self.alphas, promise)
-        if method is Method.SPLIT:
+        if method == Method.SPLIT:
             family = self._learned(level_delta, order_U)
         else:
             population = self.population
             family = family_for(
-                method, self.risk, population.procedure, self.alphas, level_delta, TOKEN_PRICE,
-                grid=population.grid_for(self.risk), order=population.take(order_U),
+                Method(method), self.risk, population.procedure, self.alphas, level_delta,
+                TOKEN_PRICE, grid=population.grid_for(self.risk), order=population.take(order_U),
                 recording=population.traces, n_units=len(test_U),
             )  # fmt: skip
         return family, self._replay(family.policies, test_U)
@@ -368,15 +412,29 @@ class Study:
         }
         means["risk"] = np.nansum(risk_NL, axis=0) / np.maximum(certified_NL.sum(axis=0), 1)
         means["broken"] = broken_NL.mean(axis=0)
-        means["saved_gain_error"] = error_LF[:, FIGURES.index("saved")]
-        means["right_gain_error"] = error_LF[:, FIGURES.index("right")]
+        for name in GAINS:
+            means[f"{name}_gain_error"] = error_LF[:, FIGURES.index(name)]
         rounded: dict[str, Any] = {
-            name: np.round(value_L, 5).tolist() for name, value_L in means.items()
+            name: np.round(value_L, 4).tolist() for name, value_L in means.items()
         }
         return rounded | {"any_broken": round(float(broken_NL.any(axis=1).mean()), 5)}
 
 
-def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
+def plain_family(risk: Risk, samples: int, n_levels: int) -> Family:
+    """A fixed sequence along one threshold in steps of .01, of exits, answers and votes alike."""
+    full = full_budget(risk)
+    steps = [round(1 - step / 100, 2) for step in range(1, 100)]
+    if risk.answers_always:
+        path = (full, *(replace(full, lambda_high=high) for high in (NEVER, *steps, 0.0)))
+    elif samples == 1:
+        path = tuple(replace(full, lambda_high=high, lambda_answer=high) for high in steps)
+    else:
+        path = tuple(replace(full, lambda_high=high, lambda_vote=high) for high in steps)
+    chain = Chain(tuple(dict.fromkeys(path)), 1.0)
+    return family_of_chains([[chain]] * n_levels, "one threshold")
+
+
+def check(chosen: Sequence[Population], n: int = 100, repeats: int = 2) -> None:
     """Compares the policies served here with the certificates of the same draws."""
     rng = np.random.default_rng(0)
     compared = 0
@@ -385,20 +443,24 @@ def check(chosen: Sequence[Population], n: int = 200, repeats: int = 2) -> None:
             study = Study.of(population, risk)
             for _ in range(repeats):
                 unit_U, _ = population.draw(rng, n)
-                for method in AVERAGED if population.averaged else METHODS:
+                for method in METHODS[:-1]:
                     compared += _check(study, method, unit_U)
     print(f"{compared} certificates, all of them the same")
 
 
-def _check(study: Study, method: Method, unit_U: NDArray[np.intp]) -> int:
-    traces = study.population.take(unit_U)
-    _, test = split_traces(method, study.risk, traces)
+def _check(study: Study, method: str, unit_U: NDArray[np.intp]) -> int:
+    traces, order = study.population.take(unit_U), None
+    test = traces
+    if (method, Promise.POINTWISE, len(unit_U)) in study.from_order:
+        order = study.population.order
+    else:
+        _, test = split_traces(Method(method), study.risk, traces)
     found = study.served(method, Draw(unit_U, None, seed=int(test.digest[:8], 16)))
     for (promise, kind), served in found.items():
         certificate = certify(
             traces, risk=study.risk, alphas=study.alphas, delta=DELTA, promise=promise,
             samples=study.population.procedure.samples, p_value=kind, method=method,
-            grid=study.population.grid_for(study.risk),
+            grid=study.population.grid_for(study.risk), order=order,
         )  # fmt: skip
         expected = [
             level.policy if isinstance(level, CertifiedLevel) else None
