@@ -15,6 +15,7 @@ from scipy.special import expit, logit
 from calibration import ExitPolicy, Grid, LowExit, Procedure, Risk, Traces, read_traces, replay
 from calibration.simulation.procedure import ONE_SAMPLE
 from calibration.testing.families import LAMBDA_VOTE, NEVER, NO_LOW_EXIT, full_budget
+from calibration.traces.probe_readings import read_validation
 from studies.statistics.power_pool import Pool
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,7 +158,7 @@ def populations(gpqa: Path | None, traces: Path, models: Path) -> Iterator[Popul
         yield Population("gpqa", read_traces(gpqa), sizes=(100,), held_out=True)
     for name, rollouts, votes in (("embedded", 8, (4, 8)), ("embedded-sft", 4, (4,))):
         recorded = read_traces(traces / f"{name}-calibration-{rollouts}.parquet")
-        order = read_traces(models / name / "probe/readings.parquet")
+        order = _readings(models / name, recorded)
         yield Population(name, _apart(recorded), order=order)
         yield Population(f"{name}, {rollouts} rollouts", recorded, FEW_SIZES, order=order)
         for samples in votes:
@@ -176,7 +177,7 @@ def smallest() -> Population:
     (path, *_) = sorted(TRACES.glob("embedded-calibration-*.parquet"))
     traces = read_traces(path)
     few = traces.select(np.arange(traces.n_problems) < 100)
-    order = read_traces(MODELS / "embedded/probe/readings.parquet")
+    order = _readings(MODELS / "embedded", traces)
     return Population("embedded", _apart(few), sizes=(50,), order=order, repeats=2)
 
 
@@ -205,6 +206,11 @@ def _worlds() -> Iterator[Population]:
 def _distorted(traces: Traces, slope: float, offset: float) -> Traces:
     """The same reasoning with a miscalibrated probe: over- or underconfident."""
     return replace(traces, confidence_RC=expit(slope * logit(traces.confidence_RC) + offset))
+
+
+def _readings(model: Path, traces: Traces) -> Traces | None:
+    """The validation readings of a model's probe, as a fit with `--probe` learns from them."""
+    return traces.fingerprint and read_validation(model / "probe", traces.fingerprint)
 
 
 def _apart(traces: Traces) -> Traces:

@@ -19,6 +19,7 @@ Families, tests and choices come from the product. `--check` compares them with 
 `certify` on some draws, and stops if one differs.
 """
 
+import gc
 import json
 import re
 import sys
@@ -60,8 +61,9 @@ from studies.statistics.power_pool import Pool
 
 DELTA = 0.1
 PLAIN = "plain"
-LEARNING = (Method.RESCALED_CHAINS, Method.SPLIT)
+LEARNING = (Method.AUTO, Method.RESCALED_CHAINS, Method.SPLIT)
 METHODS = (
+    Method.AUTO,
     Method.FIXED_SEQUENCE,
     Method.CHAINS,
     Method.RESCALED_CHAINS,
@@ -83,7 +85,7 @@ CHECKED = (
     "embedded",
     "embedded-sft, overconfident",
     "embedded-sft, 4 rollouts",
-    "embedded, vote of 4",
+    "embedded-sft, vote of 4",
     "world: grouped",
 )
 
@@ -207,7 +209,7 @@ class Study:
             )  # fmt: skip
 
         families: dict[str, Family] = {
-            method: family(method) for method in (Method.FIXED_SEQUENCE, Method.CHAINS, Method.HOLM)
+            method: family(method) for method in (Method.HOLM, Method.FIXED_SEQUENCE, Method.CHAINS)
         }
         families[PLAIN] = plain_family(risk, population.procedure.samples, len(alphas))
         few = family(Method.CHAINS, n_units=FORK_FROM - 1)
@@ -228,13 +230,6 @@ class Study:
             pool.replay(everyone_U, list(pool.column)),
         )  # fmt: skip
 
-    def default(self, n: int) -> Method:
-        """The method that `Method.AUTO` selects for `n` units."""
-        if self.population.order:
-            return Method.RESCALED_CHAINS
-        learns = share_learned_from(Method.AUTO, self.risk, n) > 0
-        return Method.RESCALED_CHAINS if learns else Method.CHAINS
-
     @property
     def token_price(self) -> float | None:
         return None if self.risk.answers_always else TOKEN_PRICE
@@ -242,6 +237,9 @@ class Study:
     def cell(self, n: int) -> dict[str, Any]:
         """All methods on `n` labelled problems, as plain JSON values."""
         population, started = self.population, time.monotonic()
+        import statsmodels.stats.multitest  # noqa: F401
+
+        gc.freeze()  # its multipletests collects garbage at every call
         rng = np.random.default_rng([zlib.crc32(population.name.encode()), n])
         found: dict[tuple[str, Promise, PValue], list[NDArray[np.float64]]] = {}
         for repeat in range(population.repeats):
@@ -249,7 +247,6 @@ class Study:
             for method in METHODS:
                 for key, figures_LF in self.measured(method, draw).items():
                     found.setdefault((method, *key), []).append(figures_LF)
-        default = self.default(n)
         return {
             "data": population.name,
             "risk": self.risk.name,
@@ -257,7 +254,6 @@ class Study:
             "repeats": population.repeats,
             "held_out": population.held_out,
             "alphas": self.alphas,
-            "default": default,
             "full_right": self.truth.full_right,
             "full_tokens": self.truth.full_tokens,
             "best": [self.best(alpha) for alpha in self.alphas],
@@ -266,10 +262,10 @@ class Study:
                     "method": method,
                     "promise": promise,
                     "p_value": kind,
-                    **self._means(np.array(figures), np.array(found[default, promise, own])),
+                    **self._means(np.array(figures), np.array(found[Method.AUTO, promise, own])),
                 }
                 for (method, promise, kind), figures in found.items()
-                for own in (next(k for m, p, k in found if (m, p) == (default, promise)),)
+                for own in (next(k for m, p, k in found if (m, p) == (Method.AUTO, promise)),)
             ],
             "seconds": round(time.monotonic() - started, 1),
         }
@@ -306,8 +302,7 @@ class Study:
             if on_test is None or method in LEARNING:
                 family, on_test = self._fit(method, promise, draw)
             own = default_p_value(on_test, self.risk)
-            default = self.default(len(draw.unit_U))
-            compared = method == default and own is PValue.BETTING
+            compared = method == Method.AUTO and own is PValue.BETTING
             for kind in KINDS if compared else (own,):
                 served[promise, kind] = self._serve(family, on_test, promise, kind, draw.seed)
         return served
@@ -329,6 +324,8 @@ class Study:
         """The family that a method tests, replayed on the units that test it."""
         n = len(draw.unit_U)
         learned = self.from_order.get((method, promise, n))
+        if method == Method.AUTO and not share_learned_from(Method.AUTO, self.risk, n):
+            method = Method.CHAINS
         if learned or method not in LEARNING:
             few = method == Method.CHAINS and n < FORK_FROM
             family = learned or (self.few if few else self.families[method])

@@ -23,7 +23,7 @@ from studies.smoke import study_parser
 from studies.statistics.power_data import smallest
 from studies.statistics.power_study import run
 
-METHODS = ("fixed-sequence", "chains", "rescaled-chains", "split", "holm", "bonferroni")
+METHODS = ("auto", "fixed-sequence", "chains", "rescaled-chains", "split", "holm", "bonferroni")
 PROMISES = ("pointwise", "simultaneous")
 RISKS = ("regret", "selective", "error")
 INVALID = "clt"
@@ -73,7 +73,7 @@ class Level:
 
     def of(self, method: str) -> Fit | None:
         """The fit of a method, or of "default", with the method's default p-value."""
-        method = self.cell["default"] if method == "default" else method
+        method = "auto" if method == "default" else method
         return next((fit for fit in self.fits if fit.method == method), None)
 
     def behind(self, fit: Fit, measure: str) -> tuple[float, Fit]:
@@ -154,7 +154,7 @@ def _fits(
     for values in by_name.get((cell["data"] + APART, cell["risk"], cell["n"]), {"fits": []})[
         "fits"
     ]:
-        if values["promise"] == promise and values["method"] == cell["default"]:
+        if values["promise"] == promise and values["method"] == "auto":
             yield Fit(values["method"], ONE_ROLLOUT, values, number)
 
 
