@@ -24,7 +24,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules test-statistical test-studies test-training test-v2 pin-images sbom check format embedded clean distclean help
+.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-statistical test-studies test-training test-v2 pin-images sbom check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -111,6 +111,10 @@ page-modules:
 
 test-statistical: $(INSTALLED)  ## test every guarantee on thousands of synthetic calibrations (half an hour)
 	@$(BIN)/pytest tests/statistical $(ARGS)
+
+power-study: $(INSTALLED)  ## measure the default against every other method and print the tables (hours; GPQA=FILE adds the real trace; continues)
+	@$(BIN)/python -m studies.statistics.power_study $(if $(GPQA),--gpqa $(GPQA))
+	@$(BIN)/python -m studies.statistics.power_tables
 
 test-studies: $(INSTALLED)  ## run every command behind a published figure on a tiny input (five minutes)
 	@$(BIN)/pytest -m studies tests/studies $(ARGS)

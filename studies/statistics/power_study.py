@@ -318,6 +318,9 @@ class Study:
             "saved": float(1 - truth.tokens_T[best] / truth.full_tokens),
             "right": float(truth.right_T[best]),
             "answered": float(truth.answered_T[best]),
+            "utility": float(
+                truth.right_T[best] - TOKEN_PRICE * truth.tokens_T[best] / truth.full_tokens
+            ),
         }
 
     def _fit(self, method: str, promise: Promise, draw: Draw) -> tuple[Family, Replay]:

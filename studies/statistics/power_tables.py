@@ -23,7 +23,7 @@ from studies.smoke import study_parser
 from studies.statistics.power_data import smallest
 from studies.statistics.power_study import run
 
-METHODS = ("auto", "fixed-sequence", "chains", "rescaled-chains", "split", "holm", "bonferroni")
+METHODS = ("auto", "fixed-sequence", "chains", "rescaled-chains", "split", "holm", "plain")
 PROMISES = ("pointwise", "simultaneous")
 RISKS = ("regret", "selective", "error")
 INVALID = "clt"
@@ -69,7 +69,7 @@ class Level:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        return ("right", "saved") if self.cell["risk"] == "selective" else ("saved",)
+        return ("utility", "right", "saved") if self.cell["risk"] == "selective" else ("saved",)
 
     def of(self, method: str) -> Fit | None:
         """The fit of a method, or of "default", with the method's default p-value."""
@@ -91,7 +91,8 @@ class Level:
     @property
     def best(self) -> dict[str, float]:
         """The figures of the best policy with a true risk of at most alpha."""
-        return self.cell["best"][self.number] or {"saved": 0.0, "right": 0.0, "answered": 0.0}
+        none = {"saved": 0.0, "right": 0.0, "answered": 0.0, "utility": 0.0}
+        return self.cell["best"][self.number] or none
 
 
 Cell: TypeAlias = list[Level]
@@ -176,7 +177,7 @@ def print_real_trace(cells: Sequence[Cell]) -> None:
 
 
 def print_methods(cells: Sequence[Cell], risk: str) -> None:
-    methods = METHODS[:-1]
+    methods = METHODS
     rows: list[Row] = []
     for cell in _chosen(cells, risk=risk, promise="pointwise"):
         first = cell[0].cell
@@ -239,7 +240,7 @@ def print_p_values(cells: Sequence[Cell]) -> None:
 
 def print_samples(cells: Sequence[Cell]) -> None:
     rows: list[Row] = []
-    for name in ("embedded", "8 rollouts", "vote of 4", "vote of 8"):
+    for name in ("embedded", "embedded, vote of 4", "embedded, vote of 8"):
         for cell in _chosen(cells, data=name, risk="selective", promise="pointwise"):
             first = cell[0].cell
             fits = [level.of("default") for level in cell]
