@@ -192,16 +192,6 @@ class Certificate:
             smallest_certifiable=self.smallest_certifiable_alpha,
         )
 
-    def lacks_labels_for(self, alpha: float) -> bool:
-        """Whether no level serves `alpha`, but one may with more labelled problems."""
-        try:
-            self.level_for(alpha)
-        except InfeasibleAlpha:
-            listed = [level for level in self.levels if level.alpha <= alpha]
-            nearest = max(listed, key=lambda level: level.alpha, default=None)
-            return isinstance(nearest, InfeasibleLevel) and nearest.n_too_small
-        return False
-
     def require_traces(self, recorded: Fingerprint | None) -> None:
         """Refuse traces with another fingerprint than the certificate.
 

@@ -190,7 +190,7 @@ class Guarantees:
         wanted = ServedProcedure.of_question(question, identity.budget.thinking)
         budget = replace(identity.budget, thinking=wanted.max_tokens)
         of_profile = [one for one in self._certified if one.profile == asked.profile.name]
-        nearest = _nearest(wanted, of_profile, question.alpha)
+        nearest = _nearest(wanted, of_profile)
         if nearest is None:
             why = self._why_uncertified(question.risk, asked)
             return Terms(asked, FULL_BUDGET, budget, None, why)
@@ -257,23 +257,18 @@ class Guarantees:
         )
 
 
-def _nearest(
-    wanted: ServedProcedure, certified: Iterable[_Certified], alpha: float
-) -> _Certified | None:
+def _nearest(wanted: ServedProcedure, certified: Iterable[_Certified]) -> _Certified | None:
     """The nearest certificate of the same risk; among equals, the one with the smaller n.
 
-    It is that of the question's kind or that of all kinds. The latter also takes the place of the
-    former at an alpha for which the kind has too few labels: both hold at once, so this may be
-    chosen after looking.
+    It is that of the question's kind, or else that of all kinds.
     """
 
-    def distance(one: _Certified) -> tuple[bool, bool, int, bool, bool, int]:
+    def distance(one: _Certified) -> tuple[bool, bool, int, bool, int]:
         fitted = one.procedure
         return (
             fitted.samples != wanted.samples,
             fitted.vote != wanted.vote,
             abs(fitted.max_tokens - wanted.max_tokens),
-            fitted.kind is not None and one.certificate.lacks_labels_for(alpha),
             fitted.kind != wanted.kind,
             fitted.samples,
         )

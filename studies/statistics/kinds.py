@@ -60,14 +60,11 @@ def with_kinds(traces: Traces) -> Traces:
     return replace(traces, kinds=tuple(id_.split("-")[1] for id_ in traces.problem_ids))
 
 
-def policy_at(alpha: float, *certificates: Certificate) -> ExitPolicy | None:
-    """The policy that is served, as the service finds it: the pooled one if labels are too few."""
-    first = certificates[0]
+def policy_at(alpha: float, certificate: Certificate) -> ExitPolicy | None:
+    """The policy that is served; None if the level is infeasible."""
     try:
-        return first.level_for(alpha).policy
+        return certificate.level_for(alpha).policy
     except InfeasibleAlpha:
-        if len(certificates) > 1 and first.lacks_labels_for(alpha):
-            return policy_at(alpha, *certificates[1:])
         return None
 
 
@@ -83,10 +80,9 @@ def measure(traces: Traces, order: Traces | None, splits: int) -> list[dict[str,
         own = {made.about: made for made in single}
         for kind in kinds:
             asked = testing.of_kind(kind)
-            ways = {"one": (one,), "kinds": (own[kind], pooled) if kind in own else (pooled,)}
-            for way, certificates in ways.items():
+            for way, certificate in (("one", one), ("kinds", own.get(kind, pooled))):
                 for alpha in ALPHAS:
-                    policy = policy_at(alpha, *certificates)
+                    policy = policy_at(alpha, certificate)
                     sums[way, alpha, kind] += _counts(asked, policy)
     return [
         {

@@ -100,20 +100,12 @@ def test_a_kind_that_no_calibration_problem_was_of_has_no_guarantee() -> None:
     )
 
 
-def test_where_a_kind_has_too_few_labels_at_this_alpha_all_kinds_together_serve_it() -> None:
-    """Both certificates hold at once, so this may be chosen after looking."""
-    at_10, at_20 = terms_of("geometry"), terms_of("geometry", alpha=0.2)
-    assert at_10.guarantee is not None
-    assert at_20.guarantee is not None
-    assert at_10.guarantee.certificate == POOLED.id
-    assert "of kind 'geometry' alone nothing is promised" in at_10.guarantee.statement
-    assert at_20.guarantee.certificate == GEOMETRY.id
-
-
-def test_where_the_risk_of_a_kind_is_too_high_the_average_over_all_kinds_is_no_excuse() -> None:
-    with pytest.raises(Infeasible) as caught:
-        terms_of("logic")
-    assert caught.value.certified == ()
+def test_where_a_kind_has_no_level_the_average_over_all_kinds_is_no_excuse() -> None:
+    """Whether its risk is too high or its labels are too few at this alpha."""
+    for kind, certified in (("logic", ()), ("geometry", (0.2,))):
+        with pytest.raises(Infeasible) as caught:
+            terms_of(kind)
+        assert caught.value.certified == certified
 
 
 def test_a_plain_certificate_promises_nothing_for_a_kind_that_is_named() -> None:
