@@ -179,7 +179,9 @@ def test_from_a_new_key_to_a_verified_signature(rlcm: Rlcm) -> None:
     status, out, _ = rlcm("keys sign c.json --key signing.pem")
     assert (status, out) == (0, f"certificate {id_} is signed with key {name}: c.dsse.json\n")
     assert Path("c.json").read_bytes() == before
-    assert rlcm(verify) == (0, f"certificate {id_}: signed by key {name}\n", "")
+    status, out, _ = rlcm(verify)
+    assert status == 0
+    assert out.startswith(f"certificate {id_}: signed by key {name}\n")
 
     assert rlcm("keys new-signing-key --out stranger.pem")[0] == 0
     status, out, err = rlcm("verify c.json --public-key stranger.pub.pem")
