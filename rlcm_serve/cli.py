@@ -65,7 +65,7 @@ def build_app() -> typer.Typer:
 
     import rlcm_serve
     from rlcm_serve import commands
-    from rlcm_serve.commands import certificates, extend
+    from rlcm_serve.commands.certificates import extend, fit, plan, report, verify
 
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -114,8 +114,8 @@ def build_app() -> typer.Typer:
         commands.add_familiarity,
         "rlcm add-familiarity traces.parquet --data problems.jsonl --out traces.parquet",
     )
-    add(CERTIFICATES, "plan", certificates.plan, "rlcm plan pilot.parquet --alpha 0.1")
-    add(CERTIFICATES, "fit", certificates.fit, "rlcm fit traces.parquet --out certificate.json")
+    add(CERTIFICATES, "plan", plan.plan, "rlcm plan pilot.parquet --alpha 0.1")
+    add(CERTIFICATES, "fit", fit.fit, "rlcm fit traces.parquet --out certificate.json")
     add(
         CERTIFICATES,
         "extend",
@@ -123,20 +123,20 @@ def build_app() -> typer.Typer:
         "rlcm extend certificate.json traces/ --out certificate.json",
     )
     add(CERTIFICATES, "labels", extend.labels, "rlcm labels design.json unlabelled.parquet")
-    add(CERTIFICATES, "verify", certificates.verify, "rlcm verify certificate.json traces.parquet")
-    add(CERTIFICATES, "replay", certificates.replay, "rlcm replay certificate.json other.parquet")
-    report = certificates.report_group()
-    app.add_typer(report, rich_help_panel=CERTIFICATES)
+    add(CERTIFICATES, "verify", verify.verify, "rlcm verify certificate.json traces.parquet")
+    add(CERTIFICATES, "replay", verify.replay, "rlcm replay certificate.json other.parquet")
+    reports = report.report_group()
+    app.add_typer(reports, rich_help_panel=CERTIFICATES)
     add(
         CERTIFICATES,
         "report-data",
-        certificates.report_data,
+        report.report_data,
         "rlcm report-data certificate.json traces.parquet --test test.parquet",
     )
-    app.command("exhibit", hidden=True)(certificates.report_data)  # its name up to release 0.1
+    app.command("exhibit", hidden=True)(report.report_data)  # its name up to release 0.1
     add(EVALUATE, "eval", commands.evaluate, "rlcm eval --data embedded --out runs/embedded")
     add(EVALUATE, "compare", commands.compare, "rlcm compare runs/a runs/b --out runs/compare")
-    _add_entry_points(app, report)
+    _add_entry_points(app, reports)
     add(ADMIN, "config", commands.config, "rlcm config --toml > rlcm.toml")
     app.add_typer(commands.keys, rich_help_panel=ADMIN)
     app.add_typer(commands.store, rich_help_panel=ADMIN)

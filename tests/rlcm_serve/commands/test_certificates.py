@@ -29,7 +29,8 @@ from calibration.certificate.certificate import _digest
 from calibration.certificate.report_data import ReportData
 from calibration.report.build_data import build_report_data
 from calibration.simulation.groups import Groups
-from rlcm_serve.commands.certificates import DIFFERENT, NOTHING_CERTIFIED
+from rlcm_serve.commands.certificates.fit import NOTHING_CERTIFIED
+from rlcm_serve.commands.certificates.verify import DIFFERENT
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, INTERVAL

@@ -11,7 +11,7 @@ import pytest
 
 from calibration import Certificate, read_traces, verify, write_traces
 from calibration.certificate.design import Design
-from rlcm_serve.commands.certificates import NOTHING_CERTIFIED
+from rlcm_serve.commands.certificates.fit import NOTHING_CERTIFIED
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.commands.test_certificates import check_refused, rollouts

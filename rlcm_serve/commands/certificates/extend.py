@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from rlcm_serve.commands.certificates import (
+from rlcm_serve.commands.certificates.fit import validation_of, write_certificates
+from rlcm_serve.commands.certificates.options import (
     LossOption,
     OrderOption,
     ProbeOption,
     TokenPriceOption,
     risk_of,
-    validation_of,
-    write_certificates,
 )
 
 

@@ -1,0 +1,1 @@
+"""The commands around certificates. None starts an engine."""

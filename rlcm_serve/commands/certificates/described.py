@@ -1,0 +1,79 @@
+"""What `rlcm fit` says of a certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlcm_serve.commands.certificates.options import say
+
+if TYPE_CHECKING:
+    from calibration import Certificate, Kind, Level
+
+
+def describe(certificate: Certificate, out: Path) -> None:
+    """Prints what a certificate holds, and where it is."""
+    if certificate.kind is not None:
+        say(_what_kind(certificate.kind, certificate.n_problems))
+    for level in certificate.levels:
+        say(_in_words(certificate, level))
+    if certificate.sequential is not None:
+        number = len(certificate.sequential.batches)
+        say(f"batch {number} under the design {certificate.sequential.design}")
+    for line in _jointly(certificate):
+        say(line)
+    if not certificate.servable:
+        say("not servable: the traces have no fingerprint")
+    say(f"certificate {certificate.id} is in {out}")
+
+
+def _what_kind(kind: Kind, n_problems: int) -> str:
+    """Which questions a certificate is for, and on how many it was tested."""
+    from calibration.certificate.kinds import named
+
+    on = f"{n_problems} problems"
+    if kind.name is not None:
+        return f"{kind.by} {kind.name!r}, on {on}:"
+    few = f"; too few labels for certificates of {named(kind.pooled)}" if kind.pooled else ""
+    return f"all kinds, on {on}{few}:"
+
+
+def _in_words(certificate: Certificate, level: Level) -> str:
+    """One level of a certificate in one line."""
+    from calibration import CertifiedLevel
+
+    if not isinstance(level, CertifiedLevel):
+        return f"alpha {level.alpha:g}: not certified. {level.reason}"
+    saved = 1 - level.expected_tokens / level.full_budget_tokens
+    answered = (
+        f"{level.share_answered:.0%} of the questions are answered, "
+        if certificate.risk == "selective"
+        else ""
+    )
+    smaller = [
+        other.alpha
+        for other in certificate.levels
+        if isinstance(other, CertifiedLevel)
+        and other.alpha < level.alpha
+        and other.policy == level.policy
+    ]
+    same = f"; the same policy as at alpha {smaller[0]:g}" if smaller else ""
+    return (
+        f"alpha {level.alpha:g}: certified. On the calibration problems the {certificate.risk} "
+        f"risk is {level.risk:.3f}, {answered}{saved:.0%} of the tokens are saved{same}"
+    )
+
+
+def _jointly(certificate: Certificate) -> list[str]:
+    """What holds jointly with each certified level, in lines of text."""
+    joint = certificate.joint
+    if joint is None:
+        return []
+    lines = []
+    for number, level in enumerate(certificate.levels):
+        if level.certified:
+            said = [f"{one.risk} at most {one.bounds[number]:.3g}" for one in joint.bounds]
+            if joint.next is not None:
+                said.append(f"of the next {joint.next.questions} at most {joint.next.most[number]}")
+            lines.append(f"alpha {level.alpha:g}, at once: {'; '.join(said)}")
+    return lines

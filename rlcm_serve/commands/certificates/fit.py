@@ -1,0 +1,207 @@
+"""`rlcm fit`: certificates from traces."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibration.errors import CalibrationError
+from rlcm_serve.commands.certificates.described import describe
+from rlcm_serve.commands.certificates.options import (
+    ALPHAS,
+    AlphaOption,
+    AnsweredOption,
+    AverageOption,
+    BoundOption,
+    ByOption,
+    DeltaOption,
+    DrawsOption,
+    LossOption,
+    MaxGroupSizeOption,
+    MethodOption,
+    NextOption,
+    OrderOption,
+    ProbeOption,
+    PromiseOption,
+    RiskOption,
+    SamplesOption,
+    TokenPriceOption,
+    TracesArgument,
+    VoteOption,
+    bounds_of,
+    grid_of,
+    risk_to_fit,
+)
+
+if TYPE_CHECKING:
+    from calibration import Certificate, Traces
+
+NOTHING_CERTIFIED = 3
+"""Exit status of a fit that certified no level; the certificate is written nonetheless."""
+
+
+def fit(
+    traces: TracesArgument,
+    out: Annotated[Path, typer.Option(help="File for the certificate.")],
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Prompt profile that the traces must have been recorded under."),
+    ] = None,
+    risk: RiskOption = "selective",
+    loss: LossOption = None,
+    alpha: AlphaOption = ALPHAS,
+    delta: DeltaOption = 0.1,
+    promise: PromiseOption = "simultaneous",
+    n: SamplesOption = 1,
+    vote: VoteOption = "confidence",
+    draws: DrawsOption = None,
+    method: MethodOption = "auto",
+    p_value: Annotated[
+        str,
+        typer.Option(help="Statistical test: auto, binomial, betting, hoeffding-bentkus or clt."),
+    ] = "auto",
+    order: OrderOption = None,
+    probe: ProbeOption = None,
+    pool: Annotated[
+        Path | None,
+        typer.Option(
+            help="Traces of other problems, whose confidences are the candidate thresholds. For "
+            "--method split, holm or bonferroni."
+        ),
+    ] = None,
+    smoothing: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Weight of earlier readings in the smoothed confidence; may be repeated."
+        ),
+    ] = None,
+    token_price: TokenPriceOption = 0.05,
+    average: AverageOption = "problems",
+    max_group_size: MaxGroupSizeOption = None,
+    by: ByOption = None,
+    sequential: Annotated[
+        bool,
+        typer.Option(
+            "--sequential", help="A certificate to which `rlcm extend` may add problems later."
+        ),
+    ] = False,
+    bound: BoundOption = None,
+    answered_at_least: AnsweredOption = None,
+    next_questions: NextOption = None,
+) -> None:
+    """Fit exit thresholds for each risk level and write a certificate.
+
+    With --by, the certificate for questions of all kinds is in --out, and those of single kinds
+    are beside it. Ends with status 3 if no level is certified; the certificate says why.
+    """
+    from calibration import read_traces
+
+    recorded = read_traces(traces, by=by or "kind")
+    if profile is not None:
+        _require_profile(recorded, profile)
+    own_options = {
+        "p_value": p_value,
+        "bounds": bounds_of(bound or [], answered_at_least),
+        "next_questions": next_questions,
+    }
+    fitted = _fitting(by, sequential, own_options)(
+        recorded,
+        risk=risk_to_fit(risk, loss),
+        alphas=alpha,
+        delta=delta,
+        promise=promise,
+        samples=n,
+        vote=vote,
+        draws=draws,
+        method=method,
+        order=read_traces(order) if order else validation_of(recorded, probe),
+        grid=grid_of(recorded, pool, smoothing, method),
+        token_price=token_price,
+        average=average,
+        max_group_size=max_group_size,
+        created=date.today().isoformat(),
+    )
+    certificates = fitted if isinstance(fitted, list) else [fitted]
+    write_certificates(certificates, _files(certificates, out))
+
+
+def _fitting(by: str | None, sequential: bool, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function that fits, with the options that only some have."""
+    from calibration import certify, certify_kinds
+    from calibration.certificate.sequential import begin_sequential
+
+    if not sequential:
+        return (
+            partial(certify, **options) if by is None else partial(certify_kinds, by=by, **options)
+        )
+    given = {"p-value": options["p_value"] != "auto", "by": by is not None}
+    given |= {"bound": bool(options["bounds"]), "next": options["next_questions"] is not None}
+    for option, is_given in given.items():
+        if is_given:
+            raise CalibrationError(
+                f"--sequential has a test of its own, of one risk over all kinds: leave out "
+                f"--{option}, or --sequential"
+            )
+    return begin_sequential
+
+
+def write_certificates(certificates: list[Certificate], files: list[Path]) -> None:
+    """Writes certificates and says what they certify.
+
+    Raises:
+        Exit: with status 3 if that is nothing.
+    """
+    for certificate, file in zip(certificates, files, strict=True):
+        certificate.save(file)
+        describe(certificate, file)
+    if not any(level.certified for one in certificates for level in one.levels):
+        raise typer.Exit(NOTHING_CERTIFIED)
+
+
+def _files(certificates: list[Certificate], out: Path) -> list[Path]:
+    """`out`, and beside it a file for each single kind, with the kind in its name."""
+    names = [
+        _file_name(one.kind.name) if one.kind and one.kind.name else "" for one in certificates
+    ]
+    return [out.with_name(f"{out.stem}-{name}{out.suffix}") if name else out for name in names]
+
+
+def _file_name(kind: str) -> str:
+    """A kind as a part of a file's name; a short digest replaces what not every system allows."""
+    plain = re.sub(r"[^\w.-]+", "-", kind, flags=re.ASCII)
+    if plain == kind:
+        return kind
+    return f"{plain[:40]}-{hashlib.sha256(kind.encode()).hexdigest()[:6]}"
+
+
+def validation_of(recorded: Traces, probe: Path | None) -> Traces | None:
+    """What a probe read on its validation problems; None if it left nothing."""
+    from calibration.traces.probe_readings import read_validation
+    from rlcm_serve.recording.trained import require_untrained_ids
+
+    if probe is not None:
+        require_untrained_ids(recorded.problem_ids, probe)
+    if probe is None or recorded.fingerprint is None:
+        return None
+    return read_validation(probe, recorded.fingerprint)
+
+
+def _require_profile(traces: Traces, file: Path) -> None:
+    from rlcm_serve.errors import CertificateMismatch
+    from rlcm_serve.profiles.profile_file import load_profile
+    from rlcm_serve.solving.fingerprints import require_profile
+
+    profile = load_profile(file)
+    if traces.fingerprint is None:
+        raise CertificateMismatch(
+            f"the traces have no fingerprint, so they may be of any profile: leave "
+            f"--profile {file} out, or record with `rlcm collect --profile`"
+        )
+    require_profile(traces.fingerprint, profile)

@@ -1,0 +1,82 @@
+"""`rlcm report` and `rlcm report-data`: what a page shows of a certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rlcm_serve.commands.certificates.options import (
+    CertificateArgument,
+    LossOption,
+    TestOption,
+    TracesArgument,
+    risk_of,
+    say,
+    traces_of,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+class _OrOfACertificate(TyperGroup):
+    """Its arguments go to `certificate`, unless the first one names a command or asks for help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # versions of typer differ in ctx
+        """Of `rlcm report ...`."""
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["certificate", *args]
+        return super().parse_args(ctx, args)
+
+
+def report_group() -> typer.Typer:
+    """`rlcm report`, to which other packages may add pages of theirs."""
+    group = typer.Typer(
+        name="report",
+        cls=_OrOfACertificate,
+        help="Write a report page with figures.\n\n"
+        "Example: rlcm report certificate.json traces.parquet --out report",
+    )
+    group.command("certificate")(report)
+    return group
+
+
+def report(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    out: Annotated[Path, typer.Option(help="Folder for the page and its figures.")],
+    test: TestOption = None,
+    loss: LossOption = None,
+) -> None:
+    """Write the report of a certificate. The word `certificate` may be left out."""
+    from calibration import Certificate
+    from calibration.report import write_report
+
+    loaded = Certificate.load(certificate)
+    recorded, unseen = traces_of(loaded, traces), traces_of(loaded, test) if test else None
+    say(write_report(loaded, recorded, out, test=unseen, risk=risk_of(loaded, loss)))
+
+
+def report_data(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write. Default: in reports/ next to the certificate."),
+    ] = None,
+    test: TestOption = None,
+    loss: LossOption = None,
+) -> None:
+    """Write the report data of a certificate as JSON, for the service and its page."""
+    from calibration import Certificate
+    from calibration.certificate.report_data import report_data_path
+    from calibration.report.build_data import build_report_data
+
+    loaded = Certificate.load(certificate)
+    recorded, unseen = traces_of(loaded, traces), traces_of(loaded, test) if test else None
+    written = out or report_data_path(certificate)
+    build_report_data(loaded, recorded, unseen, risk_of(loaded, loss)).save(written)
+    say(written)

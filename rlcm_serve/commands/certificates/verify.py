@@ -1,0 +1,127 @@
+"""`rlcm verify` and `rlcm replay`: a certificate against traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlcm_serve.commands.certificates.options import (
+    CertificateArgument,
+    LossOption,
+    OrderOption,
+    TracesArgument,
+    risk_of,
+    say,
+    traces_of,
+)
+from rlcm_serve.commands.options import JsonOption
+
+if TYPE_CHECKING:
+    from calibration import Certificate
+
+DIFFERENT = 1
+"""Exit status of a verification that found a difference."""
+
+
+def verify(
+    certificate: CertificateArgument,
+    traces: Annotated[
+        Path | None, typer.Argument(help="Traces: a Parquet file, or a folder of them.")
+    ] = None,
+    order: OrderOption = None,
+    loss: LossOption = None,
+    public_key: Annotated[
+        list[Path] | None,
+        typer.Option(help="Public key (PEM) that must have signed it; with several, one of them."),
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(help="Signature file. Default: NAME.dsse.json beside the certificate."),
+    ] = None,
+) -> None:
+    """Recompute a certificate from its traces, with independent code, and list differences.
+
+    With --public-key, check its signature too, or alone if no traces are given. Ends with status 1
+    if there is a difference, or if the signature is missing or wrong.
+    """
+    from calibration import Certificate
+
+    if traces is None and not public_key:
+        raise typer.BadParameter("give traces, or --public-key to check the signature alone")
+    loaded = Certificate.load(certificate)
+    if public_key:
+        signer = _signer(loaded, certificate, signature, public_key)
+        say(f"certificate {loaded.id}: signed by key {signer}")
+    if facts := _facts(loaded):
+        say(f"certificate {loaded.id}: holds for an engine with {facts}")
+    if traces is not None and _print_differences(loaded, traces, order, loss):
+        raise typer.Exit(DIFFERENT)
+
+
+def _facts(loaded: Certificate) -> str:
+    """What vLLM computed with, in one line, with what a difference does; empty if not recorded."""
+    from calibration.traces.fingerprint import EFFECTS, Effect
+
+    recorded = loaded.fingerprint.to_json() if loaded.fingerprint else {}
+    voids, warns = (
+        ", ".join(
+            f"{name} {recorded[name]}"
+            for name in EFFECTS
+            if EFFECTS[name] is effect and name in recorded
+        )
+        for effect in (Effect.VOIDS, Effect.WARNS)
+    )
+    if not voids:
+        return ""
+    return voids + (f" (and {warns}, which change numbers by rounding alone)" if warns else "")
+
+
+def _signer(
+    loaded: Certificate, certificate: Path, signature: Path | None, public_keys: list[Path]
+) -> str:
+    from rlcm_serve.signing import TrustedKeys, envelope_path, load_envelope
+
+    envelope = load_envelope(signature or envelope_path(certificate))
+    return TrustedKeys.load(public_keys).signer_of(loaded, envelope)
+
+
+def _print_differences(
+    loaded: Certificate, traces: Path, order: Path | None, loss: str | None
+) -> bool:
+    """Whether there are any."""
+    from calibration import read_traces
+    from calibration.certificate.verify import verify as differences_of
+
+    differences = differences_of(
+        loaded,
+        traces_of(loaded, traces),
+        order=read_traces(order) if order else None,
+        risk=risk_of(loaded, loss),
+    )
+    for difference in differences:
+        say(f"differs: {difference}")
+    if not differences:
+        say(f"certificate {loaded.id}: no differences")
+    return bool(differences)
+
+
+def replay(
+    certificate: CertificateArgument,
+    traces: TracesArgument,
+    as_json: JsonOption = False,
+    loss: LossOption = None,
+) -> None:
+    """Replay a certificate's policies on other traces: realised risk, tokens, exits."""
+    from calibration import Certificate
+    from calibration.certificate.evaluate import replay_certificate
+
+    loaded = Certificate.load(certificate)
+    levels = replay_certificate(loaded, traces_of(loaded, traces), risk_of(loaded, loss))
+    if as_json:
+        typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
+        return
+    for level in levels:
+        say(level.in_words())
