@@ -75,7 +75,9 @@ class Recorded:
                         n_inputs=len(rows_RD.T),
                     )
                 )
-        return replace(IDENTITY, checkpoint_interval=settings.interval or 500), recordings
+        budget = replace(IDENTITY.budget, thinking=64)
+        interval = settings.interval or 500
+        return replace(IDENTITY, checkpoint_interval=interval, budget=budget), recordings
 
 
 @pytest.fixture

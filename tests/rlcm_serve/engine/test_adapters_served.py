@@ -111,7 +111,10 @@ async def test_the_adapter_is_part_of_the_fingerprint(
     digests = ["", *(Adapter.read(folder).digest for folder in folders.values())]
     assert [one.adapter for one in prints] == digests
     assert len(set(digests)) == 3
-    assert prints[0].differences(prints[1]) == ["adapter: none here, one there"]
+    adapter, *others = prints[0].differences(prints[1])
+    assert adapter == "adapter: none here, one there"
+    # Familiarity was read from prompts of the model without adapters.
+    assert [one.partition(":")[0] for one in others] == ["familiarity", "familiarity_cutoff"]
 
 
 async def test_an_adapter_for_other_modules_is_refused_and_vllm_stops(

@@ -82,7 +82,7 @@ def test_every_source_says_something_and_every_certificate_is_replayed(
     assert {(point.risk, point.origin.samples) for point in certified} == {
         (risk, samples) for risk in ("selective", "error", "regret") for samples in (1, 4)
     }
-    assert measured.budgets[0].exited.keys() == {"0.05", "0.1", "0.2"}
+    assert measured.budgets[0].exited.keys() == {"0.01", "0.02", "0.05", "0.1", "0.2"}
     traces = read_traces(folder / "run" / "embedded" / "traces.parquet")
     right_R = traces.correct_RC[np.arange(traces.n_rollouts), traces.final_R]
     assert right_R.mean() > 0.2
