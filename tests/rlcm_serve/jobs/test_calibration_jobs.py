@@ -338,7 +338,8 @@ async def test_a_running_job_is_cancelled_and_the_next_one_runs(database: Databa
 
 async def test_an_ended_job_is_deleted_and_its_certificate_stays(database: Database) -> None:
     async with running(database) as here:
-        job, other = await here.run(), await here.run(asked=PROBLEMS[:20])
+        kinds = [replace(problem, kind="a kind") for problem in PROBLEMS]
+        job, other = await here.run(asked=kinds), await here.run(asked=kinds[:20])
         assert (await here.jobs.delete(job.id)).state is JobState.DONE
         assert [left.id for left in here.jobs.store.all()] == [other.id]
         assert here.store.get(str(job.certificate)).id == job.certificate
@@ -347,7 +348,7 @@ async def test_an_ended_job_is_deleted_and_its_certificate_stays(database: Datab
         assert (await here.jobs.get(other.id)).done == 20
         with database.reading() as session:
             left = [session.scalars(text(f"SELECT count(*) FROM {name}")).one() for name in STORED]
-        assert left == [20, 20, 1], "problems, recordings and traces of the other one"
+        assert left == [20, 20, 20, 1], "problems, kinds, recordings and traces of the other one"
 
 
 async def test_jobs_are_deleted_after_the_configured_time(database: Database) -> None:
