@@ -79,8 +79,13 @@ def replayed(world: World, risk: str, recording: Recording) -> Population:
     return Population.replayed(world, RISKS[risk], recording, 5_000, seed=5)
 
 
+def named(value: object) -> str:
+    """A name that is the same in every process, unlike the address of a world's function."""
+    return value.name if isinstance(value, World) else str(value)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("world", "risk", "recording", "structure"), CASES[:2], ids=str)
+@pytest.mark.parametrize(("world", "risk", "recording", "structure"), CASES[:2], ids=named)
 def test_one_may_look_at_any_time(
     world: World, risk: str, recording: Recording, structure: Structure
 ) -> None:
@@ -90,7 +95,7 @@ def test_one_may_look_at_any_time(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("world", "risk", "recording", "structure"), CASES, ids=str)
+@pytest.mark.parametrize(("world", "risk", "recording", "structure"), CASES, ids=named)
 def test_one_may_look_at_any_time_in_full(
     world: World, risk: str, recording: Recording, structure: Structure
 ) -> None:
