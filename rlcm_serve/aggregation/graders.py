@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from queue import SimpleQueue
 from threading import Lock
+from typing import TypeVar
 
 from rlcm_serve.aggregation.readers import CHUNK, Reader
 from rlcm_serve.answers.canonical.form import Form
 from rlcm_serve.answers.canonical.reading import Forms, canonical
 from rlcm_serve.answers.grader import AnswerGrader
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 WORKERS = 2
 FEW = 8192
@@ -96,7 +100,7 @@ class Graders:
         if sum(map(len, texts)) <= FEW:
             return {text: canonical(text) for text in texts}
         chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
-        forms = chain.from_iterable(self._threads.map(self._read, chunks))
+        forms = chain.from_iterable(self._each(self._read, chunks))
         return dict(zip(texts, forms, strict=True))
 
     def compare(self, comparisons: Sequence[Comparison]) -> Iterator[Finding]:
@@ -106,7 +110,7 @@ class Graders:
             WorkerFailed: two workers in a row were killed, or math-verify does not load.
             RuntimeError: the pool was closed.
         """
-        return self._threads.map(self._find, comparisons)
+        return self._each(self._find, comparisons)
 
     def check(self) -> None:
         """Raises a RuntimeError if the pool was abandoned."""
@@ -130,6 +134,12 @@ class Graders:
             grader.close()
         for reader in self._readers:
             reader.close()
+
+    def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        try:
+            yield from self._threads.map(work, items)
+        except CancelledError:  # `abandon` cancels what has not started
+            raise RuntimeError("the pool was closed") from None
 
     def _read(self, texts: Sequence[str]) -> Sequence[Form | None]:
         reader = self._idle_readers.get()

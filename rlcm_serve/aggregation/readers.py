@@ -56,7 +56,7 @@ class Reader:
         ready.register(stdout)
         in_time = bool(ready.poll(_milliseconds(deadline)))
         reply = stdout.readline() if in_time else b""
-        if reply:
+        if reply.endswith(b"\n"):  # a process that was killed while it wrote leaves half a line
             return _FORMS.decode(reply)
         self._end()
         if self._is_closed:

@@ -4,6 +4,8 @@ import math
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -106,6 +108,17 @@ def test_a_reader_that_is_killed_is_named_in_the_error() -> None:
     with pytest.raises(WorkerFailed, match="process that reads answers was killed"):
         reader.read(["5"], math.inf)
     assert reader.read(["6"], math.inf) == [canonical("6")], "the next one starts another"
+    reader.close()
+
+
+def test_a_reader_killed_amid_its_reply_gives_no_half_reply() -> None:
+    script = "import os; print('[null', end='', flush=True); os.kill(os.getpid(), 9)"
+    reader = Reader()
+    reader._process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with pytest.raises(WorkerFailed, match="process that reads answers was killed"):
+        reader.read(["5"], math.inf)
     reader.close()
 
 
