@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
-import shutil
-import tempfile
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from rlcm_serve.core import TokenIds
-from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
-from rlcm_serve.engine.launch import EngineSettings, launch, tracks_tokens
+from rlcm_serve.engine.clients.base import Client
+from rlcm_serve.engine.launch import EngineSettings, tracks_tokens
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter
 from rlcm_serve.engine.worker.facts import ATTENTION_BACKENDS, EngineFacts, facts_of
@@ -25,9 +20,7 @@ from rlcm_serve.errors import EngineDead, ModelRefused
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
-    from vllm.v1.engine.async_llm import AsyncLLM
 
-_SOCKETS = "VLLM_RPC_BASE_PATH"
 _FIRST_REPLY = 60.0
 """Seconds in which vLLM must answer its first call after it has started."""
 
@@ -37,31 +30,17 @@ class RunningVllm:
 
     When vLLM dies, every waiting task gets an error at once: from vLLM if it waits for tokens, from
     the table if it waits for a slot.
-
-    The constructor starts vLLM and blocks until it runs; `start` does not block the event loop.
-
-    Raises:
-        ModelRefused, UnsupportedVllm, EngineDead: see `launch`.
     """
 
     def __init__(
         self,
+        client: Client,
         settings: EngineSettings,
         files: ModelFiles,
-        stop_ids: tuple[int, int],
         interval: int,
-        on_stage: Callable[[str], None],
         adapters: Sequence[Adapter] = (),
     ) -> None:
-        before = children()
-        # vLLM does not remove its sockets. It creates them in a folder that we can remove.
-        self._sockets = tempfile.mkdtemp(prefix="rlcm-vllm-")
-        try:
-            with _sockets_in(self._sockets):
-                self.llm: AsyncLLM = launch(settings, files, stop_ids, on_stage, adapters)
-        except BaseException:
-            shutil.rmtree(self._sockets, ignore_errors=True)
-            raise
+        self.client, self.llm = client, client.llm
         self.context = int(self.llm.model_config.max_model_len)
         self.table = ReadingsTable(
             settings.slots,
@@ -77,45 +56,24 @@ class RunningVllm:
         self.outputs_received = 0
         self._canaries = 0
         self._killed: str | None = None
-        self._started = children() - before
-        self.cleanup = DeadEngineCleanup(self._started)
         self._ids = count()
 
-    @classmethod
-    async def start(
-        cls,
-        settings: EngineSettings,
-        files: ModelFiles,
-        stop_ids: tuple[int, int],
-        interval: int,
-        on_stage: Callable[[str], None],
-        adapters: Sequence[Adapter] = (),
-    ) -> RunningVllm:
-        """Starts vLLM in a thread; if cancelled, vLLM is stopped as soon as it has started."""
-        unwanted = threading.Event()
+    async def first_reply(self) -> None:
+        """Returns once vLLM has answered its first call.
 
-        def launch_unless_cancelled() -> RunningVllm:
-            running = cls(settings, files, stop_ids, interval, on_stage, adapters)
-            if unwanted.is_set():
-                running.close()
-            return running
-
-        try:
-            running = await asyncio.to_thread(launch_unless_cancelled)
-        except asyncio.CancelledError:
-            unwanted.set()
-            raise
+        Raises:
+            EngineDead: it does not answer. vLLM is closed.
+        """
         try:
             # If vLLM dies during this call, the call never returns. vLLM makes it once, at the
             # latest with the first request.
             async with asyncio.timeout(_FIRST_REPLY):
-                await running.llm.get_supported_tasks()
+                await self.llm.get_supported_tasks()
         except TimeoutError as error:
-            running.close()
+            self.close()
             raise EngineDead(
                 f"vLLM started, but did not answer within {_FIRST_REPLY:g} s"
             ) from error
-        return running
 
     async def facts(self) -> EngineFacts:
         """What decides the numbers that this vLLM computes.
@@ -151,14 +109,11 @@ class RunningVllm:
 
     def settle(self) -> None:
         """Call this after the first finished request, when all of vLLM's processes exist."""
-        self.cleanup = DeadEngineCleanup(self._started)
+        self.client.settle()
         if self.llm.output_handler is not None:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
         if self.llm.vllm_config.parallel_config.data_parallel_size == 1:
             self.table.unlink()  # all workers have mapped it; a kill now leaves no file behind
-        # A full collection looks at a million objects of vLLM and torch, and stops all threads for
-        # a second. They stay anyway, so it need not.
-        gc.freeze()
 
     def require_alive(self) -> None:
         """Raises `EngineDead` if vLLM has died."""
@@ -220,7 +175,7 @@ class RunningVllm:
     def kill(self, reason: str) -> None:
         """Kills vLLM's processes, even stopped ones; vLLM then tells everyone who waits."""
         self._killed = reason
-        self.cleanup.kill()
+        self.client.kill()
 
     @property
     def in_flight(self) -> int:
@@ -244,21 +199,12 @@ class RunningVllm:
     def close(self) -> None:
         """Stops vLLM and all its processes, and frees what they and this process held."""
         self.table.close()
-        self._end()
+        self.client.close()
 
     async def aclose(self) -> None:
         """Does what `close` does, which may take seconds, without blocking the event loop."""
         self.table.close()
-        await asyncio.to_thread(self._end)
-
-    def _end(self) -> None:
-        self.llm.shutdown()
-        # vLLM's __del__ calls this again when the interpreter exits and its modules are gone.
-        self.llm.shutdown = lambda timeout=None: None
-        self.cleanup.remove()
-        shutil.rmtree(self._sockets, ignore_errors=True)
-        gc.unfreeze()
-        gc.collect()  # vLLM's sockets and their threads are in reference cycles
+        await asyncio.to_thread(self.client.close)
 
 
 class _Counted:
@@ -274,17 +220,3 @@ class _Counted:
         output = await anext(self._outputs)
         self._running.outputs_received += 1
         return output
-
-
-@contextmanager
-def _sockets_in(folder: str) -> Iterator[None]:
-    """Lets vLLM create its sockets in this folder while it starts."""
-    kept = os.environ.get(_SOCKETS)
-    os.environ[_SOCKETS] = folder
-    try:
-        yield
-    finally:
-        if kept is None:
-            del os.environ[_SOCKETS]
-        else:
-            os.environ[_SOCKETS] = kept

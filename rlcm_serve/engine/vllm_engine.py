@@ -23,6 +23,7 @@ from rlcm_serve.core import (
     Signal,
     TokenIds,
 )
+from rlcm_serve.engine.clients.launched import LaunchedClient
 from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
 from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
@@ -74,14 +75,13 @@ class VllmEngine(ReasoningEngine):
         self.on_stage("reading the model's files")
         files = await asyncio.to_thread(self._read_files)
         self.on_stage(f"starting vLLM; thinking format: {self._text.format.name}")
-        self.running = await RunningVllm.start(
-            self.settings,
-            files,
-            self.stop_ids,
-            self.identity.checkpoint_interval,
-            self.on_stage,
-            tuple(self._adapters.values()),
+        adapters = tuple(self._adapters.values())
+        client = await LaunchedClient.start(
+            self.settings, files, self.stop_ids, self.on_stage, adapters
         )
+        interval = self.identity.checkpoint_interval
+        self.running = RunningVllm(client, self.settings, files, interval, adapters)
+        await self.running.first_reply()
         self.context = self.running.context
         self.on_stage("warming up")
         try:

@@ -31,7 +31,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from calibration import FULL_BUDGET
 from rlcm_serve.core import Message, Role, TokenIds
-from rlcm_serve.engine.cleanup import children
+from rlcm_serve.engine.clients.cleanup import children
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine

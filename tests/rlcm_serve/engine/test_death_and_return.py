@@ -23,6 +23,7 @@ import pytest
 
 from calibration import FULL_BUDGET
 from rlcm_serve.core import Budget, Delta, Question
+from rlcm_serve.engine.clients.launched import LaunchedClient
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
@@ -113,7 +114,8 @@ def engine(service: Service) -> VllmEngine:
 def processes(engine: VllmEngine) -> list[psutil.Process]:
     """Those of its vLLM."""
     assert engine.running is not None
-    return engine.running.cleanup.processes
+    assert isinstance(engine.running.client, LaunchedClient)
+    return engine.running.client.cleanup.processes
 
 
 async def test_seeds_hold_under_preemption(engine: VllmEngine) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rlcm_serve.engine.cleanup import DeadEngineCleanup, children
+from rlcm_serve.engine.clients.cleanup import DeadEngineCleanup, children
 
 pytestmark = pytest.mark.skipif(
     not Path("/dev/shm").is_dir(), reason="where there is no /dev/shm, nothing is left in it"
