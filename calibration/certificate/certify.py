@@ -21,7 +21,7 @@ from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.families import Correction, Family, Grid
 from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
-from calibration.testing.joint import Joint, requested
+from calibration.testing.joint import Joint, levels_delta, requested
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
 from calibration.testing.methods import Method, family_for, split_traces
 from calibration.testing.p_values import (
@@ -119,7 +119,7 @@ def certify(
             f"token_price is {token_price}: give a share of the questions, 0 to 1"
         )
     joint = requested(delta, risk, bounds or {}, next_questions)
-    delta = delta if joint is None else joint.levels_delta
+    delta = levels_delta(delta, joint)
     procedure = Procedure(samples, vote, draws)
     traces, order = traces.passing(), order and order.passing()
     groups = declared_groups(traces, average, max_group_size)

@@ -36,6 +36,16 @@ from calibration.testing.methods import Method, family_for
 from calibration.testing.p_values import PValue, require_rate
 from calibration.traces.traces import Traces
 
+WHY_ALONE = {
+    "p-value": "it has a test of its own, which holds at all times",
+    "by": "the kinds divide delta by how many of them have enough labels, and that is known only "
+    "once all problems have come",
+    "bounds": "bounds on other risks are tested once, on a number of problems that is fixed before",
+    "next": "every addition would be followed by other next questions, and each count of them "
+    "would need a part of delta",
+}
+"""What a sequential certificate cannot be combined with, and why."""
+
 
 def sequential_design(
     recording: Traces,

@@ -150,6 +150,39 @@ class Joint:
         return cls(values["delta"], tuple(bounds), coming)
 
 
+def parse_bounds(
+    given: Sequence[str], answered_at_least: float | None = None
+) -> dict[str, float | None]:
+    """The risks to bound beside the levels, with their limits, from texts.
+
+    Args:
+        given: each a risk, or a risk and a limit as in "declined=0.4".
+        answered_at_least: the share of the questions that must be answered: a limit on `declined`.
+
+    Raises:
+        CalibrationError: a limit is not a number, or a risk comes twice.
+    """
+    if answered_at_least is not None:
+        given = [*given, f"declined={1 - answered_at_least:.12g}"]
+    found: dict[str, float | None] = {}
+    for one in given:
+        name, limited, most = one.partition("=")
+        if name in found:
+            raise CalibrationError(f"{name} is bounded twice: give one bound on it")
+        try:
+            found[name] = float(most) if limited else None
+        except ValueError as error:
+            raise CalibrationError(
+                f"the bound is {one!r}: give a risk, or a risk and a share as in declined=0.4"
+            ) from error
+    return found
+
+
+def levels_delta(delta: float, joint: Joint | None) -> float:
+    """The part of delta that the levels may spend beside these statements."""
+    return delta if joint is None else joint.levels_delta
+
+
 def next_most(questions: int, alpha: float, delta: float) -> int:
     """The smallest u for which more than u of the next questions go wrong with at most delta.
 

@@ -18,9 +18,17 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from calibration import Certificate, Traces, certify, read_traces, verify, write_traces
+from calibration import (
+    Certificate,
+    Traces,
+    certify,
+    certify_kinds,
+    read_traces,
+    verify,
+    write_traces,
+)
 from calibration.certificate.sequential import begin_sequential, certify_sequential
 from calibration.errors import CalibrationError
 from calibration.traces.bounds import Bounds
@@ -34,6 +42,8 @@ from rlcm_serve.store.job import CalibrationRequest
 RECORDINGS, FINGERPRINT, REQUEST = "recordings.jsonl", "fingerprint.json", "request.json"
 TRACES, CERTIFICATE = "traces.parquet", "certificate.json"
 EXTENDED, EARLIER = "extended.json", "earlier.parquet"
+KINDS = "kinds"
+"""Folder of the certificates of single kinds, each in a folder of its own with its report data."""
 DIFFERENCES, REPORT_DATA, ERROR = "differences.json", "report-data.json", "error.txt"
 REFUSED, FULL, OUT_OF_MEMORY = 3, 4, 5
 GO = b"\n"
@@ -45,7 +55,7 @@ _UNPACKED = 0.25
 
 
 def fit(folder: Path) -> None:
-    """Writes traces, certificate and report data.
+    """Writes traces, certificates and report data.
 
     The traces stay if no certificate can be fitted.
     """
@@ -61,30 +71,43 @@ def fit(folder: Path) -> None:
     if request.extends is not None:
         add_traces(folder / EARLIER, folder / TRACES)
     traces = read_traces(folder / TRACES)
-    certificate = _certified(folder, traces, request, job["created"])
+    first, *of_kinds = _certified(folder, traces, request, job["created"])
+    _write(folder, first, traces)
+    for number, certificate in enumerate(of_kinds):
+        own = folder / KINDS / f"{number:06d}"
+        own.mkdir(parents=True)
+        _write(own, certificate, traces)
+
+
+def _write(folder: Path, certificate: Certificate, traces: Traces) -> None:
     certificate.save(folder / CERTIFICATE)
     write_report_data(folder, certificate, traces)
 
 
 def _certified(
     folder: Path, traces: Traces, request: CalibrationRequest, created: str
-) -> Certificate:
+) -> list[Certificate]:
+    """The certificate, followed by those of single kinds."""
     if request.extends is not None:
-        return certify_sequential(traces, Certificate.load(folder / EXTENDED), created=created)
-    certifying = begin_sequential if request.sequential else certify
-    return certifying(
-        traces,
-        risk=request.risk,
-        alphas=request.alphas,
-        delta=request.delta,
-        promise=request.promise,
-        samples=request.samples,
-        vote=request.vote,
-        method=request.method,
-        average=request.average,
-        max_group_size=request.max_group_size,
-        created=created,
-    )
+        return [certify_sequential(traces, Certificate.load(folder / EXTENDED), created=created)]
+    settings: dict[str, Any] = {
+        "risk": request.risk,
+        "alphas": request.alphas,
+        "delta": request.delta,
+        "promise": request.promise,
+        "samples": request.samples,
+        "vote": request.vote,
+        "method": request.method,
+        "average": request.average,
+        "max_group_size": request.max_group_size,
+        "created": created,
+    }
+    if request.sequential:
+        return [begin_sequential(traces, **settings)]
+    settings |= {"bounds": dict(request.bounds), "next_questions": request.next_questions}
+    if request.by is None:
+        return [certify(traces, **settings)]
+    return certify_kinds(traces, by=request.by, **settings)
 
 
 def recompute(folder: Path, bounds: Bounds | None = None) -> None:

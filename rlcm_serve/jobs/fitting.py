@@ -31,12 +31,20 @@ class Fitted:
         certificate: None if none can be fitted.
         report: what reports show of the certificate; None if it could not be computed.
         refusal: why there is no certificate.
+        of_kinds: the certificates of single kinds, with their report data.
     """
 
     traces: bytes
     certificate: Certificate | None
     report: ReportData | None
     refusal: str | None
+    of_kinds: tuple[tuple[Certificate, ReportData | None], ...] = ()
+
+    @property
+    def made(self) -> tuple[tuple[Certificate, ReportData | None], ...]:
+        """All certificates with their report data; that of all kinds comes first."""
+        first = () if self.certificate is None else ((self.certificate, self.report),)
+        return first + self.of_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +93,11 @@ async def fit(
     def read(folder: Path, refusal: str | None) -> Fitted:
         if not (folder / worker.TRACES).exists():
             raise CalibrationError(refusal or "no traces were written")
-        certificate = None if refusal else Certificate.load(folder / worker.CERTIFICATE)
         traces = (folder / worker.TRACES).read_bytes()
-        return Fitted(traces, certificate, _report_data(folder) if certificate else None, refusal)
+        if refusal:
+            return Fitted(traces, None, None, refusal)
+        of_kinds = tuple(map(_made, sorted((folder / worker.KINDS).glob("*"))))
+        return Fitted(traces, *_made(folder), None, of_kinds)
 
     with TemporaryDirectory(prefix=_PREFIX) as name:
         folder = Path(name)
@@ -134,6 +144,10 @@ async def require_verified(
             f"{'; '.join(differences)}; upload the traces it was fitted on, or fit again",
         )
     return report
+
+
+def _made(folder: Path) -> tuple[Certificate, ReportData | None]:
+    return Certificate.load(folder / worker.CERTIFICATE), _report_data(folder)
 
 
 def _report_data(folder: Path) -> ReportData | None:

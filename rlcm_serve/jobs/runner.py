@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import ParamSpec, TypeVar
 
 from calibration import Certificate, CertifiedLevel
-from calibration.certificate.report_data import ReportData
 from calibration.errors import CalibrationError
 from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.errors import (
@@ -24,7 +23,7 @@ from rlcm_serve.errors import (
     SignatureRefused,
 )
 from rlcm_serve.jobs.fit_process import FitLimits
-from rlcm_serve.jobs.fitting import Extended, fit
+from rlcm_serve.jobs.fitting import Extended, Fitted, fit
 from rlcm_serve.jobs.pace import Pace
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder, record_missing
@@ -191,14 +190,16 @@ class JobRunner:
             recordings, made_with, job.request, created, self._limits, await self._extended(job)
         )
         await self._patiently(self.jobs.keep_traces, job, fitted.traces)
-        if fitted.certificate is None:
+        if not fitted.made:
             raise RequestRefused("data", f"no certificate could be fitted: {fitted.refusal}")
-        if fitted.report is None:
-            await self._log(job, "the certificate has no report data; see the service's log")
+        for certificate, report in fitted.made:
+            if report is None:
+                missing = f"the {_named(certificate)} has no report data; see the service's log"
+                await self._log(job, missing)
         if job.request.activate:
             await self._until_ready()
         async with self.ending:
-            await self._finish(job, fitted.certificate, fitted.report)
+            await self._finish(job, fitted)
 
     async def _extended(self, job: Calibration) -> Extended | None:
         """What the job adds problems to; None if it does not.
@@ -214,28 +215,40 @@ class JobRunner:
             await self._threads.read(self.jobs.traces, earlier.id),
         )
 
-    async def _finish(
-        self, job: Calibration, certificate: Certificate, report: ReportData | None
-    ) -> None:
-        """Stores and activates the certificate. Repeating it after a kill changes nothing."""
+    async def _finish(self, job: Calibration, fitted: Fitted) -> None:
+        """Stores and activates the certificates. Repeating it after a kill changes nothing."""
         add, origin = self._certificates.add, f"{JOB}{job.id}"
-        await self._threads.write(add, certificate, origin, report, recomputed=True)
-        for line in _verdicts(certificate):
-            await self._log(job, line)
+        made = [certificate for certificate, _ in fitted.made]
+        for certificate, report in fitted.made:
+            await self._threads.write(add, certificate, origin, report, recomputed=True)
+            for line in _verdicts(certificate):
+                await self._log(job, line)
+        of_kinds = {one.about: one.id for one in made if one.about is not None}
+        if of_kinds:
+            await self._threads.write(self.jobs.keep_of_kinds, job, of_kinds)
         if job.request.activate:
-            await self._activate(job, certificate)
-        await self._move_on(job, JobState.FITTING, JobState.DONE, certificate=certificate.id)
+            await self._activate_all(job, made)
+        await self._move_on(job, JobState.FITTING, JobState.DONE, certificate=made[0].id)
 
-    async def _activate(self, job: Calibration, certificate: Certificate) -> None:
-        if not any(level.certified for level in certificate.levels):
+    async def _activate_all(self, job: Calibration, made: Sequence[Certificate]) -> None:
+        """Activates all of them, if any has a certified level.
+
+        A kind whose own levels all failed needs its certificate, too: without it, its questions
+        would be served under the one of all kinds.
+        """
+        if not any(level.certified for one in made for level in one.levels):
             await self._log(job, "not activated: no level is certified")
             return
+        for certificate in made:
+            await self._activate(job, certificate)
+
+    async def _activate(self, job: Calibration, certificate: Certificate) -> None:
         try:
             await activate(self._certificates, self._service, certificate.id)
         except (CertificateMismatch, SignatureRefused, NotReady, EngineDead) as error:
             await self._log(job, f"not activated: {error}")
         else:
-            await self._log(job, f"certificate {certificate.id} is active")
+            await self._log(job, f"{_named(certificate)} {certificate.id} is active")
 
     async def _move_on(
         self, job: Calibration, before: JobState, after: JobState, **values: str
@@ -298,10 +311,17 @@ async def require_untrained_here(
     return await asyncio.to_thread(require_untrained, problems, engine.probe_folder)
 
 
+def _named(certificate: Certificate) -> str:
+    if certificate.about is None:
+        return "certificate" if certificate.kind is None else "certificate of all kinds"
+    return f"certificate of kind {certificate.about!r}"
+
+
 def _verdicts(certificate: Certificate) -> list[str]:
+    of = "" if certificate.kind is None else f"{_named(certificate)}, "
     return [
-        f"alpha {level.alpha:g}: certified"
+        f"{of}alpha {level.alpha:g}: certified"
         if isinstance(level, CertifiedLevel)
-        else f"alpha {level.alpha:g}: not certified. {level.reason}"
+        else f"{of}alpha {level.alpha:g}: not certified. {level.reason}"
         for level in certificate.levels
     ]

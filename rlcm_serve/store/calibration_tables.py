@@ -63,6 +63,16 @@ class KindRow(Base):
     kind: Mapped[str] = mapped_column(Text)
 
 
+class KindCertificateRow(Base):
+    """The certificate of a single kind that a job made, beside the one for all kinds."""
+
+    __tablename__ = "rlcm_calibration_kind_certificates"
+
+    job: Mapped[int] = mapped_column(ForeignKey(CalibrationRow.number), primary_key=True)
+    certificate: Mapped[str] = mapped_column(String(12), primary_key=True)
+    kind: Mapped[str] = mapped_column(Text)
+
+
 class RecordingRow(Base):
     """One finished rollout of one problem of a job, as JSON; the key allows no second one."""
 

@@ -19,6 +19,7 @@ from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
+    KindCertificateRow,
     KindRow,
     LogRow,
     OwnerRow,
@@ -137,7 +138,8 @@ class CalibrationStore:
                 raise _unknown(id_)
             (done,) = _done(session, [row.number])
             log = _last_lines(session, row.number, LOG_LINES)
-            return _calibration(row, owner, done, _has_traces(session, row.number), log)
+            job = _calibration(row, owner, done, _has_traces(session, row.number), log)
+            return replace(job, of_kinds=_of_kinds(session, row.number))
 
     def all(self, limit: int = 100, caller: Caller = ANYONE) -> list[Calibration]:
         """The latest jobs that the caller may see, the newest first, without their logs."""
@@ -259,6 +261,13 @@ class CalibrationStore:
         with self._database.session() as session:
             session.merge(TracesRow(job=job.number, parquet=parquet))
 
+    def keep_of_kinds(self, job: Calibration, certificates: Mapping[str, str]) -> None:
+        """Notes the certificates of single kinds, ids by kind. A repetition changes nothing."""
+        with self._database.session() as session:
+            for kind, certificate in certificates.items():
+                row = KindCertificateRow(job=job.number, certificate=certificate, kind=kind)
+                session.merge(row)
+
     def traces(self, id_: str) -> bytes:
         """The recordings of a job as traces, in Parquet.
 
@@ -368,6 +377,13 @@ def _last_lines(session: Session, job: int, count: int) -> tuple[LogLine, ...]:
     of_job = select(LogRow).where(LogRow.job == job)
     last = session.scalars(of_job.order_by(LogRow.number.desc()).limit(count)).all()
     return tuple(LogLine(line.time, line.text) for line in reversed(last))
+
+
+def _of_kinds(session: Session, job: int) -> dict[str, str]:
+    """The certificates of single kinds that a job made: ids by kind."""
+    of_job = select(KindCertificateRow).where(KindCertificateRow.job == job)
+    rows = session.scalars(of_job.order_by(KindCertificateRow.kind))
+    return {row.kind: row.certificate for row in rows}
 
 
 def _has_traces(session: Session, job: int) -> bool:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
 import numpy as np
 
 from calibration.certificate.certify import check_alphas
+from calibration.certificate.kinds import Kind
+from calibration.certificate.sequential import WHY_ALONE
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, groups_of_sizes
 from calibration.simulation.risks import risk_named
 from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.joint import levels_delta, requested
 from calibration.testing.methods import Method, share_learned_from
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.table import KIND
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.profile import DEFAULT_NAME
@@ -54,6 +58,9 @@ class CalibrationRequest:
         activate: activate the certificate as soon as it is fitted.
         sequential: problems may be added to the certificate later.
         extends: id of the job to whose sequential certificate the problems are added.
+        by: the field of the problems that holds their kinds, for a certificate of each kind; None
+            for one certificate.
+        bounds: other risks to bound, with their limits.
 
     Raises:
         RequestRefused: a value is out of range.
@@ -73,16 +80,22 @@ class CalibrationRequest:
     max_group_size: int | None = None
     sequential: bool = False
     extends: str | None = None
+    by: str | None = None
+    bounds: tuple[tuple[str, float | None], ...] = ()
+    next_questions: int | None = None
 
     def __post_init__(self) -> None:
-        for field, check in (
+        risk = risk_named(self.risk)
+        for name, check in (
             ("alphas", lambda: check_alphas(self.alphas)),
             ("delta", lambda: require_rate("delta", self.delta)),
+            ("bounds", lambda: requested(self.delta, risk, dict(self.bounds), None)),
+            ("next", lambda: requested(self.delta, risk, {}, self.next_questions)),
         ):
             try:
                 check()
             except CalibrationError as error:
-                raise RequestRefused(field, str(error)) from error
+                raise RequestRefused(name, str(error)) from error
         if not 1 <= self.samples <= MAX_SAMPLES:
             raise RequestRefused("n", f"n is {self.samples}: give 1 to {MAX_SAMPLES} samples")
         if self.rollouts < self.samples:
@@ -91,8 +104,24 @@ class CalibrationRequest:
                 f"rollouts is {self.rollouts} and n is {self.samples}: the samples of a question "
                 "are taken among its rollouts, so record at least n of each problem",
             )
+        if self.by not in (None, KIND.name):
+            raise RequestRefused(
+                "by", f"by is {self.by!r}: a posted problem has its kind in the field 'kind'"
+            )
+        if self.sequential:
+            self._require_alone()
 
-        if self.sequential and self.method in (Method.SPLIT, Method.RESCALED_CHAINS):
+    def _require_alone(self) -> None:
+        """Raises RequestRefused if something is asked that no sequential certificate can have."""
+        asked = {"by": self.by, "bounds": self.bounds, "next": self.next_questions}
+        for name, value in asked.items():
+            if value:
+                raise RequestRefused(
+                    name,
+                    f"{name} cannot come with sequential: {WHY_ALONE[name]}. Leave out {name}, or "
+                    "leave out sequential and post all problems at once",
+                )
+        if self.method in (Method.SPLIT, Method.RESCALED_CHAINS):
             raise RequestRefused(
                 "method",
                 f"the method {self.method} learns from a part of the problems, and a sequential "
@@ -115,18 +144,24 @@ class CalibrationRequest:
     def require_enough(self, problems: Collection[LabelledProblem]) -> None:
         """Returns if the largest alpha could be certified in the best case, with no wrong answer.
 
-        A sequential certificate may begin with fewer.
+        With kinds, that is for all of them together. A sequential certificate may begin with fewer.
 
         Raises:
-            RequestRefused: more problems are needed.
+            RequestRefused: more problems are needed, or none has a kind and kinds are asked for.
         """
+        if self.by is not None and not any(problem.kind for problem in problems):
+            raise RequestRefused(
+                "by", "no problem has a kind: give each its field 'kind', or leave out by"
+            )
         if self.sequential:
             return
         units = set(map(_unit, problems))
         share = share_learned_from(self.method, risk_named(self.risk), len(units))
         tested = len(units) - round(share * len(units))
         alpha = max(self.alphas)
-        needed = fewest_problems(alpha, delta_per_level(self.delta, self.alphas, self.promise))
+        needed = fewest_problems(
+            alpha, delta_per_level(self._levels_delta, self.alphas, self.promise)
+        )
         if tested < needed:
             raise RequestRefused(
                 "data",
@@ -134,6 +169,13 @@ class CalibrationRequest:
                 f"{alpha:g} takes at least {needed} even if no answer is wrong: give more problems "
                 "or larger alphas",
             )
+
+    @property
+    def _levels_delta(self) -> float:
+        """What the levels may spend of delta: of all kinds together, where there are kinds."""
+        whole = self.delta if self.by is None else Kind(self.by, None, (), (), self.delta).own_delta
+        risk, bounds = risk_named(self.risk), dict(self.bounds)
+        return levels_delta(whole, requested(whole, risk, bounds, self.next_questions))
 
     def to_json(self) -> str:
         """The request as JSON, for the database and the fitting process."""
@@ -148,6 +190,7 @@ class CalibrationRequest:
             | {
                 "risk": RiskName(plain["risk"]),
                 "alphas": tuple(plain["alphas"]),
+                "bounds": tuple((risk, limit) for risk, limit in plain.get("bounds", ())),
                 "promise": Promise(plain["promise"]),
                 "vote": VoteRule(plain["vote"]),
                 "method": Method(plain["method"]),
@@ -191,7 +234,9 @@ class Calibration:
         number: jobs run by rising number.
         done: recorded rollouts of all problems.
         fingerprint: engine and grader of the recordings; None until the first one begins.
-        certificate: id of the result, which may have no certified level.
+        certificate: id of the result, which may have no certified level; with kinds, that of all
+            kinds together.
+        of_kinds: the ids of the certificates of single kinds; empty in lists of jobs.
         error: why the job failed.
         has_traces: whether the traces can be downloaded.
         log: the last lines of the log; empty in lists of jobs.
@@ -213,6 +258,7 @@ class Calibration:
     has_traces: bool
     log: Sequence[LogLine] = ()
     owner: str | None = None
+    of_kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:

@@ -14,7 +14,12 @@ from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.idempotency.header import IdempotencyKey, digest_of, place_of
 from rlcm_serve.api.streams import event_stream
 from rlcm_serve.api.uploads import LINES, uploaded_problems
-from rlcm_serve.api.wire.calibrations import CalibrationBody, CalibrationList, CalibrationQuery
+from rlcm_serve.api.wire.calibrations import (
+    CalibrationBody,
+    CalibrationList,
+    CalibrationQuery,
+    KindResultBody,
+)
 from rlcm_serve.api.wire.certificates import LevelBody
 from rlcm_serve.store.job import Calibration, Post
 
@@ -33,8 +38,8 @@ _PROBLEMS: dict[str, Any] = {
                 "schema": {
                     "type": "string",
                     "description": "One labelled problem per line: a JSON object with "
-                    "`problem` and `answer`. Optional: `id`, and `group` for problems that "
-                    "share a source or template.",
+                    "`problem` and `answer`. Optional: `id`, `group` for problems that share a "
+                    "source or template, and `kind` for the kind of question, such as its topic.",
                     "examples": [_LINE],
                 }
             }
@@ -142,8 +147,14 @@ async def _events(context: Context, id_: str) -> AsyncGenerator[bytes]:
 
 
 async def _body(context: Context, job: Calibration) -> CalibrationBody:
-    verdicts: list[LevelBody] = []
-    if job.certificate is not None:
-        fitted = await context.database.threads.read(context.certificates.get, job.certificate)
-        verdicts = [LevelBody.from_level(level) for level in fitted.levels]
-    return CalibrationBody.from_job(job, context.jobs.seconds_left(job), verdicts)
+    verdicts = [] if job.certificate is None else await _verdicts(context, job.certificate)
+    kinds = [
+        KindResultBody(kind=kind, certificate=id_, verdicts=await _verdicts(context, id_))
+        for kind, id_ in job.of_kinds.items()
+    ]
+    return CalibrationBody.from_job(job, context.jobs.seconds_left(job), verdicts, kinds)
+
+
+async def _verdicts(context: Context, certificate: str) -> list[LevelBody]:
+    fitted = await context.database.threads.read(context.certificates.get, certificate)
+    return [LevelBody.from_level(level) for level in fitted.levels]

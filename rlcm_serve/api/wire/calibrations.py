@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
+from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average
 from calibration.testing.fwer import Promise
+from calibration.testing.joint import parse_bounds
 from calibration.testing.methods import Method
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire, described
@@ -21,6 +23,7 @@ from rlcm_serve.store.job import Calibration, CalibrationRequest
 
 MAX_ROLLOUTS = 1024
 MAX_GROUP_SIZE = 1_000_000
+MAX_NEXT = 1_000_000_000
 REQUEST_EXAMPLE = {
     "profile": DEFAULT_NAME,
     "risk": "selective",
@@ -66,8 +69,14 @@ class CalibrationQuery(Wire):
     max_group_size: Annotated[
         int | None, described(terms.MAX_GROUP_SIZE_TEXT, None, ge=1, le=MAX_GROUP_SIZE)
     ] = None
+    by: Annotated[Literal["kind"] | None, described(terms.BY_TEXT, None)] = None
+    bounds: list[str] = described(terms.BOUNDS_TEXT, [], default=[], max_length=10)
+    answered_at_least: Annotated[float | None, described(terms.ANSWERED_TEXT, None, gt=0, lt=1)] = (
+        None
+    )
+    next: Annotated[int | None, described(terms.NEXT_TEXT, None, ge=1, le=MAX_NEXT)] = None
     activate: bool = Field(default=False, examples=[False])
-    """Activate the certificate as soon as it is fitted."""
+    """Activate the certificate as soon as it is fitted; with `by`, all of them."""
     sequential: Annotated[bool, described(terms.SEQUENTIAL_TEXT, False)] = False
     extend: Annotated[str | None, described(terms.EXTEND_TEXT, None)] = None
 
@@ -84,6 +93,10 @@ class CalibrationQuery(Wire):
                     f"{name} is fixed by job {self.extend}, whose certificate is extended: leave "
                     "it out",
                 )
+        try:
+            bounds = parse_bounds(self.bounds, self.answered_at_least)
+        except CalibrationError as error:
+            raise RequestRefused("bounds", str(error)) from error
         return CalibrationRequest(
             risk=RiskName(self.risk),
             alphas=tuple(self.alphas),
@@ -99,6 +112,9 @@ class CalibrationQuery(Wire):
             max_group_size=self.max_group_size,
             sequential=self.sequential,
             extends=self.extend,
+            by=self.by,
+            bounds=tuple(bounds.items()),
+            next_questions=self.next,
         )
 
 
@@ -119,10 +135,24 @@ class AskedBody(Wire):
     method: Annotated[str, described(terms.METHOD_TEXT, "auto")]
     average: Annotated[str, described(terms.AVERAGE_TEXT, "problems")]
     max_group_size: Annotated[int | None, described(terms.MAX_GROUP_SIZE_TEXT, None)]
+    by: Annotated[str | None, described(terms.BY_TEXT, None)]
+    bounds: dict[str, float | None] = Field(examples=[{}])
+    """Other risks that are bounded at once with the levels, with their limits; null for none."""
+    next: Annotated[int | None, described(terms.NEXT_TEXT, None)]
     activate: bool = Field(examples=[False])
     """Whether the certificate is activated as soon as it is fitted."""
     sequential: Annotated[bool, described(terms.SEQUENTIAL_TEXT, False)]
     extend: Annotated[str | None, described(terms.EXTEND_TEXT, None)]
+
+
+class KindResultBody(Wire):
+    """The certificate of a single kind that a job made."""
+
+    kind: str = Field(examples=["algebra"])
+    """The kind."""
+    certificate: terms.CertificateId
+    verdicts: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
+    """The certificate's levels: for each alpha the certified policy, or why there is none."""
 
 
 class LogLineBody(Wire):
@@ -154,6 +184,10 @@ class CalibrationBody(Wire):
     """The certificate's levels: for each alpha the certified policy, or why there is none. Empty
     until the job is done.
     """
+    kinds: list[KindResultBody] = Field(examples=[[]])
+    """Certificates of single kinds, if `by` asks for them; `certificate` is then that of all kinds.
+    Empty until the job is done.
+    """
     error: terms.JobError
     has_traces: bool = Field(examples=[False])
     """Whether `/calibrations/{id}/traces` has the recorded traces."""
@@ -162,14 +196,17 @@ class CalibrationBody(Wire):
 
     @classmethod
     def from_job(
-        cls, job: Calibration, seconds_left: float | None, verdicts: Sequence[LevelBody] = ()
+        cls,
+        job: Calibration,
+        seconds_left: float | None,
+        verdicts: Sequence[LevelBody] = (),
+        kinds: Sequence[KindResultBody] = (),
     ) -> Self:
         """The wire form of a job."""
-        asked = asdict(job.request)
         return cls(
             id=job.id,
             state=job.state.value,
-            asked=AskedBody(n=asked.pop("samples"), extend=asked.pop("extends"), **asked),
+            asked=AskedBody(**_asked(job.request)),
             problems=job.n_problems,
             done=job.done,
             total=job.total,
@@ -179,10 +216,19 @@ class CalibrationBody(Wire):
             finished=None if job.finished is None else iso(job.finished),
             certificate=job.certificate,
             verdicts=list(verdicts),
+            kinds=list(kinds),
             error=job.error,
             has_traces=job.has_traces,
             log=[LogLineBody(time=iso(line.time), text=line.text) for line in job.log],
         )
+
+
+_ON_THE_WIRE = {"samples": "n", "extends": "extend", "next_questions": "next"}
+
+
+def _asked(request: CalibrationRequest) -> dict[str, Any]:
+    asked = {_ON_THE_WIRE.get(name, name): value for name, value in asdict(request).items()}
+    return asked | {"bounds": dict(request.bounds)}
 
 
 class CalibrationList(Wire):

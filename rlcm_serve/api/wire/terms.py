@@ -35,6 +35,24 @@ EXTEND_TEXT = (
     "it. They must be new, in complete groups, and drawn from the same population without looking "
     "at their answers. All settings but `activate` are those of that job."
 )
+BY_TEXT = (
+    "`kind`: make a certificate for each kind of question with enough labels, and one for all "
+    "kinds together, which all hold at once with probability 1 - delta. The kind of a problem is "
+    "its field `kind`. Left out: one certificate."
+)
+BOUNDS_TEXT = (
+    "Other risks to bound at once with the levels, as shares of all questions: `declined`, `wrong` "
+    "or `lost` (a right answer of the full budget). With a limit, as in `declined=0.4`, no policy "
+    "is served that is not shown to keep it. Repeat the parameter for several."
+)
+ANSWERED_TEXT = (
+    "Smallest share of the questions that every policy served must answer: the same as the bound "
+    "`declined=1-X`."
+)
+NEXT_TEXT = (
+    "Number of next questions for which the certificate says how many go wrong at most, at once "
+    "with the levels."
+)
 AVERAGE_TEXT = (
     "What counts the same in the risk: `problems`, so that a group counts by its size; or "
     "`groups`, whatever their size."

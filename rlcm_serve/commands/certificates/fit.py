@@ -35,7 +35,6 @@ from rlcm_serve.commands.certificates.options import (
     TokenPriceOption,
     TracesArgument,
     VoteOption,
-    bounds_of,
     grid_of,
     risk_to_fit,
 )
@@ -102,13 +101,14 @@ def fit(
     are beside it. Ends with status 3 if no level is certified; the certificate says why.
     """
     from calibration import read_traces
+    from calibration.testing.joint import parse_bounds
 
     recorded = read_traces(traces, by=by or "kind")
     if profile is not None:
         _require_profile(recorded, profile)
     own_options = {
         "p_value": p_value,
-        "bounds": bounds_of(bound or [], answered_at_least),
+        "bounds": parse_bounds(bound or [], answered_at_least),
         "next_questions": next_questions,
     }
     fitted = _fitting(by, sequential, own_options)(
@@ -135,19 +135,24 @@ def fit(
 def _fitting(by: str | None, sequential: bool, options: Mapping[str, Any]) -> Callable[..., Any]:
     """The function that fits, with the options that only some have."""
     from calibration import certify, certify_kinds
-    from calibration.certificate.sequential import begin_sequential
+    from calibration.certificate.sequential import WHY_ALONE, begin_sequential
 
     if not sequential:
         return (
             partial(certify, **options) if by is None else partial(certify_kinds, by=by, **options)
         )
-    given = {"p-value": options["p_value"] != "auto", "by": by is not None}
-    given |= {"bound": bool(options["bounds"]), "next": options["next_questions"] is not None}
-    for option, is_given in given.items():
+    given = {
+        "p-value": options["p_value"] != "auto",
+        "by": by is not None,
+        "bounds": bool(options["bounds"]),
+        "next": options["next_questions"] is not None,
+    }
+    for name, is_given in given.items():
         if is_given:
+            option = "bound" if name == "bounds" else name
             raise CalibrationError(
-                f"--sequential has a test of its own, of one risk over all kinds: leave out "
-                f"--{option}, or --sequential"
+                f"--{option} cannot come with --sequential: {WHY_ALONE[name]}. Leave out "
+                f"--{option}, or leave out --sequential and fix the number of problems beforehand"
             )
     return begin_sequential
 

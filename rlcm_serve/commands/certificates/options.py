@@ -111,24 +111,6 @@ TokenPriceOption = Annotated[
 ALPHAS = [0.05, 0.1, 0.2]
 
 
-def bounds_of(given: list[str], answered_at_least: float | None) -> dict[str, float | None]:
-    """The risks to bound beside the levels, with their limits."""
-    if answered_at_least is not None:
-        given = [*given, f"declined={1 - answered_at_least:.12g}"]
-    found: dict[str, float | None] = {}
-    for one in given:
-        name, limited, most = one.partition("=")
-        if name in found:
-            raise CalibrationError(f"{name} is bounded twice: give one bound on it")
-        try:
-            found[name] = float(most) if limited else None
-        except ValueError as error:
-            raise CalibrationError(
-                f"--bound is {one!r}: give a risk, or a risk and a share as in declined=0.4"
-            ) from error
-    return found
-
-
 def say(line: object) -> None:
     """Prints a line as it is."""
     Console().print(str(line), markup=False, highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from sqlalchemy import delete, select
 
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
+    KindCertificateRow,
     KindRow,
     LogRow,
     OwnerRow,
@@ -57,6 +58,7 @@ def _delete_problems(database: Database, job: int, first: int) -> None:
 def _delete_row(database: Database, job: int) -> None:
     with database.session() as session:
         session.execute(delete(TracesRow).where(TracesRow.job == job))
+        session.execute(delete(KindCertificateRow).where(KindCertificateRow.job == job))
         session.execute(delete(LogRow).where(LogRow.job == job))
         started = select(CalibrationRow.id).where(CalibrationRow.number == job)
         session.execute(delete(OwnerRow).where(OwnerRow.id.in_(started)))

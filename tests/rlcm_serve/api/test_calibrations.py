@@ -74,6 +74,9 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
         "average": "problems",
         "max_group_size": None,
         "method": "chains",
+        "by": None,
+        "bounds": {},
+        "next": None,
         "activate": True,
         "sequential": False,
         "extend": None,
@@ -95,6 +98,65 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
 
     answer = (await ready.solve(alpha=0.2)).json()
     assert answer["guarantee"]["certificate"] == job["certificate"]
+
+
+def of_kinds(*counts: int) -> bytes:
+    """So many problems of the kinds "a", "b" and so on, in turn."""
+    named = [kind for kind, count in zip("abc", counts, strict=False) for _ in range(count)]
+    rows = [
+        {"id": f"p{n}", "problem": f"Problem {n}", "answer": 7, "kind": kind}
+        for n, kind in enumerate(named)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+@pytest.mark.slow
+async def test_a_job_makes_a_certificate_for_each_kind(ready: Running, tmp_path: Path) -> None:
+    asked = {"by": "kind", "delta": 0.4, "activate": True}
+    posted = await post(ready, of_kinds(30, 30, 8), **asked)
+    assert posted.status_code == 202, posted.text
+    assert (posted.json()["asked"]["by"], posted.json()["kinds"]) == ("kind", [])
+    job = await ended(ready, posted.json()["id"])
+    assert (job["state"], job["error"]) == ("done", None)
+    assert [one["kind"] for one in job["kinds"]] == ["a", "b"]
+    assert [one["verdicts"][0]["certified"] for one in job["kinds"]] == [True, True]
+    traces = await ready.client.get(f"/calibrations/{job['id']}/traces")
+    (tmp_path / "t.parquet").write_bytes(traces.content)
+    served = {None: job["certificate"]} | {one["kind"]: one["certificate"] for one in job["kinds"]}
+    for kind, id_ in served.items():
+        saved = Certificate.from_json((await ready.client.get(f"/certificates/{id_}")).json())
+        assert saved.about == kind
+        assert verify(saved, read_traces(tmp_path / "t.parquet")) == []
+        report = await ready.client.get(f"/certificates/{id_}/report")
+        assert report.json()["calibration"]["n_problems"] == {None: 68}.get(kind, 30)
+        more = {} if kind is None else {"kind": kind}
+        answer = (await ready.solve(alpha=0.2, problem=f"Of {kind}", **more)).json()
+        assert answer["guarantee"]["certificate"] == id_
+    told = "\n".join(line["text"] for line in job["log"])
+    assert "certificate of kind 'a', alpha 0.2: certified" in told
+    assert f"certificate of all kinds {job['certificate']} is active" in told
+    await ready.client.delete(f"/calibrations/{job['id']}")
+    error_of(await ready.client.get(f"/calibrations/{job['id']}"), 404)
+
+
+@pytest.mark.slow
+async def test_a_job_bounds_other_risks_and_the_next_questions(ready: Running) -> None:
+    asked = {"bounds": ["wrong", "lost=0.5"], "answered_at_least": 0.5, "next": 100}
+    job = await ended(ready, (await post(ready, lines(100), **asked)).json()["id"])
+    assert (job["state"], job["error"]) == ("done", None)
+    assert job["asked"]["bounds"] == {"wrong": None, "lost": 0.5, "declined": 0.5}
+    assert job["asked"]["next"] == 100
+    made = Certificate.from_json(
+        (await ready.client.get(f"/certificates/{job['certificate']}")).json()
+    )
+    assert made.joint is not None
+    assert {one.risk: one.at_most for one in made.joint.bounds} == job["asked"]["bounds"]
+    assert made.joint.next is not None
+    assert made.joint.next.questions == 100
+    assert made.levels[0].certified
+    wrong = made.joint.bounds[0].bounds[0]
+    assert wrong is not None
+    assert 0 < wrong < 0.2
 
 
 @pytest.mark.slow
@@ -180,6 +242,19 @@ async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: st
         ({"extend": "cal_5f3a9c21d07e", "alphas": 0.1}, "alphas"),
         ({"sequential": True, "method": "split"}, "method"),
         ({"average": "groups", "max_group_size": 3}, "max_group_size"),
+        ({"by": "topic"}, "by"),
+        ({"by": "kind"}, "by"),
+        ({"by": "kind", "sequential": True}, "by"),
+        ({"bounds": "much"}, "bounds"),
+        ({"bounds": "declined=much"}, "bounds"),
+        ({"bounds": "declined=1.5"}, "bounds"),
+        ({"bounds": ["wrong", "wrong=0.1"]}, "bounds"),
+        ({"bounds": "declined", "answered_at_least": 0.5}, "bounds"),
+        ({"bounds": "lost", "risk": "regret"}, "bounds"),
+        ({"bounds": "wrong", "sequential": True}, "bounds"),
+        ({"answered_at_least": 1}, "answered_at_least"),
+        ({"next": 0}, "next"),
+        ({"next": 10, "sequential": True}, "next"),
         ({"alpha": 0.1}, "alpha"),
     ],
 )
@@ -188,6 +263,24 @@ async def test_what_is_asked_must_be_possible(
 ) -> None:
     refused = error_of(await post(ready, **query), 422)
     assert refused["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize(("count", "query"), [(11, {"next": 10}), (16, {"by": "kind"}), (10, {})])
+async def test_the_fewest_problems_are_counted_at_the_part_of_delta_that_the_levels_have(
+    ready: Running, count: int, query: dict[str, Any]
+) -> None:
+    """Of delta = 0.1, the levels have 4/5 beside one statement, and all kinds together 1/4."""
+    refused = error_of(await post(ready, of_kinds(count), **query), 422)
+    assert f"takes at least {count + 1} " in refused["detail"]
+    ready.engine.hold(8)
+    assert (await post(ready, of_kinds(count + 1), **query)).status_code == 202
+
+
+async def test_what_sequential_certificates_cannot_have_is_refused_with_the_reason(
+    ready: Running,
+) -> None:
+    detail = error_of(await post(ready, by="kind", sequential=True), 422)["detail"]
+    assert "known only once all problems have come. Leave out by, or leave out sequential" in detail
 
 
 async def test_groups_of_unequal_size_are_refused_unless_it_is_said_how_they_count(

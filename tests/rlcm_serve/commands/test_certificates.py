@@ -169,7 +169,7 @@ class TestFit:
     @pytest.mark.parametrize(
         ("wanted", "said"),
         [
-            ("--bound declined=much", "--bound is 'declined=much'"),
+            ("--bound declined=much", "the bound is 'declined=much'"),
             ("--bound error", "give one of declined, wrong, lost"),
             ("--bound declined --answered-at-least 0.5", "declined is bounded twice"),
             ("--next 0", "the next 0 questions"),

@@ -66,7 +66,7 @@ def test_another_test_is_refused(rlcm: Rlcm, record: Record) -> None:
     record("t/first.parquet", 60)
     check_refused(
         rlcm("fit t --sequential --p-value betting --out c.json"),
-        "--sequential has a test of its own, of one risk over all kinds: leave out --p-value",
+        "--p-value cannot come with --sequential: it has a test of its own",
     )
 
 

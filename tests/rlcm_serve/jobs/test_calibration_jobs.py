@@ -31,7 +31,10 @@ pytestmark = pytest.mark.slow
 
 REQUEST = CalibrationRequest(alphas=(0.2,))
 PROBLEMS = problems(40)
-STORED = tuple(f"rlcm_calibration_{name}" for name in ("problems", "kinds", "recordings", "traces"))
+STORED = tuple(
+    f"rlcm_calibration_{name}"
+    for name in ("problems", "kinds", "kind_certificates", "recordings", "traces")
+)
 
 
 class Running:
