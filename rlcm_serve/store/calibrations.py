@@ -74,7 +74,7 @@ class CalibrationStore:
         Raises:
             Conflict: another job extends the same one.
             KeyReused: the idempotency key of the post came with something else before.
-            NotFound: the job of the earlier post was deleted.
+            NotFound: the job of the earlier post was deleted, or the one that this one extends.
         """
         try:
             return self.get(self._create(id_, request, problems, owner, post))
@@ -289,9 +289,16 @@ class CalibrationStore:
 def _require_last(session: Session, id_: str) -> None:
     """Whoever extends a job twice, and keeps the better result, has two chances.
 
+    The row of the extended job is locked until the transaction ends. So of two extensions that are
+    posted at the same moment, the second one sees the first.
+
     Raises:
+        NotFound: there is no such job any more.
         Conflict: the job is extended already.
     """
+    extended = select(CalibrationRow.number).where(CalibrationRow.id == id_)
+    if session.scalar(extended.with_for_update()) is None:
+        raise _unknown(id_)
     without_result = (JobState.FAILED, JobState.CANCELLED)
     extension = session.scalar(
         select(CalibrationRow.id).where(

@@ -1,8 +1,11 @@
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from sqlalchemy.orm import Session
 
 from calibration import Method, Promise
 from rlcm_serve.core import RiskName, VoteRule
@@ -10,6 +13,7 @@ from rlcm_serve.errors import Conflict, KeyReused, NotFound
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.store import calibrations
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState, Post
@@ -67,6 +71,30 @@ def test_a_post_makes_one_job_however_often_it_comes(database: Database) -> None
     again = jobs.create("cal_10", REQUEST, PROBLEMS, post=Post("elsewhere", "digest", 60))
     assert again.id == "cal_10", "the first one was kept for no time"
     assert len(jobs.all()) == 3
+
+
+def test_of_two_extensions_at_the_same_moment_one_is_refused(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is held after its check until the other one has passed its own, or must wait."""
+    CalibrationStore(database).create("cal_1", REQUEST, PROBLEMS)
+    both_checked, check = threading.Barrier(2), calibrations._require_last
+
+    def held(session: Session, id_: str) -> None:
+        check(session, id_)
+        with suppress(threading.BrokenBarrierError):
+            both_checked.wait(timeout=0.5)
+
+    monkeypatch.setattr(calibrations, "_require_last", held)
+    extension = replace(REQUEST, extends="cal_1")
+    with ThreadPoolExecutor(2) as crowd:
+        posted = [
+            crowd.submit(CalibrationStore(database).create, id_, extension, PROBLEMS)
+            for id_ in ("cal_2", "cal_3")
+        ]
+        outcomes = [one.exception() for one in posted]
+    assert sorted(type(outcome) for outcome in outcomes if outcome) == [Conflict]
+    assert len(CalibrationStore(database).all()) == 2
 
 
 async def test_a_post_whose_job_was_deleted_makes_no_other(database: Database) -> None:
