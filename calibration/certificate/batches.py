@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -139,6 +139,12 @@ class Batches:
         return losses.take(
             np.concatenate([self._rows(batch, place, traces) for batch in self.batches])
         )
+
+    def numbered(self, traces: Traces) -> Traces:
+        """The traces with the batch of each problem; those of none come after all batches."""
+        batch_of = {unit: i for i, batch in enumerate(self.batches) for unit in batch.units}
+        numbers = [batch_of.get(key, len(self.batches)) for key in _keys(traces)]
+        return replace(traces, batch_P=np.array(numbers, dtype=np.intp))
 
     @property
     def _known(self) -> frozenset[str]:

@@ -225,7 +225,8 @@ class Certificate:
 
         Earlier certificates were made in the order of names.
         """
-        return replace(traces, by_names=self.ordered_by != CONTENT)
+        traces = replace(traces, by_names=self.ordered_by != CONTENT)
+        return traces if self.sequential is None else self.sequential.numbered(traces)
 
     def save(self, path: str | Path) -> None:
         """Write the certificate as JSON, completely or not at all; creates the folder if needed."""

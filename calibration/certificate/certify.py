@@ -177,6 +177,8 @@ def fit_design(
         CalibrationError: see `certify`.
     """
     family, groups = design.tested, design.groups
+    if sequential is not None:
+        traces = sequential.numbered(traces)
     measured = replay(traces, family.policies, risk, design.procedure, groups)
     if sequential is not None:
         measured = replace(measured, losses=sequential.in_order(measured.losses, traces))

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,9 +78,10 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
 
     A random permutation of the problem's rollouts is cut into disjoint subsets. If these are too
     few, further permutations follow. What was recorded of the problem seeds it, with the number of
-    samples: names, verdicts, the order of rows and other problems have no say (but problems with
-    the same content get permutations of their own). A problem with exactly as many rollouts as
-    samples is drawn once, unless `draws` is set.
+    samples: names, the order of rows and other problems have no say, nor have verdicts. Problems
+    that recorded the same get permutations of their own, by their number among these: in the order
+    of their batches, so that later problems change no earlier draw, then of their verdicts. A
+    problem with exactly as many rollouts as samples is drawn once, unless `draws` is set.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -113,16 +113,19 @@ def _order_and_seeds(traces: Traces, n_samples: int) -> tuple[NDArray[np.intp], 
         names = [f"{n_samples} {problem_id}".encode() for problem_id in traces.problem_ids]
         return np.arange(traces.n_rollouts), [_seed(name) for name in names]
     order_R: NDArray[np.intp] = np.lexsort((traces.rank_R, traces.problem_R))
-    return order_R, _seeds([content[:HALF] for content in traces.contents_P], n_samples)
+    return order_R, _seeds(traces, n_samples)
 
 
-def _seeds(contents: Sequence[bytes], n_samples: int) -> list[int]:
-    """One seed per problem; problems with the same content are told apart by their number."""
+def _seeds(traces: Traces, n_samples: int) -> list[int]:
+    """One seed per problem; problems that recorded the same are told apart by their number."""
+    batch_P = np.zeros(traces.n_problems) if traces.batch_P is None else traces.batch_P
+    places = list(zip(batch_P.tolist(), traces.contents_P, traces.unit_P.tolist(), strict=True))
     seen: Counter[bytes] = Counter()
-    seeds = []
-    for content in contents:
-        seeds.append(_seed(b"%d %d " % (n_samples, seen[content]) + content))
-        seen[content] += 1
+    seeds = [0] * traces.n_problems
+    for problem in sorted(range(traces.n_problems), key=places.__getitem__):
+        recorded = traces.contents_P[problem][:HALF]
+        seeds[problem] = _seed(b"%d %d " % (n_samples, seen[recorded]) + recorded)
+        seen[recorded] += 1
     return seeds
 
 

@@ -50,6 +50,8 @@ class Traces:
         familiarity_P: p-value of each problem's familiarity, read in its first rollout; None if the
             fingerprint has no familiarity check.
         kinds: the kind of each problem, such as its topic; None where none was declared.
+        batch_P: the batch of a sequential certificate in which each problem came; None if there are
+            no batches.
         by_names: whether names decide the order of units, draws and splits, as in certificates
             that do not say otherwise (`Certificate.ordered_by`); else what was recorded does.
     """
@@ -69,6 +71,7 @@ class Traces:
     confidence_tokens_RC: NDArray[np.int64] | None = None
     familiarity_P: NDArray[np.float64] | None = None
     kinds: tuple[str | None, ...] | None = None
+    batch_P: NDArray[np.intp] | None = None
     by_names: bool = False
 
     @classmethod
@@ -195,6 +198,7 @@ class Traces:
             groups=tuple(np.array(self.groups, dtype=object)[keep_P]),
             familiarity_P=None if self.familiarity_P is None else self.familiarity_P[keep_P],
             kinds=self.kinds and tuple(np.array(self.kinds, dtype=object)[keep_P]),
+            batch_P=None if self.batch_P is None else self.batch_P[keep_P],
             **per_rollout,
         )
 

@@ -23,6 +23,8 @@ from calibration.certificate.batches import Batch, Batches
 from calibration.certificate.design import Design
 from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.simulation.losses import Losses
+from calibration.simulation.replay import replay
+from calibration.simulation.risks import RISKS
 from tests.calibration.recordings import in_groups, several_rollouts
 
 ALPHAS = (0.2, 0.3)
@@ -92,6 +94,29 @@ def test_a_policy_that_was_certified_is_tested_with_no_larger_p_value_later(
     at_first = early.sequential.in_order(numbers_as_losses(some), some)
     later = late.sequential.in_order(numbers_as_losses(traces), traces)
     assert later.loss_UT[:200].tolist() == at_first.loss_UT.tolist()
+
+
+def test_losses_that_are_counted_stay_where_later_problems_have_the_same_readings(
+    traces: Traces,
+) -> None:
+    """All readings are the same, and the problems of the second batch come first by their names."""
+    several = several_rollouts(traces, 6)
+    several = replace(several, confidence_RC=np.full_like(several.confidence_RC, 0.5))
+    early = np.arange(several.n_problems) >= 20
+    design = sequential_design(several, 50, risk="error", alphas=(0.7,), samples=2)
+    begun = certify_sequential(several.select(early), design)
+    made = certify_sequential(several, begun)
+
+    def losses(certificate: Certificate, recorded: Traces) -> Any:
+        of = certificate.problems_of(recorded)
+        found = replay(of, certificate.tested.policies, RISKS["error"], certificate.procedure)
+        return certificate.in_test_order(found.losses, of).loss_UT
+
+    before = losses(begun, several.select(early))
+    assert len(np.unique(before)) > 2
+    assert losses(made, several)[: len(before)].tolist() == before.tolist()
+    assert verify(begun, several.select(early)) == []
+    assert verify(made, several) == []
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -1,6 +1,8 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from calibration import Fingerprint, Rollout, Traces
@@ -95,6 +97,18 @@ def test_neither_names_nor_verdicts_nor_other_problems_have_a_say(
 def test_problems_with_the_same_content_are_drawn_apart(make_traces: MakeTraces) -> None:
     drawn = drawn_rollouts(make_traces({"a": 6, "b": 6}), Procedure(2, draws=7))
     assert drawn["a"] != drawn["b"]
+
+
+def test_problems_of_a_later_batch_leave_the_draws_of_the_same_content_as_they_are(
+    make_traces: MakeTraces,
+) -> None:
+    """The names of the later ones come first."""
+    procedure = Procedure(2, draws=7)
+    before = drawn_rollouts(make_traces({"y": 6, "z": 6}), procedure)
+    together = make_traces({"a": 6, "b": 6, "y": 6, "z": 6})
+    later = drawn_rollouts(replace(together, batch_P=np.array([1, 1, 0, 0])), procedure)
+    assert {name: later[name] for name in before} == before
+    assert len({str(draws) for draws in later.values()}) == 4
 
 
 def test_every_ordered_pair_is_as_likely(make_traces: MakeTraces) -> None:

@@ -67,6 +67,19 @@ def test_names_change_no_figure_of_a_sequential_certificate(traces: Traces, size
         assert certify_sequential(renamed, design).levels == fitted.levels
 
 
+@pytest.mark.parametrize("size", [1, 4])
+def test_names_change_no_figure_where_all_readings_are_the_same(traces: Traces, size: int) -> None:
+    """Then only verdicts tell problems apart, and many not even those."""
+    constant = replace(traces, confidence_RC=np.where(np.isnan(traces.confidence_RC), np.nan, 0.5))
+    recorded = constant if size == 1 else in_groups(constant, size)
+    asked = {"risk": "error", "alphas": (0.5, 0.6), "samples": 2}
+    fitted = certify(recorded, **asked)
+    rng = np.random.default_rng(size)
+    for _ in range(3):
+        renamed = named(recorded, rng.permutation(N), rng.permutation(ROLLOUTS))
+        assert certify(renamed, **asked).levels == fitted.levels
+
+
 def test_what_was_recorded_decides_the_seed(traces: Traces) -> None:
     assert named(traces, np.arange(N)[::-1], np.arange(ROLLOUTS)).seed == traces.seed
     confidence_RC = traces.confidence_RC.copy()
