@@ -36,6 +36,8 @@ _PROCESSORS = {
     "v1": "rlcm_serve.engine.worker.processor_v1:ExitProcessor",
     "v2": "rlcm_serve.engine.worker.processor_v2:ExitProcessorV2",
 }
+_DRAFTS_OF_V1 = ("custom_class", "medusa", "mlp_speculator", "ngram", "ngram_gpu", "suffix")
+"""Methods of speculative decoding that vLLM's V2 model runner lacks."""
 _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
 """The longest context, in tokens, for which a CPU does not split prefills into chunks."""
@@ -178,11 +180,11 @@ def processor_for(vllm_config: VllmConfig) -> str:
     """
     runner = "v2" if vllm_config.use_v2_model_runner else "v1"
     drafts = vllm_config.speculative_config
-    if drafts is not None and runner == "v1":
+    if drafts is not None and (runner == "v1" or drafts.method in _DRAFTS_OF_V1):
         raise ModelRefused(
-            f"speculative decoding ({drafts.method}) is on, but vLLM would run it under its V1 "
-            "model runner, which lets no exit rule act on drafts: use a draft model, EAGLE or MTP "
-            "where vLLM's V2 model runner runs, or remove --speculative-config and --spec-*"
+            f"speculative decoding ({drafts.method}) is on, but here vLLM can run it under its V1 "
+            "model runner alone, which lets no exit rule act on drafts: use a draft model, EAGLE "
+            "or MTP where vLLM's V2 model runner runs, or remove --speculative-config and --spec-*"
         )
     check_hooks(runner)
     return _PROCESSORS[runner]

@@ -290,7 +290,8 @@ class VllmEngine(ReasoningEngine):
                     if answers and final is None and (final := slot.final()) is not None:
                         yield final
             rollout = self._text.rollout(tokens, stop_reason, budget)
-            told, final, length = final, final or slot.final(), len(rollout.tokens)
+            told, length = final, len(rollout.tokens)
+            final = final or slot.final(length)
             signals, statistics = slot.token_signals(length), slot.statistics(length)
         finally:
             running.table.release(slot)

@@ -23,7 +23,7 @@ from rlcm_serve.engine.worker.processor_v1 import ExitProcessor
 from rlcm_serve.engine.worker.processor_v2 import ExitProcessorV2
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable, Slot
 
-VOCABULARY, HIGH, LOW, THINK_END, WORD = 24, 22, 23, 4, 9
+VOCABULARY, HIGH, LOW, THINK_END, END, WORD = 24, 22, 23, 4, 5, 9
 GARBAGE = 0.99
 """The confidence in the state after a chunk of a prefill; reading it would fire a high exit."""
 
@@ -274,9 +274,9 @@ class RunnerV2Drafting(RunnerV2):
 
     DRAFTS = 3
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 5) -> None:
         super().__init__()
-        self.rng = random.Random(5)
+        self.rng = random.Random(seed)
         self.processor._drafts = True
 
     def drafts(self, request: Request) -> list[int]:
@@ -284,10 +284,9 @@ class RunnerV2Drafting(RunnerV2):
             return [-1] * self.rng.choice((0, self.DRAFTS))  # placeholders
         right = [self.rng.random() < 0.8 for _ in range(self.DRAFTS)]
         wrong = (WORD, WORD + 1, THINK_END, HIGH)
-        return [
-            (request.next(ahead) if right[ahead] else [self.rng.choice(wrong)])[0]
+        return [  # some come after the request's end
+            ((request.next(ahead) if right[ahead] else []) or [self.rng.choice(wrong)])[0]
             for ahead in range(self.rng.randint(0, self.DRAFTS))
-            if request.next(ahead)
         ]
 
     def process(self, logits: torch.Tensor, rows: list[Row]) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from rlcm_serve.engine.launch import (
+    _DRAFTS_OF_V1,
     _IN_THE_CORE,
     EngineSettings,
     _arguments,
@@ -64,10 +66,23 @@ def test_the_processor_is_that_of_the_runner_that_vllm_chooses() -> None:
 
 
 @pytest.mark.parametrize("method", ["ngram", "suffix", "medusa"])
-def test_drafts_on_the_v1_runner_are_refused(method: str) -> None:
-    """Where vLLM's V2 runner lacks a method, vLLM takes V1, which lets no processor act."""
+@pytest.mark.parametrize("v2", [False, True])
+def test_drafts_that_vllm_leaves_to_v1_are_refused(method: str, v2: bool) -> None:
+    """vLLM takes V1 for them, or fails if VLLM_USE_V2_MODEL_RUNNER says V2."""
     with pytest.raises(ModelRefused, match=rf"speculative decoding \({method}\).* V1 model runner"):
-        processor_for(config_with(v2=False, drafts=method))
+        processor_for(config_with(v2=v2, drafts=method))
+
+
+def test_methods_that_v2_lacks_are_those_that_vllm_names() -> None:
+    from vllm.config import VllmConfig
+
+    found = inspect.getsource(VllmConfig._get_v2_model_runner_unsupported_features)
+    assert all(f'"{method}"' in found for method in _DRAFTS_OF_V1)
+
+
+def test_drafts_under_v1_are_refused_whatever_their_method() -> None:
+    with pytest.raises(ModelRefused, match=r"\(draft_model\).* V1 model runner alone"):
+        processor_for(config_with(v2=False, drafts="draft_model"))
 
 
 async def test_an_engine_with_drafts_that_vllm_leaves_to_v1_does_not_start() -> None:

@@ -13,6 +13,7 @@ import pytest
 from calibration import FULL_BUDGET, ExitReason
 from rlcm_serve.core import Budget, Delta, Reading, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.worker.readings.slots import Slot
 from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.engine.asking import generation, think, user
 from training.tasks.problems import Split, sample_problems
@@ -20,6 +21,7 @@ from training.tasks.problems import Split, sample_problems
 pytestmark = pytest.mark.engine
 
 QUESTIONS = [p.question for p in sample_problems(Split.VALIDATION, 4, seed=1)]
+ENDING = "A dial shows 1. A down 1. B down 5. What does it show now?"
 GREEDY = Sampling(temperature=0.0, top_p=1.0)
 SCHEMA = json.dumps(
     {
@@ -67,6 +69,28 @@ async def test_an_answer_follows_its_schema_and_the_thinking_does_not(engine: Vl
         assert list(found) == ["value", "parity"]
         assert 0 <= found["value"] <= 999
         assert found["parity"] in ("odd", "even")
+
+
+async def test_a_reading_at_a_budget_that_was_not_reached_is_not_c_end(
+    engine: VllmEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drafts may reach the budget in the very step in which the model ends its thinking."""
+    under = generation(engine, Budget(512, 64), sampling=GREEDY, schema=SCHEMA)
+    plain = await think(engine, ENDING, how=under)
+    assert engine.running is not None
+    acquire = engine.running.table.acquire
+
+    async def with_reading_at_budget(interval: int) -> Slot:
+        slot = await acquire(interval)
+        slot._row["final_tokens"], slot._row["final_confidence"], slot._row["finished"] = 512, 0, 1
+        return slot
+
+    monkeypatch.setattr(engine.running.table, "acquire", with_reading_at_budget)
+    told = await think(engine, ENDING, how=under)
+    assert told.rollout.exit is ExitReason.NATURAL
+    final, expected = told.rollout.readings[-1], plain.rollout.readings[-1]
+    assert (final.tokens, final.is_final) == (len(told.rollout.tokens), True)
+    assert final.confidence == pytest.approx(expected.confidence, abs=1e-4)
 
 
 async def test_a_text_that_the_budget_cuts_off_is_not_complete(engine: VllmEngine) -> None:

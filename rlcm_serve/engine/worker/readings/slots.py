@@ -60,9 +60,13 @@ class Slot:
         self._taken = max(self._taken, settled)
         return fresh
 
-    def final(self) -> Reading | None:
-        """c_end, if the worker has reported it."""
-        if not self._row["finished"]:
+    def final(self, tokens: int | None = None) -> Reading | None:
+        """c_end, if the worker has reported it; of a rollout of `tokens` tokens, if given.
+
+        The worker reads the budget's last state at a draft too. If the rollout ends in the same
+        step before that draft, no later step takes this reading back.
+        """
+        if not self._row["finished"] or tokens not in (None, int(self._row["final_tokens"])):
             return None
         return Reading(
             int(self._row["final_tokens"]),

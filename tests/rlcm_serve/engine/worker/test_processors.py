@@ -17,6 +17,7 @@ from rlcm_serve.engine.worker.processor_v1 import ExitProcessor
 from rlcm_serve.engine.worker.processor_v2 import ExitProcessorV2
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from tests.rlcm_serve.engine.batch_double import (
+    END,
     HIGH,
     LOW,
     THINK_END,
@@ -121,6 +122,27 @@ def test_a_budget_of_0_reads_the_prompts_last_state(
     runner.run(chunk)
     assert request.output == [LOW]
     assert request.readings() == ({}, (0, CONFIDENCE[0]))
+
+
+@pytest.mark.parametrize("budget", [15, 16, 17])
+def test_a_text_that_ends_just_before_the_budget_has_no_reading_at_the_budget(
+    table: ReadingsTable, budget: int
+) -> None:
+    """Drafts reach the budget, whose state is read, in the step in which the text ends."""
+    stale = 0
+    for seed in range(20):
+        runner = RunnerV2Drafting(seed)
+        request = ask(table, 14, budget=budget)
+        request.says = [WORD] * 14 + [END]
+        runner.join(request)
+        runner.run()
+        assert request.slot is not None
+        stale += request.slot.final() is not None
+        assert request.slot.final(14) is None
+        early = {one.tokens: round(one.confidence, 4) for one in request.slot.new(15)}
+        assert early == checkpoints(12)
+        table.release(request.slot)
+    assert stale, "drafts were to reach the budget"
 
 
 POLICIES = [
