@@ -137,6 +137,7 @@ def build_app() -> typer.Typer:
     add(EVALUATE, "eval", commands.evaluate, "rlcm eval --data embedded --out runs/embedded")
     add(EVALUATE, "compare", commands.compare, "rlcm compare runs/a runs/b --out runs/compare")
     _add_entry_points(app, reports)
+    add(ADMIN, "doctor", commands.doctor, "rlcm doctor --model DIR --self-test")
     add(ADMIN, "config", commands.config, "rlcm config --toml > rlcm.toml")
     app.add_typer(commands.keys, rich_help_panel=ADMIN)
     app.add_typer(commands.store, rich_help_panel=ADMIN)

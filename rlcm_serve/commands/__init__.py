@@ -1,6 +1,7 @@
 """The service's own commands. Heavy imports are made inside, so that `rlcm --help` is quick."""
 
 from rlcm_serve.commands.aggregation import aggregate
+from rlcm_serve.commands.doctor import doctor
 from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.evidence import evidence
 from rlcm_serve.commands.keys import keys
@@ -15,6 +16,7 @@ __all__ = [
     "collect",
     "compare",
     "config",
+    "doctor",
     "evaluate",
     "evidence",
     "keys",

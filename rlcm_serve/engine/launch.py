@@ -68,6 +68,8 @@ class EngineSettings:
         record_inputs: put what a probe can read into every reading, to train one.
         needs_probe: refuse a model without a probe. If false, such a model runs and its readings
             are NaN, which never fires an exit. The training data of a probe are made that way.
+        self_test: at the start, compare a run of ten tokens with a forward pass, if the model is
+            small (`rlcm_serve.engine.diagnosis.self_test`).
         log_stats: let vLLM record its own metrics, for Prometheus.
         log: file for vLLM's output; None leaves it on the terminal. The file of the start before
             is kept beside it, with the suffix `.1`.
@@ -91,6 +93,7 @@ class EngineSettings:
     record_signals: bool = False
     record_inputs: bool = False
     needs_probe: bool = True
+    self_test: bool = False
     log_stats: bool = False
     log: Path | None = None
     vllm_arguments: tuple[str, ...] = ()
@@ -154,15 +157,34 @@ def launch(
         on_stage(warning)
     with output_to(settings.log):
         try:
-            vllm_config = arguments.create_engine_config()
-            model_config = vllm_config.model_config
-            model_config.logits_processors = [processor_for(vllm_config)]
+            vllm_config = _configured(arguments)
             return AsyncLLM.from_vllm_config(vllm_config, disable_log_stats=not settings.log_stats)
         except (ModelRefused, UnsupportedVllm):
             raise
         except Exception as error:  # vLLM's start-up raises many kinds
             log = f"; {settings.log} says more" if settings.log else ""
             raise EngineDead(f"vLLM could not start: {error}{log}") from error
+
+
+def configure(
+    settings: EngineSettings,
+    files: ModelFiles,
+    stop_ids: tuple[int, int],
+    adapters: Sequence[Adapter] = (),
+) -> VllmConfig:
+    """The configuration that `launch` would start vLLM with; loads no weights.
+
+    Raises:
+        UnsupportedVllm, ModelRefused: as `launch`.
+        Exception: whatever vLLM raises for arguments that do not fit together.
+    """
+    return _configured(_arguments(settings, files, stop_ids, adapters))
+
+
+def _configured(arguments: AsyncEngineArgs) -> VllmConfig:
+    vllm_config = arguments.create_engine_config()
+    vllm_config.model_config.logits_processors = [processor_for(vllm_config)]
+    return vllm_config
 
 
 def _keep_last(log: Path | None) -> None:

@@ -25,6 +25,7 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.engine.clients.launched import LaunchedClient
 from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
+from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
 from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
@@ -46,7 +47,13 @@ from rlcm_serve.engine.worker.readings.slots import Slot, named
 from rlcm_serve.engine.worker.readings.table import Inputs
 from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.engine.worker.statistics import STATISTICS
-from rlcm_serve.errors import EngineDead, ModelRefused, ProfileRefused, RequestRefused
+from rlcm_serve.errors import (
+    EngineDead,
+    ModelRefused,
+    ProfileRefused,
+    RequestRefused,
+    UnsupportedVllm,
+)
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
 from rlcm_serve.profiles.profile import Profile, unknown_profile
 
@@ -89,9 +96,13 @@ class VllmEngine(ReasoningEngine):
                 facts = await self.running.facts()
                 await self.running.load_adapters()
                 await self._read_state(self.prompt([Message(Role.USER, "1")]))
+                self.identity = replace(self.identity, facts=facts)
+                if self.settings.self_test:
+                    await self_test(self, files, AT_START)
             await asyncio.to_thread(self._check_schemas, self.running)
-        # An adapter that does not fit, or a schema that cannot be followed; vLLM would stay.
-        except (ModelRefused, ProfileRefused):
+        # An adapter that does not fit, a schema that cannot be followed, or a self-test that
+        # failed; vLLM would stay.
+        except (EngineDead, ModelRefused, ProfileRefused, UnsupportedVllm):
             await self.running.aclose()
             self.running = None
             raise
@@ -100,7 +111,6 @@ class VllmEngine(ReasoningEngine):
             self.running.kill(hung)
             raise EngineDead(hung) from error
         self.running.settle()
-        self.identity = replace(self.identity, facts=facts)
         for other in self._under.values():
             other.running, other.context = self.running, self.context
             other.identity = replace(other.identity, facts=facts)
@@ -433,7 +443,10 @@ class VllmEngine(ReasoningEngine):
         finally:
             running.table.release(slot)
         if final is None:
-            raise EngineDead("the engine returned no reading: its exit processor is not running")
+            raise EngineDead(
+                "the engine returned no reading, so vLLM does not call the exit processor: install "
+                "a supported vLLM (`make install`)"
+            )
         return final
 
     def _control(

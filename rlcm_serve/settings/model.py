@@ -166,6 +166,11 @@ class Settings(BaseSettings):
         "Nucleus sampling (top-p). Default: the model's top-p.",
         example=0.95,
     )
+    self_test: bool = _setting(
+        True,
+        "Model",
+        "At the start, compare a run of ten tokens with a forward pass; small models only.",
+    )
     default_alpha: Annotated[float, Field(gt=0, lt=1)] = _setting(
         0.1, "Model", "Accepted risk (alpha) of requests from OpenAI's clients that give none."
     )
@@ -441,6 +446,7 @@ class Settings(BaseSettings):
             answer_max_tokens=self.answer_max_tokens,
             temperature=self.temperature,
             top_p=self.top_p,
+            self_test=self.self_test,
             log=None if self.verbose else self.engine_log or default_engine_log(),
             vllm_arguments=self.vllm_arguments,
         )

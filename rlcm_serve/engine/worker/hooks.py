@@ -2,7 +2,8 @@
 
 vLLM may change any of these names in its next version. They are looked up before a model is loaded,
 so that an upgrade that removed one fails at the start, by name, and not during a request. A test
-keeps this list complete.
+keeps this list complete. Whether vLLM still does what the names promise is found out by the
+self-test (`rlcm_serve.engine.diagnosis.self_test`).
 """
 
 from __future__ import annotations
@@ -172,6 +173,7 @@ FRONT_END = (
     ),
     Hook("vllm.model_executor.models.registry:ModelRegistry", has=("models", "register_model")),
     Hook("vllm.model_executor.models.registry:_LazyRegisteredModel", has=("load_model_cls",)),
+    Hook("vllm.model_executor.models.interfaces:supports_lora", takes=("model",)),
     Hook("vllm:__version__"),
     Hook("vllm.v1.executor.uniproc_executor:UniProcExecutor"),
 )

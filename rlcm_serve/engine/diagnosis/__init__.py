@@ -1,0 +1,1 @@
+"""What can be said of a model and a vLLM before questions are answered: findings, a self-test."""
