@@ -11,6 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from calibration.errors import CalibrationError
+from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.groups import Average, Groups
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
@@ -29,13 +30,19 @@ RESCALE_SHARE = 0.1
 ORDER_SHARE = 0.3
 """Share of the units that a learned path is made from, if the traces must serve for both."""
 
+LEARN_FROM = 100
+"""Number of units to learn from, from which on the default tests a path learned from them too."""
+SHARE_OF_PATH = 1 / 3
+"""δ of that path; the chains of fixed thresholds have the rest."""
+
 
 class Method(StrEnum):
     """Which policies are tested, and in what structure."""
 
     AUTO = "auto"
     """Rescaled chains with ordering problems, or under a risk that may abstain from `RESCALE_FROM`
-    units on; otherwise chains."""
+    units on; otherwise chains. With `LEARN_FROM` units to learn from, a part of δ goes to a
+    learned path."""
     FIXED_SEQUENCE = "fixed-sequence"
     """One chain of fixed thresholds without low exits; uses no data."""
     CHAINS = "chains"
@@ -120,6 +127,7 @@ def family_for(
     if grid is None:
         budget = recording.fingerprint.max_tokens if recording.fingerprint else None
         grid = Grid.absolute(interval_of(recording), budget)
+    learns_path = method is Method.AUTO and order is not None and _shows_paths(order, procedure)
     if method is Method.AUTO:
         method = Method.RESCALED_CHAINS if order else Method.CHAINS
     if method in (Method.HOLM, Method.BONFERRONI):
@@ -127,8 +135,12 @@ def family_for(
         return Family(policies, Correction(str(method)), f"{method} over {grid.source}")
     if method in (Method.SPLIT, Method.RESCALED_CHAINS) and order is None:
         raise CalibrationError(f"the method {method} learns from other problems: give `order`")
-    if method is Method.SPLIT and order is not None:
-        return _learned(risk, procedure, alphas, level_delta, token_price, grid, order, average)
+    path = None
+    if order is not None and (learns_path or method is Method.SPLIT):
+        path = _learned_path(risk, procedure, level_delta, token_price, grid, order, average)
+    if path is not None and method is Method.SPLIT:
+        source = f"fixed sequence along {_path_source(grid, order)}"
+        return family_of_chains([[Chain(path, 1.0)]] * len(alphas), source)
     recipe = Recipe(
         risk,
         procedure,
@@ -139,12 +151,17 @@ def family_for(
         smoothing=grid.smoothing,
     )
     chains_L = [recipe.chains(alpha) for alpha in alphas]
+    if path is not None:
+        chains_L = [[_beside_path(chain) for chain in chains] for chains in chains_L]
     if order is not None and method is Method.RESCALED_CHAINS:
         chains_L = [
             [_started(chain, alpha, level_delta, n_units, order, recipe) for chain in chains]
             for alpha, chains in zip(alphas, chains_L, strict=True)
         ]
-    return family_of_chains(chains_L, recipe.source)
+    if path is None:
+        return family_of_chains(chains_L, recipe.source)
+    chains_L = [[Chain(path, SHARE_OF_PATH), *chains] for chains in chains_L]
+    return family_of_chains(chains_L, f"{recipe.source}, and along {_path_source(grid, order)}")
 
 
 def _started(
@@ -168,22 +185,31 @@ def _started(
     return replace(chain, policies=chain.policies[start:])
 
 
-def _learned(
+def _beside_path(chain: Chain) -> Chain:
+    """The chain with what the learned path leaves of its share."""
+    return replace(chain, share=chain.share * (1 - SHARE_OF_PATH))
+
+
+def _shows_paths(order: Traces, procedure: Procedure) -> bool:
+    """Whether other problems are enough, and have the rollouts, to learn a path from."""
+    return order.n_units >= LEARN_FROM and int(order.rollouts_P.min()) >= procedure.samples
+
+
+def _learned_path(
     risk: Risk,
     procedure: Procedure,
-    alphas: Sequence[float],
     level_delta: float,
     token_price: float,
     grid: Grid,
     order: Traces,
     average: Average,
-) -> Family:
+) -> tuple[ExitPolicy, ...]:
     policies = grid.policies(risk, procedure)
     on_order = replay(order, policies, risk, procedure, Groups(average))
     path = learn_path(on_order, level_delta, None if risk.answers_always else token_price)
-    chain = Chain(tuple(policies[t] for t in path), 1.0)
-    source = (
-        f"fixed sequence along one path of policies, learned from {order.n_problems} other "
-        f"problems over {grid.source}"
-    )
-    return family_of_chains([[chain]] * len(alphas), source)
+    return tuple(policies[t] for t in path)
+
+
+def _path_source(grid: Grid, order: Traces | None) -> str:
+    count = 0 if order is None else order.n_problems
+    return f"one path of policies, learned from {count} other problems over {grid.source}"

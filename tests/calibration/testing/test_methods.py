@@ -26,7 +26,14 @@ from calibration import (
     replay,
 )
 from calibration.testing.families import NO_LOW_EXIT, full_budget
-from calibration.testing.methods import RESCALE_FROM, family_for, find_split, split_traces
+from calibration.testing.methods import (
+    LEARN_FROM,
+    RESCALE_FROM,
+    SHARE_OF_PATH,
+    family_for,
+    find_split,
+    split_traces,
+)
 from calibration.testing.recipe import Recipe
 from calibration.testing.rescale import Scale
 from tests.calibration.recordings import distorted, in_groups
@@ -280,9 +287,9 @@ class TestRescaled:
         assert made.policies[made.first(0)[0]] == full_budget(ERROR)
 
     def test_auto_rescales_if_there_is_an_order(self, traces: Traces, order: Traces) -> None:
-        shown = distorted(order, 0.5, -1.0)
-        assert family(Method.AUTO, traces, order=shown) == family(
-            Method.RESCALED_CHAINS, traces, order=shown
+        few = distorted(order, 0.5, -1.0).select(np.arange(order.n_problems) < LEARN_FROM - 1)
+        assert family(Method.AUTO, traces, order=few) == family(
+            Method.RESCALED_CHAINS, traces, order=few
         )
         assert family(Method.AUTO, traces) == family(Method.CHAINS, traces)
 
@@ -298,6 +305,30 @@ class TestLearned:
         assert made.weights_LT is not None
         assert all(weights_T[0] == 1.0 for weights_T in made.weights_LT)
         assert "learned from 200 other problems over fixed thresholds" in made.source
+
+    @pytest.mark.parametrize("risk", [SELECTIVE, ERROR, REGRET])
+    def test_auto_tests_the_path_beside_the_chains(
+        self, traces: Traces, order: Traces, risk: Risk
+    ) -> None:
+        many = order.select(np.arange(order.n_problems) < LEARN_FROM)
+        path = family(Method.SPLIT, traces, risk, grid=GRID, order=many).policies
+        made = family(Method.AUTO, traces, risk, grid=GRID, order=many)
+        assert made.policies[: len(path)] == path
+        assert made.weights_LT is not None
+        for weights_T in made.weights_LT:
+            assert weights_T[0] == SHARE_OF_PATH
+            assert sum(weights_T) == pytest.approx(1)
+        chains = family(Method.RESCALED_CHAINS, traces, risk, grid=GRID, order=many)
+        assert set(made.policies[len(path) :]) <= set(chains.policies)
+        assert "learned from 100 other problems over fixed thresholds" in made.source
+
+    def test_no_path_for_more_samples_than_were_recorded(
+        self, traces: Traces, order: Traces
+    ) -> None:
+        assert order.rollouts_P.min() < FOUR.samples
+        assert family(Method.AUTO, traces, procedure=FOUR, order=order) == family(
+            Method.RESCALED_CHAINS, traces, procedure=FOUR, order=order
+        )
 
     @pytest.mark.parametrize("method", [Method.SPLIT, Method.RESCALED_CHAINS])
     def test_nothing_to_learn_from(self, traces: Traces, method: Method) -> None:
