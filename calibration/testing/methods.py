@@ -32,7 +32,12 @@ ORDER_SHARE = 0.3
 
 LEARN_FROM = 100
 """Number of units to learn from, from which on the default tests a path learned from them too."""
-SHARE_OF_PATH = 1 / 3
+PATH_FROM = 300
+"""Units of the test from which on it does so under a risk that may abstain.
+
+With fewer, the levels that few answers can show are lost if δ is divided.
+"""
+SHARE_OF_PATH = 0.5
 """δ of that path; the chains of fixed thresholds have the rest."""
 
 
@@ -41,8 +46,8 @@ class Method(StrEnum):
 
     AUTO = "auto"
     """Rescaled chains with ordering problems, or under a risk that may abstain from `RESCALE_FROM`
-    units on; otherwise chains. With `LEARN_FROM` units to learn from, a part of δ goes to a
-    learned path."""
+    units on; otherwise chains. With `LEARN_FROM` ordering units, half of δ goes to a learned path;
+    under a risk that may abstain, from `PATH_FROM` units of the test on."""
     FIXED_SEQUENCE = "fixed-sequence"
     """One chain of fixed thresholds without low exits; uses no data."""
     CHAINS = "chains"
@@ -127,7 +132,12 @@ def family_for(
     if grid is None:
         budget = recording.fingerprint.max_tokens if recording.fingerprint else None
         grid = Grid.absolute(interval_of(recording), budget)
-    learns_path = method is Method.AUTO and order is not None and _shows_paths(order, procedure)
+    learns_path = (
+        method is Method.AUTO
+        and order is not None
+        and (risk.answers_always or n_units >= PATH_FROM)
+        and _shows_paths(order, procedure)
+    )
     if method is Method.AUTO:
         method = Method.RESCALED_CHAINS if order else Method.CHAINS
     if method in (Method.HOLM, Method.BONFERRONI):

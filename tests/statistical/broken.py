@@ -30,6 +30,12 @@ def order_from_test_labels(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
     return certify_family(family, fit.source.grid)(fit, promise)
 
 
+def path_from_test_labels(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+    """Such a path with its share of δ beside fixed chains."""
+    family = learned_path(fit, fit.losses, promise, beside=fit.source.grid.chains)
+    return certify_family(family, fit.source.grid)(fit, promise)
+
+
 def forks_without_dividing(grid: Grid, alphas: tuple[float, ...]) -> Certifier:
     """A chain that forks, where each fork keeps all of δ instead of its share."""
     whole = [

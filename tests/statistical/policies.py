@@ -38,6 +38,8 @@ class Structure(StrEnum):
     """One chain that forks into three, and a second that shares δ with it."""
     SPLIT = "split"
     """One chain through the grid, learned on other problems."""
+    PATH = "path"
+    """Such a chain beside `chains`, as the default has it."""
 
 
 @dataclass(frozen=True)

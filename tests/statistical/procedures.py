@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibration import Promise
+from calibration import ExitPolicy, Promise
 from calibration.certificate.certify import certify_policies
 from calibration.simulation.losses import Losses
 from calibration.simulation.replay import Replay
@@ -15,6 +15,7 @@ from calibration.testing.chains import Chain, family_of_chains
 from calibration.testing.families import Family
 from calibration.testing.fwer import delta_per_level
 from calibration.testing.learned_path import learn_path
+from calibration.testing.methods import SHARE_OF_PATH
 from calibration.testing.p_values import PValue
 from tests.statistical.fits import Fit, Source
 from tests.statistical.policies import DELTA, Grid, Structure
@@ -31,7 +32,7 @@ def certifiers(grid: Grid, alphas: Sequence[float]) -> dict[str, Certifier]:
         structure: certify_family(family, grid)
         for structure, family in grid.families(alphas).items()
     }
-    return ready | {Structure.SPLIT: split}
+    return ready | {Structure.SPLIT: split, Structure.PATH: path_beside_chains}
 
 
 def split(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
@@ -39,13 +40,22 @@ def split(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
     return certify_family(learned_path(fit, fit.order, promise), fit.source.grid)(fit, promise)
 
 
-def learned_path(fit: Fit, order: Losses, promise: Promise) -> Family:
-    """The chain learned on `order`."""
+def path_beside_chains(fit: Fit, promise: Promise) -> NDArray[np.bool_]:
+    """A path learned on other problems, and chains that are fixed."""
+    family = learned_path(fit, fit.order, promise, beside=fit.source.grid.chains)
+    return certify_family(family, fit.source.grid)(fit, promise)
+
+
+def learned_path(
+    fit: Fit, order: Losses, promise: Promise, beside: Sequence[Sequence[ExitPolicy]] = ()
+) -> Family:
+    """The chain learned on `order`; with chains beside it, it has the default's share of δ."""
     level_delta = delta_per_level(DELTA, fit.alphas, promise)
     path = learn_path(_as_replay(fit.source, order), level_delta, fit.token_price)
-    policies = fit.source.grid.policies
-    chain = Chain(tuple(policies[t] for t in path), 1.0)
-    return family_of_chains([[chain] for _ in fit.alphas], "learned")
+    policies, share = fit.source.grid.policies, SHARE_OF_PATH if beside else 1.0
+    chains = [Chain(tuple(policies[t] for t in path), share)]
+    chains += [Chain(tuple(chain), (1 - share) / len(beside)) for chain in beside]
+    return family_of_chains([chains for _ in fit.alphas], "learned")
 
 
 def certify_family(family: Family, grid: Grid) -> Certifier:

@@ -16,7 +16,13 @@ from tests.statistical.harness import Serve, run, served
 from tests.statistical.nulls import ABOVE, Nulls, Shape
 from tests.statistical.policies import DELTA, Structure
 from tests.statistical.population import Population, Recording
-from tests.statistical.procedures import Certifier, certifiers, certify_family, split
+from tests.statistical.procedures import (
+    Certifier,
+    certifiers,
+    certify_family,
+    path_beside_chains,
+    split,
+)
 from tests.statistical.report import FITS, Findings
 from tests.statistical.worlds import CLUSTERED, GUESSING, OVERCONFIDENT
 
@@ -88,6 +94,19 @@ def test_an_order_learned_on_the_testing_labels(
     assert trial.catches("order from test labels, guessing", guessing, learned, 300, alphas=alphas)
     assert not trial.catches(
         "(valid) order from others, guessing", guessing, split, 300, alphas=alphas
+    )
+
+
+def test_a_path_learned_on_the_testing_labels_beside_chains(
+    trial: Trial, nulls: Nulls, guessing: Population
+) -> None:
+    learned, alphas = broken.path_from_test_labels, below(guessing)
+    assert trial.catches("path from test labels, nulls", nulls, learned, 200)
+    assert not trial.catches("(valid) path from others, nulls", nulls, path_beside_chains, 200)
+    asked = {"alphas": alphas}
+    assert trial.catches("path from test labels, guessing", guessing, learned, 300, **asked)
+    assert not trial.catches(
+        "(valid) path from others, guessing", guessing, path_beside_chains, 300, **asked
     )
 
 

@@ -28,6 +28,7 @@ from calibration import (
 from calibration.testing.families import NO_LOW_EXIT, full_budget
 from calibration.testing.methods import (
     LEARN_FROM,
+    PATH_FROM,
     RESCALE_FROM,
     SHARE_OF_PATH,
     family_for,
@@ -321,6 +322,15 @@ class TestLearned:
         chains = family(Method.RESCALED_CHAINS, traces, risk, grid=GRID, order=many)
         assert set(made.policies[len(path) :]) <= set(chains.policies)
         assert "learned from 100 other problems over fixed thresholds" in made.source
+
+    @pytest.mark.parametrize(("risk", "has_path"), [(SELECTIVE, False), (REGRET, True)])
+    def test_few_answers_are_not_enough_for_a_path(
+        self, traces: Traces, order: Traces, risk: Risk, has_path: bool
+    ) -> None:
+        few = PATH_FROM - 1
+        made = family(Method.AUTO, traces, risk, grid=GRID, order=order, n_units=few)
+        chains = family(Method.RESCALED_CHAINS, traces, risk, grid=GRID, order=order, n_units=few)
+        assert (made != chains) == has_path
 
     def test_no_path_for_more_samples_than_were_recorded(
         self, traces: Traces, order: Traces
