@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -74,8 +74,9 @@ class Certificate:
             while problems are added; None if the number of problems was fixed before.
         kind: which kind of question it is for, and what holds together with it; None if it does not
             distinguish kinds.
-        ordered_by: what ordered units, draws and splits: `CONTENT` of the traces, which nobody can
-            choose; None if the names of the problems did, as in earlier certificates.
+        ordered_by: what ordered units, draws and splits: the `CONTENT` of the traces, which nobody
+            can choose. None if the names of the problems did, as up to version 0.2; `verify` does
+            not know that order any more.
         joint: what holds jointly with the levels, and has a part of delta; None if nothing does.
     """
 
@@ -218,15 +219,8 @@ class Certificate:
         """
         self.require_traces(traces.fingerprint)
         passing = traces.passing()
-        return self.ordered(passing if self.kind is None else self.kind.select(passing))
-
-    def ordered(self, traces: Traces) -> Traces:
-        """The traces with the order of units, draws and splits that the certificate was made with.
-
-        Earlier certificates were made in the order of names.
-        """
-        traces = replace(traces, by_names=self.ordered_by != CONTENT)
-        return traces if self.sequential is None else self.sequential.numbered(traces)
+        asked = passing if self.kind is None else self.kind.select(passing)
+        return asked if self.sequential is None else self.sequential.numbered(asked)
 
     def save(self, path: str | Path) -> None:
         """Write the certificate as JSON, completely or not at all; creates the folder if needed."""

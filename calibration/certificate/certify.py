@@ -234,7 +234,7 @@ def fit_design(
         created=created,
         groups=groups,
         sequential=sequential,
-        ordered_by=None if traces.by_names else CONTENT,
+        ordered_by=CONTENT,
         joint=joint,
     )
 

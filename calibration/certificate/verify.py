@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.certificate.certificate import Certificate
+from calibration.certificate.certificate import CONTENT, Certificate
 from calibration.certificate.certify import (
     Tested,
     certify_policies,
@@ -29,6 +29,7 @@ from calibration.certificate.wording import (
     former_covers,
     former_does_not_cover,
 )
+from calibration.errors import CertificateError
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Draws, simulate
@@ -68,9 +69,15 @@ def verify(
         risk: required if the certificate bounds a custom loss.
 
     Raises:
-        CertificateError: the traces have another fingerprint than the certificate.
+        CertificateError: the traces have another fingerprint than the certificate, or the
+            certificate was made in the order of names.
         CalibrationError: the loss is missing, or a problem has too few rollouts.
     """
+    if certificate.ordered_by != CONTENT:
+        raise CertificateError(
+            "the certificate was made by an earlier version, in the order of the problems' names, "
+            "so it cannot be computed again: fit again"
+        )
     kinds = set(filter(None, traces.passing().kinds or ()))
     traces, order = certificate.problems_of(traces), order and order.passing()
     risk = resolve_risk(certificate, risk)

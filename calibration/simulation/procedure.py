@@ -109,9 +109,6 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
 
 def _order_and_seeds(traces: Traces, n_samples: int) -> tuple[NDArray[np.intp], list[int]]:
     """Rows of the traces by problem, ordered within each; and the seed of each problem."""
-    if traces.by_names:
-        names = [f"{n_samples} {problem_id}".encode() for problem_id in traces.problem_ids]
-        return np.arange(traces.n_rollouts), [_seed(name) for name in names]
     order_R: NDArray[np.intp] = np.lexsort((traces.rank_R, traces.problem_R))
     return order_R, _seeds(traces, n_samples)
 

@@ -38,7 +38,10 @@ PATH_FROM = 300
 With fewer, the levels that few answers can show are lost if δ is divided.
 """
 SHARE_OF_PATH = 0.5
-"""δ of that path; the chains of fixed thresholds have the rest."""
+"""δ of that path; the chains of fixed thresholds have the rest.
+
+Where every question counts, both come after the safest of their first policies, which has all δ.
+"""
 
 
 class Method(StrEnum):
@@ -161,16 +164,19 @@ def family_for(
         smoothing=grid.smoothing,
     )
     chains_L = [recipe.chains(alpha) for alpha in alphas]
-    if path is not None:
-        chains_L = [[_beside_path(chain) for chain in chains] for chains in chains_L]
+    if path is not None and not risk.answers_always:
+        chains_L = [_divided(chains, 1 - SHARE_OF_PATH) for chains in chains_L]
     if order is not None and method is Method.RESCALED_CHAINS:
         chains_L = [
             [_started(chain, alpha, level_delta, n_units, order, recipe) for chain in chains]
             for alpha, chains in zip(alphas, chains_L, strict=True)
         ]
-    if path is None:
+    if path is None or order is None:
         return family_of_chains(chains_L, recipe.source)
-    chains_L = [[Chain(path, SHARE_OF_PATH), *chains] for chains in chains_L]
+    if risk.answers_always:
+        chains_L = [_forked(path, chains, order, recipe) for chains in chains_L]
+    else:
+        chains_L = [[Chain(path, SHARE_OF_PATH), *chains] for chains in chains_L]
     return family_of_chains(chains_L, f"{recipe.source}, and along {_path_source(grid, order)}")
 
 
@@ -195,9 +201,32 @@ def _started(
     return replace(chain, policies=chain.policies[start:])
 
 
-def _beside_path(chain: Chain) -> Chain:
-    """The chain with what the learned path leaves of its share."""
-    return replace(chain, share=chain.share * (1 - SHARE_OF_PATH))
+def _forked(
+    path: tuple[ExitPolicy, ...], chains: Sequence[Chain], order: Traces, recipe: Recipe
+) -> list[Chain]:
+    """One chain that forks into the path and the chains after the safest of their first policies.
+
+    There all of δ tests the policy that decides whether anything is certified.
+    """
+    firsts = [*(chain.policies[0] for chain in chains), path[0]]
+    shown = replay(order, firsts, recipe.risk, recipe.procedure).losses.risk_T
+    start = firsts[int(np.argmin(shown))]
+    along = [Chain(path, SHARE_OF_PATH), *_divided(chains, 1 - SHARE_OF_PATH)]
+    return [Chain((start,), 1.0, tuple(rest for chain in along for rest in _after(start, chain)))]
+
+
+def _after(start: ExitPolicy, chain: Chain) -> list[Chain]:
+    """What is left of a chain, or of its forks, behind its first policy, if that is `start`."""
+    if chain.policies[0] != start:
+        return [chain]
+    if len(chain.policies) > 1:
+        return [replace(chain, policies=chain.policies[1:])]
+    return _divided(chain.forks, chain.share)
+
+
+def _divided(chains: Sequence[Chain], share: float) -> list[Chain]:
+    """The chains with that part of their shares."""
+    return [replace(chain, share=chain.share * share) for chain in chains]
 
 
 def _shows_paths(order: Traces, procedure: Procedure) -> bool:

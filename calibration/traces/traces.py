@@ -52,8 +52,6 @@ class Traces:
         kinds: the kind of each problem, such as its topic; None where none was declared.
         batch_P: the batch of a sequential certificate in which each problem came; None if there are
             no batches.
-        by_names: whether names decide the order of units, draws and splits, as in certificates
-            that do not say otherwise (`Certificate.ordered_by`); else what was recorded does.
     """
 
     fingerprint: Fingerprint | None
@@ -72,7 +70,6 @@ class Traces:
     familiarity_P: NDArray[np.float64] | None = None
     kinds: tuple[str | None, ...] | None = None
     batch_P: NDArray[np.intp] | None = None
-    by_names: bool = False
 
     @classmethod
     def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
@@ -123,22 +120,15 @@ class Traces:
         """The number of each problem's unit, in an order that the content alone decides.
 
         Names have no say, nor has the order of problems and rollouts. Only units with the same
-        content may change places. With `by_names`, units are sorted by name.
+        content may change places.
         """
         names = {unit: i for i, unit in enumerate(sorted(set(self.units)))}
         named_P = np.array([names[unit] for unit in self.units], dtype=np.intp)
-        if self.by_names:
-            return named_P
         return ranked(joined(self.contents_P, named_P))[named_P]
 
     @cached_property
     def seed(self) -> int:
-        """Seed of the random choices of a calibration: neither names nor verdicts have a say.
-
-        With `by_names`, it is the start of the digest of everything.
-        """
-        if self.by_names:
-            return int(self.digest[:8], 16)
+        """Seed of the random choices of a calibration: neither names nor verdicts have a say."""
         whole = of_all(joined(self.contents_P, self.unit_P))
         return int.from_bytes(whole[:8], "big")
 
@@ -247,13 +237,9 @@ class Traces:
     def split_by_content(self, fraction: float) -> tuple[Self, Self]:
         """As `split`, but what was recorded shuffles the units: whoever names them has no say.
 
-        With `by_names`, it is `split`.
-
         Raises:
             CalibrationError: a part would be empty.
         """
-        if self.by_names:
-            return self.split(fraction)
         places = zip(self.units, self.unit_P.tolist(), strict=True)
         return self._cut(fraction, {unit: _hash(f"{self.seed} {place}") for unit, place in places})
 

@@ -260,6 +260,6 @@ def _mismatch(certificate: Certificate, traces: Traces) -> str | None:
         passing = traces.passing()
     except TraceError:
         return "none of these problems passes the familiarity check"
-    if find_split(certificate.ordered(passing), certificate.calibration_digest) is not None:
+    if find_split(passing, certificate.calibration_digest) is not None:
         return "it was fitted on these rollouts"
     return None

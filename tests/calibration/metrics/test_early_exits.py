@@ -158,11 +158,11 @@ def test_the_oracle_as_confidence_has_no_distance(fingerprint: Fingerprint) -> N
 def test_a_constant_confidence_has_the_distance_of_the_full_budget(
     fingerprint: Fingerprint,
 ) -> None:
-    # Names order the resamples: the content of the two differs.
-    traces = replace(drawn(fingerprint, 2), confidence_tokens_RC=None, by_names=True)
-    constant_RC = np.where(np.isnan(traces.confidence_RC), np.nan, 0.5)
+    recorded = drawn(fingerprint, 2)
+    constant_RC = np.where(np.isnan(recorded.confidence_RC), np.nan, 0.5)
+    traces = replace(recorded, confidence_RC=constant_RC, confidence_tokens_RC=None)
     oracle = OracleExits.find(traces)
-    (found,) = oracle_distances(replace(traces, confidence_RC=constant_RC), oracle, [0.01])
+    (found,) = oracle_distances(traces, oracle, [0.01])
     assert found == oracle.full_distance(traces)
 
 
@@ -181,7 +181,7 @@ def test_the_distance_is_that_of_the_lowest_threshold_before_the_regret_is_excee
         assert found.value == pytest.approx(late_T[kept])
 
 
-def test_groups_are_drawn_as_a_whole(fingerprint: Fingerprint) -> None:
+def test_groups_are_recordedas_a_whole(fingerprint: Fingerprint) -> None:
     traces = drawn(fingerprint, 3)
     oracle = OracleExits.find(traces)
     grouped = replace(traces, groups=("one",) * 15 + ("other",) * 15)

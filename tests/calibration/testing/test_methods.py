@@ -307,21 +307,44 @@ class TestLearned:
         assert all(weights_T[0] == 1.0 for weights_T in made.weights_LT)
         assert "learned from 200 other problems over fixed thresholds" in made.source
 
-    @pytest.mark.parametrize("risk", [SELECTIVE, ERROR, REGRET])
-    def test_auto_tests_the_path_beside_the_chains(
-        self, traces: Traces, order: Traces, risk: Risk
-    ) -> None:
-        many = order.select(np.arange(order.n_problems) < LEARN_FROM)
-        path = family(Method.SPLIT, traces, risk, grid=GRID, order=many).policies
-        made = family(Method.AUTO, traces, risk, grid=GRID, order=many)
+    def test_auto_tests_the_path_beside_the_chains(self, traces: Traces, order: Traces) -> None:
+        path = family(Method.SPLIT, traces, SELECTIVE, grid=GRID, order=order).policies
+        made = family(Method.AUTO, traces, SELECTIVE, grid=GRID, order=order)
         assert made.policies[: len(path)] == path
         assert made.weights_LT is not None
         for weights_T in made.weights_LT:
             assert weights_T[0] == SHARE_OF_PATH
             assert sum(weights_T) == pytest.approx(1)
-        chains = family(Method.RESCALED_CHAINS, traces, risk, grid=GRID, order=many)
+        chains = family(Method.RESCALED_CHAINS, traces, SELECTIVE, grid=GRID, order=order)
         assert set(made.policies[len(path) :]) <= set(chains.policies)
-        assert "learned from 100 other problems over fixed thresholds" in made.source
+        assert "learned from 200 other problems over fixed thresholds" in made.source
+
+    @pytest.mark.parametrize("risk", [ERROR, REGRET])
+    def test_where_every_question_counts_the_safest_has_all_of_delta(
+        self, traces: Traces, order: Traces, risk: Risk
+    ) -> None:
+        """Dividing delta before it would lose the levels that only that policy can keep."""
+        path = family(Method.SPLIT, traces, risk, grid=GRID, order=order).policies
+        chains = family(Method.RESCALED_CHAINS, traces, risk, grid=GRID, order=order)
+        made = family(Method.AUTO, traces, risk, grid=GRID, order=order)
+        assert made.weights_LT is not None
+        for level, weights_T in enumerate(made.weights_LT):
+            start, share = made.first(level)
+            assert (share, sum(weights_T)) == (1, 1)
+            firsts = [path[0], chains.policies[chains.first(level)[0]]]
+            risk_T = replay(order, [made.policies[start], *firsts], risk).losses.risk_T
+            assert risk_T[0] == risk_T.min()
+        assert made.graph is not None
+        heirs = dict(made.graph.edges[made.first(0)[0]])
+        assert sum(heirs.values()) == pytest.approx(1)
+        assert set(path) | set(chains.policies) == set(made.policies)
+
+    def test_few_to_learn_from_give_no_path(self, traces: Traces, order: Traces) -> None:
+        for count, has_path in ((LEARN_FROM - 1, False), (LEARN_FROM, True)):
+            some = order.select(np.arange(order.n_problems) < count)
+            made = family(Method.AUTO, traces, ERROR, grid=GRID, order=some)
+            chains = family(Method.RESCALED_CHAINS, traces, ERROR, grid=GRID, order=some)
+            assert (made != chains) == has_path
 
     @pytest.mark.parametrize(("risk", "has_path"), [(SELECTIVE, False), (REGRET, True)])
     def test_few_answers_are_not_enough_for_a_path(
