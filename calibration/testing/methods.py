@@ -15,7 +15,7 @@ from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.groups import Average, Groups
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
-from calibration.simulation.risks import Risk
+from calibration.simulation.risks import REGRET, Risk
 from calibration.testing.chains import Chain, family_of_chains
 from calibration.testing.families import Correction, Family, Grid, interval_of
 from calibration.testing.learned_path import learn_path
@@ -25,7 +25,7 @@ from calibration.testing.rescale import Scale
 from calibration.traces.traces import Traces
 
 RESCALE_FROM = 150
-"""Number of units from which on the confidence scale is learned, on some of the units."""
+"""Number of units from which on scale and start of the chains are learned, on some of the units."""
 RESCALE_SHARE = 0.1
 ORDER_SHARE = 0.3
 """Share of the units that a learned path is made from, if the traces must serve for both."""
@@ -48,8 +48,8 @@ class Method(StrEnum):
     """Which policies are tested, and in what structure."""
 
     AUTO = "auto"
-    """Rescaled chains with ordering problems, or under a risk that may abstain from `RESCALE_FROM`
-    units on; otherwise chains. With `LEARN_FROM` ordering units, half of δ goes to a learned path;
+    """Rescaled chains with ordering problems, or from `RESCALE_FROM` units on, except under
+    `regret`; otherwise chains. With `LEARN_FROM` ordering units, half of δ goes to a learned path;
     under a risk that may abstain, from `PATH_FROM` units of the test on."""
     FIXED_SEQUENCE = "fixed-sequence"
     """One chain of fixed thresholds without low exits; uses no data."""
@@ -68,12 +68,12 @@ class Method(StrEnum):
 def share_learned_from(method: Method, risk: Risk, n_units: int) -> float:
     """The share of the units that a method learns from, so that they take no part in its test.
 
-    The default learns a scale only where thresholds mean probabilities, as under risks that may
-    abstain; elsewhere the chains reach every threshold in small steps.
+    The default learns nothing under `regret`: there the full budget has no risk to start from, and
+    the chains reach every threshold in small steps.
     """
     if method is Method.SPLIT:
         return ORDER_SHARE
-    rescales = method is Method.AUTO and n_units >= RESCALE_FROM and not risk.answers_always
+    rescales = method is Method.AUTO and n_units >= RESCALE_FROM and risk.name != REGRET.name
     return RESCALE_SHARE if rescales or method is Method.RESCALED_CHAINS else 0.0
 
 
