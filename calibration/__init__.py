@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calibration.certificate.certificate import Certificate
     from calibration.certificate.certify import certify
-    from calibration.certificate.certify_kinds import certify_kinds
+    from calibration.certificate.certify_kinds import KindsPlan, certify_kinds, plan_kinds
     from calibration.certificate.evaluate import (
         Evaluation,
         LevelReplay,
@@ -78,7 +78,7 @@ _HOMES = {
     "certificate.certificate": "Certificate",
     "certificate.levels": "CertifiedLevel InfeasibleLevel Level",
     "certificate.certify": "certify",
-    "certificate.certify_kinds": "certify_kinds",
+    "certificate.certify_kinds": "KindsPlan certify_kinds plan_kinds",
     "certificate.kinds": "Kind",
     "certificate.evaluate": "Evaluation LevelReplay evaluate replay_certificate",
     "certificate.plan": "Forecast Plan plan",
@@ -113,15 +113,15 @@ __all__ = [
     "ERROR", "FULL_BUDGET", "INITIAL_STATE", "NO_ANSWER", "REGRET", "SELECTIVE", "CalibrationError",
     "Certificate", "CertificateError", "CertifiedLevel", "Chain", "Correction", "Evaluation",
     "ExitPolicy", "ExitReason", "ExitState", "Exits", "Family", "Fingerprint", "Forecast", "Graph",
-    "Grid", "InfeasibleAlpha", "InfeasibleLevel", "Kind", "Level", "LevelReplay", "Losses",
-    "LowExit", "Method", "Outcomes", "PValue", "Plan", "Procedure", "Promise", "Reading",
+    "Grid", "InfeasibleAlpha", "InfeasibleLevel", "Kind", "KindsPlan", "Level", "LevelReplay",
+    "Losses", "LowExit", "Method", "Outcomes", "PValue", "Plan", "Procedure", "Promise", "Reading",
     "ReliabilityBin", "Replay", "Risk", "Rollout", "TraceError", "Traces", "Vote", "answers_at_end",
     "auroc", "binomial_p_value", "bonferroni", "brier_score", "certify", "certify_kinds",
     "certify_levels", "chain_graph", "clopper_pearson_upper", "confidence_vote", "evaluate",
     "expected_calibration_error", "family_of_chains", "fewest_problems", "find_exits",
     "fixed_sequence", "graph_test", "holm", "majority_vote", "outcomes", "p_values", "plan",
-    "positive_calibration_error", "read_traces", "reliability_bins", "replay", "replay_certificate",
-    "risk_named", "step", "upper_bounds", "verify", "write_traces",
+    "plan_kinds", "positive_calibration_error", "read_traces", "reliability_bins", "replay",
+    "replay_certificate", "risk_named", "step", "upper_bounds", "verify", "write_traces",
 ]  # fmt: skip
 
 

@@ -1,16 +1,19 @@
 """A certificate for each kind of question, and one for all kinds together, under one delta."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import certify, check_alphas, parse_choice
 from calibration.certificate.kinds import Kind
+from calibration.certificate.plan import Plan, plan
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.joint import levels_delta, requested
 from calibration.testing.methods import Method, share_learned_from
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.table import KIND
@@ -65,16 +68,14 @@ def certify_kinds(
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
     traces = traces.passing()
-    if traces.kinds is None:
-        raise CalibrationError(
-            f"no problem has a kind in the column {by!r}: name the column that holds the kinds, or "
-            "leave the kinds out"
-        )
     units_of = {
-        kind: _units_tested(traces.of_kind(kind), method, risk, order)
-        for kind in sorted(set(filter(None, traces.kinds)))
+        kind: _units_tested(traces.of_kind(kind).n_units, method, risk, order)
+        for kind in _kinds_of(traces, by)
     }
-    enough = _enough(units_of, by, alphas, delta, promise)
+    joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
+    enough = _enough(
+        units_of, lambda count: _labels_for(count, by, risk, alphas, delta, promise, **joint)
+    )
     pooled = tuple(kind for kind in units_of if kind not in enough)
     found = []
     for name in (None, *enough):
@@ -93,23 +94,137 @@ def certify_kinds(
     return found
 
 
-def _units_tested(traces: Traces, method: Method, risk: Risk, order: Traces | None) -> int:
+@dataclass(frozen=True, slots=True)
+class KindsPlan:
+    """Forecasts for certificates of kinds, which share one delta as `certify_kinds` divides it.
+
+    Attributes:
+        pooled: for the certificate of all kinds together.
+        of_kinds: for that of each kind of the pilot. Their numbers count problems of the kind.
+        labels: with fewer problems than this, a kind has no certificate of its own.
+        enough: by alpha, how many problems of all kinds, mixed as in the pilot, certify it for each
+            of them in 90% of the simulated calibrations; None if no number tried does.
+    """
+
+    pooled: Plan
+    of_kinds: dict[str, Plan]
+    labels: int
+    enough: dict[float, int | None]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def plan_kinds(
+    pilot: Traces,
+    *,
+    by: str = KIND.name,
+    delta: float = 0.1,
+    alphas: Sequence[float] = (0.05, 0.1, 0.2),
+    risk: str | Risk = SELECTIVE,
+    promise: Promise | str = Promise.SIMULTANEOUS,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
+    **settings: Any,
+) -> KindsPlan:
+    """`plan` for the certificates that `certify_kinds` makes, if each kind of the pilot gets one.
+
+    A kind with few pilot problems has a poor forecast: 50 of each kind say something.
+
+    Args:
+        pilot: read with the column of the kinds (`read_traces`).
+        by: the name of that column.
+        delta: see `certify_kinds`.
+        alphas: see `certify_kinds`.
+        risk: see `certify_kinds`.
+        promise: see `certify_kinds`.
+        on_progress: called with the number of certificates done and the number of them.
+        settings: the other arguments of `plan`.
+
+    Raises:
+        CalibrationError: no problem has a kind, or as for `plan`.
+    """
+    risk = risk_named(risk) if isinstance(risk, str) else risk
+    promise = parse_choice("promise", Promise, promise)
+    alphas = check_alphas(alphas)
+    require_rate("delta", delta)
+    pilot = pilot.passing()
+    kinds = _kinds_of(pilot, by)
+    found: dict[str | None, Plan] = {}
+    for name in (None, *kinds):
+        on_progress(len(found), 1 + len(kinds))
+        kind = Kind(by, name, kinds, (), delta)
+        own: dict[str, Any] = {
+            "delta": kind.own_delta,
+            "alphas": alphas,
+            "risk": risk,
+            "promise": promise,
+        }
+        found[name] = plan(kind.select(pilot), sequential=False, **own, **settings)
+    joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
+    needed = _labels_for(len(kinds), by, risk, alphas, delta, promise, **joint)
+    labels = needed
+    while _units_tested(labels, Method.AUTO, risk, None) < needed:
+        labels += 1
+    pooled = found.pop(None)
+    of_kinds = {str(name): one for name, one in found.items()}
+    enough = {alpha: _of_all(alpha, pooled, of_kinds, labels) for alpha in alphas}
+    return KindsPlan(pooled, of_kinds, labels, enough)
+
+
+def _of_all(alpha: float, pooled: Plan, of_kinds: Mapping[str, Plan], labels: int) -> int | None:
+    """How many problems of all kinds are enough for each of them; None if no number tried is."""
+    needed = [pooled.enough[alpha]]
+    for one in of_kinds.values():
+        enough, per_problem = one.enough[alpha], pooled.n_pilot / one.n_pilot
+        needed.append(enough and math.ceil(max(enough, labels) * per_problem))
+    known = [one for one in needed if one is not None]
+    return max(known) if len(known) == len(needed) else None
+
+
+def _kinds_of(traces: Traces, by: str) -> tuple[str, ...]:
+    """The kinds that occur, sorted.
+
+    Raises:
+        CalibrationError: there are none.
+    """
+    if traces.kinds is None:
+        raise CalibrationError(
+            f"no problem has a kind in the column {by!r}: name the column that holds the kinds, or "
+            "leave the kinds out"
+        )
+    return tuple(sorted(set(filter(None, traces.kinds))))
+
+
+def _units_tested(n_units: int, method: Method, risk: Risk, order: Traces | None) -> int:
     """The units of one kind that are left to test on."""
-    share = 0.0 if order is not None else share_learned_from(method, risk, traces.n_units)
-    return traces.n_units - round(share * traces.n_units)
+    share = 0.0 if order is not None else share_learned_from(method, risk, n_units)
+    return n_units - round(share * n_units)
 
 
-def _enough(
-    units_of: Mapping[str, int], by: str, alphas: Sequence[float], delta: float, promise: Promise
-) -> tuple[str, ...]:
+def _labels_for(
+    count: int,
+    by: str,
+    risk: Risk,
+    alphas: Sequence[float],
+    delta: float,
+    promise: Promise,
+    bounds: Mapping[str, float | None] | None,
+    next_questions: int | None,
+) -> int:
+    """The fewest units to test on of a kind with a certificate of its own, if so many have one."""
+    certified = tuple(str(number) for number in range(count))
+    own = Kind(by, certified[0], certified, (), delta).own_delta
+    levels = levels_delta(own, requested(own, risk, bounds or {}, next_questions))
+    return ENOUGH * fewest_problems(max(alphas), delta_per_level(levels, alphas, promise))
+
+
+def _enough(units_of: Mapping[str, int], labels_for: Callable[[int], int]) -> tuple[str, ...]:
     """The kinds with enough labels: as many as have them when delta is divided among so many."""
     by_size = sorted(units_of, key=lambda kind: (-units_of[kind], kind))
     for count in range(len(by_size), 0, -1):
-        chosen = tuple(sorted(by_size[:count]))
-        own_delta = Kind(by, chosen[0], chosen, (), delta).own_delta
-        needed = fewest_problems(max(alphas), delta_per_level(own_delta, alphas, promise))
-        if units_of[by_size[count - 1]] >= ENOUGH * needed:
-            return chosen
+        if units_of[by_size[count - 1]] >= labels_for(count):
+            return tuple(sorted(by_size[:count]))
     return ()
 
 

@@ -1,6 +1,8 @@
 """Forecasts from a pilot: how many labelled problems a calibration needs, and what it saves."""
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,9 +25,11 @@ from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.anytime import units_until
 from calibration.testing.families import Family
 from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.joint import levels_delta, requested
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
 from calibration.testing.methods import Method, family_for, share_learned_from
 from calibration.testing.p_values import fewest_problems, require_rate
+from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
 
 SIZES = (50, 100, 200, 300, 500, 1000, 2000, 3000, 5000)
@@ -84,7 +88,7 @@ class Plan:
         fewest: by alpha, the smallest n with which any test could certify it, if no answer is
             wrong.
         sequential: by alpha, how many a sequential certificate needs that is extended unit by unit
-            until it certifies the level.
+            until it certifies the level; empty where no sequential certificate can be asked for.
         labelled: share of the problems that need a label (`labels_needed`).
     """
 
@@ -112,8 +116,11 @@ def plan(
     vote: str = "confidence",
     average: Average | str = Average.PROBLEMS,
     max_group_size: int | None = None,
+    bounds: Mapping[str, float | None] | None = None,
+    next_questions: int | None = None,
     sizes: Sequence[int] = SIZES,
     repeats: int = 100,
+    sequential: bool = True,
     seed: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Plan:
@@ -134,8 +141,12 @@ def plan(
         vote: see `certify`.
         average: see `certify`.
         max_group_size: see `certify`.
+        bounds: see `certify`. A level counts as certified if a policy keeps all limits.
+        next_questions: see `certify`.
         sizes: numbers of labelled problems or groups to try.
         repeats: simulated calibrations of each size.
+        sequential: whether to forecast sequential certificates, too. They have no `bounds` and no
+            `next_questions`.
         seed: seed of the simulations.
         on_progress: called with the number of sizes done and the number of sizes.
 
@@ -150,6 +161,8 @@ def plan(
         raise CalibrationError(
             f"sizes are {list(sizes)} and repeats {repeats}: give sizes and repeats of 1 or more"
         )
+    joint = requested(delta, risk, bounds or {}, next_questions)
+    delta = levels_delta(delta, joint)
     groups = declared_groups(pilot, average, max_group_size)
     rng = np.random.default_rng(seed)
     forecasts: list[Forecast] = []
@@ -171,15 +184,22 @@ def plan(
             average=Average(average),
         )
         measured = replay(pilot, family.policies, risk, Procedure(samples, vote), groups)
+        sides = None
+        if joint is not None and joint.has_limits:
+            how = family.policies, Procedure(samples, vote), groups, 0
+            sides = SideRisks.measured(joint, pilot, *how)
         token_price = None if risk.answers_always else TOKEN_PRICE
         chosen_RL = []
         for _ in range(repeats):
-            losses = measured.losses.take(rng.integers(measured.losses.n_units, size=n_tested))
+            drawn_U = rng.integers(measured.losses.n_units, size=n_tested)
+            losses = measured.losses.take(drawn_U)
             kind = default_p_value(measured, risk, groups)
             tested = certify_policies(losses, family, alphas, delta, promise, kind)
-            chosen_RL.append(
-                [choose_certified(measured, row, token_price) for row in tested.certified_LT]
-            )
+            served_LT = tested.certified_LT
+            if sides is not None and served_LT.any():
+                with _uncollected():
+                    served_LT = served_LT & sides.take(drawn_U).allowed_T
+            chosen_RL.append([choose_certified(measured, row, token_price) for row in served_LT])
         for level, alpha in enumerate(alphas):
             chosen_R = [chosen_L[level] for chosen_L in chosen_RL]
             forecasts.append(_forecast(n, alpha, measured, chosen_R, risk))
@@ -193,11 +213,23 @@ def plan(
             alpha: fewest_problems(alpha, delta_per_level(delta, alphas, promise))
             for alpha in alphas
         },
-        sequential=_sequential(measured, family, alphas, delta, promise, max(sizes), repeats, rng),
+        sequential=_sequential(measured, family, alphas, delta, promise, max(sizes), repeats, rng)
+        if sequential and joint is None
+        else {},
         labelled=float(
             labels_needed(pilot, family.policies, risk, Procedure(samples, vote)).mean()
         ),
     )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Spares what exists the search for garbage, which statsmodels starts at every correction."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _sequential(

@@ -56,10 +56,21 @@ class SideRisks:
             if groups is None and found.n_draws == found.losses.n_units:
                 kind = PValue.BINOMIAL  # a unit is one draw of a loss of 0 or 1
             losses.append(found.losses)
-        allowed_BT = np.ones((len(losses), len(policies)), dtype=np.bool_)
+        return cls._tested(joint, losses, len(policies), kind, seed)
+
+    @classmethod
+    def _tested(
+        cls, joint: Joint, losses: Sequence[Losses], n_policies: int, kind: PValue, seed: int
+    ) -> Self:
+        allowed_BT = np.ones((len(losses), n_policies), dtype=np.bool_)
         for row, (bound, of) in enumerate(zip(joint.bounds, losses, strict=True)):
             allowed_BT[row] = allowed(bound, of, kind, joint.statement_delta, seed)
         return cls(joint, tuple(losses), kind, seed, allowed_BT)
+
+    def take(self, unit_U: NDArray[np.intp]) -> Self:
+        """The same policies on these units alone, which may repeat."""
+        losses, n_policies = [one.take(unit_U) for one in self.losses], self.allowed_BT.shape[1]
+        return self._tested(self.joint, losses, n_policies, self.kind, self.seed)
 
     @property
     def allowed_T(self) -> NDArray[np.bool_]:

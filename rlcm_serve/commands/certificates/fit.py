@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibration.errors import CalibrationError
 from rlcm_serve.commands.certificates.described import describe
 from rlcm_serve.commands.certificates.options import (
     ALPHAS,
@@ -36,6 +35,7 @@ from rlcm_serve.commands.certificates.options import (
     TracesArgument,
     VoteOption,
     grid_of,
+    require_alone,
     risk_to_fit,
 )
 
@@ -135,25 +135,19 @@ def fit(
 def _fitting(by: str | None, sequential: bool, options: Mapping[str, Any]) -> Callable[..., Any]:
     """The function that fits, with the options that only some have."""
     from calibration import certify, certify_kinds
-    from calibration.certificate.sequential import WHY_ALONE, begin_sequential
+    from calibration.certificate.sequential import begin_sequential
 
     if not sequential:
         return (
             partial(certify, **options) if by is None else partial(certify_kinds, by=by, **options)
         )
-    given = {
-        "p-value": options["p_value"] != "auto",
-        "by": by is not None,
-        "bounds": bool(options["bounds"]),
-        "next": options["next_questions"] is not None,
+    others = {
+        "p-value": options["p_value"] if options["p_value"] != "auto" else None,
+        "by": by,
+        "bounds": options["bounds"] or None,
+        "next": options["next_questions"],
     }
-    for name, is_given in given.items():
-        if is_given:
-            option = "bound" if name == "bounds" else name
-            raise CalibrationError(
-                f"--{option} cannot come with --sequential: {WHY_ALONE[name]}. Leave out "
-                f"--{option}, or leave out --sequential and fix the number of problems beforehand"
-            )
+    require_alone("--sequential", others)
     return begin_sequential
 
 

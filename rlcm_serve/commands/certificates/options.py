@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,6 +110,24 @@ TokenPriceOption = Annotated[
 ]
 
 ALPHAS = [0.05, 0.1, 0.2]
+
+
+def require_alone(asked: str, options: Mapping[str, object]) -> None:
+    """Refuses what no sequential certificate can have.
+
+    Args:
+        asked: the option that asks for a sequential certificate.
+        options: the values of others, by the names in `WHY_ALONE`; those without one are None.
+    """
+    from calibration.certificate.sequential import WHY_ALONE
+
+    for name, value in options.items():
+        if value is not None:
+            option = "bound" if name == "bounds" else name
+            raise CalibrationError(
+                f"--{option} cannot come with {asked}: {WHY_ALONE[name]}. Leave out --{option}, or "
+                f"leave out {asked} and fix the number of problems beforehand"
+            )
 
 
 def say(line: object) -> None:

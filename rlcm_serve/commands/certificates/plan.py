@@ -12,21 +12,26 @@ from rich.console import Console
 from rlcm_serve.commands.certificates.options import (
     ALPHAS,
     AlphaOption,
+    AnsweredOption,
     AverageOption,
+    BoundOption,
+    ByOption,
     DeltaOption,
     LossOption,
     MaxGroupSizeOption,
+    NextOption,
     PromiseOption,
     RiskOption,
     SamplesOption,
     VoteOption,
+    require_alone,
     risk_to_fit,
     say,
 )
 from rlcm_serve.commands.options import JsonOption
 
 if TYPE_CHECKING:
-    from calibration import Plan
+    from calibration import KindsPlan, Plan, Traces
     from calibration.certificate.plan import Until
 
 MANY = 1000
@@ -44,6 +49,10 @@ def plan(
     vote: VoteOption = "confidence",
     average: AverageOption = "problems",
     max_group_size: MaxGroupSizeOption = None,
+    by: ByOption = None,
+    bound: BoundOption = None,
+    answered_at_least: AnsweredOption = None,
+    next_questions: NextOption = None,
     design: Annotated[
         Path | None,
         typer.Option(
@@ -53,14 +62,18 @@ def plan(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Forecast how many labelled problems a calibration needs and how many tokens it saves."""
-    from rich.progress import Progress
+    """Forecast how many labelled problems a calibration needs and how many tokens it saves.
 
-    from calibration import plan as forecast
-    from calibration import read_traces
+    With --by, for a certificate of each kind in the pilot: 50 problems of each say something.
+    """
+    from calibration import KindsPlan, read_traces
     from calibration.certificate.sequential import sequential_design
+    from calibration.testing.joint import parse_bounds
 
-    recorded = read_traces(pilot)
+    bounds = parse_bounds(bound or [], answered_at_least)
+    if design is not None:
+        require_alone("--design", {"by": by, "bounds": bounds or None, "next": next_questions})
+    recorded = read_traces(pilot, by=by or "kind")
     asked: dict[str, Any] = {
         "risk": risk_to_fit(risk, loss),
         "alphas": alpha,
@@ -71,25 +84,67 @@ def plan(
         "average": average,
         "max_group_size": max_group_size,
     }
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("simulating calibrations", total=None)
-        found = forecast(
-            recorded,
-            on_progress=lambda done, of: progress.update(task, completed=done, total=of),
-            **asked,
-        )
-    if design is not None:
+    found = _forecast(recorded, by, **asked, bounds=bounds, next_questions=next_questions)
+    if design is not None and not isinstance(found, KindsPlan):
         expected = max((enough for enough in found.enough.values() if enough), default=MANY)
         sequential_design(recorded, expected, order=recorded, **asked).save(design)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return
-    _print_plan(found)
+    if isinstance(found, KindsPlan):
+        _print_kinds(found)
+    else:
+        _print_plan(found)
     if design is not None:
         say(f"the design is in {design}; start with `rlcm extend {design} TRACES --order {pilot}`")
 
 
+def _forecast(recorded: Traces, by: str | None, **asked: Any) -> Plan | KindsPlan:
+    from rich.progress import Progress
+
+    from calibration import plan as forecast
+    from calibration import plan_kinds
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("simulating calibrations", total=None)
+
+        def show(done: int, of: int) -> None:
+            progress.update(task, completed=done, total=of)
+
+        if by is None:
+            return forecast(recorded, on_progress=show, **asked)
+        return plan_kinds(recorded, by=by, on_progress=show, **asked)
+
+
 def _print_plan(found: Plan) -> None:
+    _print_table(found)
+    for alpha in found.enough:
+        say(f"alpha {alpha:g}: {_in_words(found, alpha)}")
+    say(
+        f"{found.labelled:.0%} of the problems need a label; the loss of the others is known from "
+        "their answers (`rlcm labels`)"
+    )
+
+
+def _print_kinds(found: KindsPlan) -> None:
+    _print_table(found.pooled)
+    for kind, own in (("all kinds", found.pooled), *found.of_kinds.items()):
+        name = kind if own is found.pooled else f"kind {kind!r}"
+        say(f"{name}, forecast from {own.n_pilot} problems or groups:")
+        for alpha in own.enough:
+            say(f"  alpha {alpha:g}: {_in_words(own, alpha)}")
+    say(f"a kind has a certificate of its own from {found.labels} labelled problems on")
+    for alpha, enough in found.enough.items():
+        said = (
+            f"about {enough} labelled problems of all kinds, mixed as in the pilot, certify each "
+            "kind in 9 of 10 cases"
+            if enough
+            else "no number tried certifies each kind in 9 of 10 cases"
+        )
+        say(f"alpha {alpha:g}: {said}")
+
+
+def _print_table(found: Plan) -> None:
     from rich.table import Table
 
     table = Table(title=f"{found.risk} risk, forecast from {found.n_pilot} problems or groups")
@@ -99,18 +154,19 @@ def _print_plan(found: Plan) -> None:
         shares = (each.certified, 1 - each.tokens_share, each.answered_share, each.right_share)
         table.add_row(str(each.n), f"{each.alpha:g}", *(f"{share:.0%}" for share in shares))
     Console().print(table)
-    for alpha, enough in found.enough.items():
-        said = (
-            f"about {enough} labelled problems certify it in 9 of 10 cases"
-            if enough
-            else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
-        )
-        floor = f"no test can with fewer than {found.fewest[alpha]}"
-        say(f"alpha {alpha:g}: {said}; {floor}; {_until(found.sequential[alpha])}")
-    say(
-        f"{found.labelled:.0%} of the problems need a label; the loss of the others is known from "
-        "their answers (`rlcm labels`)"
+
+
+def _in_words(found: Plan, alpha: float) -> str:
+    """How many problems certify a level."""
+    enough = found.enough[alpha]
+    said = (
+        f"about {enough} labelled problems certify it in 9 of 10 cases"
+        if enough
+        else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
     )
+    floor = f"no test can with fewer than {found.fewest[alpha]}"
+    until = found.sequential.get(alpha)
+    return "; ".join((said, floor, *([] if until is None else [_until(until)])))
 
 
 def _until(sequential: Until) -> str:

@@ -1,9 +1,21 @@
 """A forecast from a pilot: its counts, and its agreement with later calibrations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from calibration import CalibrationError, Promise, Traces, certify, fewest_problems, plan
+from calibration import (
+    CalibrationError,
+    Promise,
+    Traces,
+    certify,
+    certify_kinds,
+    fewest_problems,
+    plan,
+    plan_kinds,
+)
+from calibration.certificate.certify_kinds import ENOUGH
 from calibration.certificate.plan import LIKELY, Plan
 
 
@@ -65,6 +77,51 @@ def test_where_every_question_is_answered_nothing_certified_means_the_full_budge
     (only,) = made.forecasts
     assert (only.certified, only.tokens_share, only.answered_share) == (0, 1, 1)
     assert made.enough == {0.01: None}
+
+
+def test_limits_on_other_risks_are_part_of_the_forecast(pilot: Traces) -> None:
+    """At a risk of 0.15, no policy of this world answers 98% of the questions."""
+    asked = {"alphas": (0.15,), "promise": "pointwise", "sizes": (200,), "repeats": 6}
+    (free,) = plan(pilot, **asked, bounds={"declined": None}).forecasts
+    (loose,) = plan(pilot, **asked, bounds={"declined": 0.95}).forecasts
+    (tight,) = plan(pilot, **asked, bounds={"declined": 0.02}).forecasts
+    assert free.certified == loose.certified > 0.5
+    assert tight.certified == 0
+
+
+def test_statements_beside_the_levels_cost_delta_and_exclude_additions(pilot: Traces) -> None:
+    asked = {"alphas": (0.3,), "sizes": (50,), "repeats": 2}
+    with_next = plan(pilot, **asked, delta=0.1, next_questions=10)
+    assert with_next.fewest == {0.3: fewest_problems(0.3, 0.08)}
+    assert with_next.sequential == {}
+
+
+def test_kinds_are_forecast_at_their_parts_of_delta(pilot: Traces) -> None:
+    kinds = tuple("a" if number % 4 else "b" for number in range(200))
+    asked = {"alphas": (0.3,), "sizes": (100, 200), "repeats": 10}
+    found = plan_kinds(replace(pilot, kinds=kinds), delta=0.2, **asked)
+    alone = {None: found.pooled, **found.of_kinds}
+    assert {kind: one.n_pilot for kind, one in alone.items()} == {None: 200, "a": 150, "b": 50}
+    assert found.pooled.fewest == {0.3: fewest_problems(0.3, 0.05)}
+    assert found.of_kinds["a"].fewest == {0.3: fewest_problems(0.3, 0.075)}
+    assert found.labels == ENOUGH * fewest_problems(0.3, 0.075)
+    enough = found.of_kinds["b"].enough[0.3]
+    assert enough is not None
+    assert found.enough[0.3] == 4 * enough, "one problem in four is of the kind"
+    assert set(found.to_json()["of_kinds"]) == {"a", "b"}
+
+
+def test_the_kinds_that_a_plan_counts_on_get_certificates(world) -> None:
+    """With so many labels of a kind as the plan says, and with one fewer not."""
+    pilot = world.draw(np.random.default_rng(3), 60)
+    pilot = replace(pilot, kinds=("a", "b") * 30)
+    asked = {"alphas": (0.3,), "bounds": {"wrong": None}}
+    labels = plan_kinds(pilot, **asked, sizes=(50,), repeats=1).labels
+    for count, are_enough in ((labels, True), (labels - 1, False)):
+        traces = world.draw(np.random.default_rng(4), 2 * count)
+        made = certify_kinds(replace(traces, kinds=("a", "b") * count), **asked)
+        assert made[0].kind is not None
+        assert (made[0].kind.certified == ("a", "b")) == are_enough
 
 
 def test_it_tells_how_far_it_is(pilot: Traces) -> None:

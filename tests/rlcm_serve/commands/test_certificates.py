@@ -582,9 +582,35 @@ class TestPlan:
         assert certified[-1] == 1
         assert {forecast["alpha"] for forecast in printed["forecasts"]} == {0.3}
 
+    def test_other_promises_take_more_problems(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 60)
+        asked = "plan pilot.parquet --risk regret --alpha 0.3 --promise pointwise"
+        status, out, _ = rlcm(f"{asked} --bound declined=0.5 --next 100")
+        assert status == 0
+        (level,) = (line for line in out.splitlines() if "alpha 0.3: about " in line)
+        assert level.endswith("; no test can with fewer than 8"), "delta is 4/6 of 0.1"
+
+    def test_kinds(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 60)
+        table = pq.read_table("pilot.parquet")
+        topics = [
+            "even" if int(id_[1:]) % 2 == 0 else "odd" for id_ in table["problem_id"].to_pylist()
+        ]
+        pq.write_table(table.append_column("topic", pa.array(topics)), "pilot.parquet")
+        status, out, _ = rlcm("plan pilot.parquet --by topic --risk regret --alpha 0.3")
+        assert status == 0
+        assert "kind 'odd', forecast from 30 problems or groups:" in out
+        assert "a kind has a certificate of its own from 20 labelled problems on" in out
+        assert "labelled problems of all kinds, mixed as in the pilot, certify each kind" in out
+
     def test_what_it_refuses(self, rlcm: Rlcm, record: Record) -> None:
         record("pilot.parquet", 20)
         for options, message in [
+            ("--by topic", "there is no column 'topic'"),
+            ("--by kind", "no problem has a kind in the column 'kind'"),
+            ("--bound much", "'much' cannot be bounded beside the levels"),
+            ("--next 9 --design d.json", "--next cannot come with --design: every addition would"),
+            ("--by kind --design d.json", "--by cannot come with --design: the kinds divide delta"),
             ("--alpha 2", "alpha is 2.0: give a rate"),
             ("--delta 1", "delta is 1.0: give a rate"),
             ("--risk none", "risk 'none' is unknown"),
