@@ -1,7 +1,8 @@
 """A risk level of a certificate: its certified policy, or the reason why none is certified."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 from calibration.policy.exit_rule import ExitPolicy
@@ -77,6 +78,13 @@ class InfeasibleLevel:
 
 
 Level = CertifiedLevel | InfeasibleLevel
+
+
+def equal_levels(levels: Sequence[Level]) -> list[tuple[float, ...]]:
+    """The alphas of neighbouring levels that ended with the same policy, two or more in each."""
+    certified = [level for level in levels if isinstance(level, CertifiedLevel)]
+    runs = (list(run) for _, run in groupby(certified, key=lambda level: level.policy))
+    return [tuple(level.alpha for level in run) for run in runs if len(run) > 1]
 
 
 def level_to_json(level: Level) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from calibration.certificate.certificate import Certificate
+from calibration.certificate.levels import equal_levels
 from calibration.report import captions, figures, policy_figures, tables
 from calibration.report.captions import OPTIMISTIC
 from calibration.report.summary import Summary
@@ -115,7 +116,17 @@ def _levels(summary: Summary) -> Section:
     if summary.shown.certified:
         content.append(tables.measured_levels(summary.shown, abstains))
     content.append(tables.certified_levels(summary.certificate, abstains))
+    content += [Text(words, "note") for words in _equal_levels(summary.certificate)]
     return Section("levels", "Levels", "", content)
+
+
+def _equal_levels(certificate: Certificate) -> Iterator[str]:
+    """Which neighbouring levels have the same policy, a sentence for each run of them."""
+    for alphas in equal_levels(certificate.levels):
+        yield (
+            f"α{NB}={NB}{listed([rate(alpha) for alpha in alphas])} have the same policy, so "
+            "questions are answered in the same way at each of them."
+        )
 
 
 def _figures(summary: Summary) -> Section:

@@ -41,6 +41,7 @@ def _what_kind(kind: Kind, n_problems: int) -> str:
 def _in_words(certificate: Certificate, level: Level) -> str:
     """One level of a certificate in one line."""
     from calibration import CertifiedLevel
+    from calibration.certificate.levels import equal_levels
 
     if not isinstance(level, CertifiedLevel):
         return f"alpha {level.alpha:g}: not certified. {level.reason}"
@@ -50,14 +51,8 @@ def _in_words(certificate: Certificate, level: Level) -> str:
         if certificate.risk == "selective"
         else ""
     )
-    smaller = [
-        other.alpha
-        for other in certificate.levels
-        if isinstance(other, CertifiedLevel)
-        and other.alpha < level.alpha
-        and other.policy == level.policy
-    ]
-    same = f"; the same policy as at alpha {smaller[0]:g}" if smaller else ""
+    first = [run[0] for run in equal_levels(certificate.levels) if level.alpha in run[1:]]
+    same = f"; the same policy as at alpha {first[0]:g}" if first else ""
     return (
         f"alpha {level.alpha:g}: certified. On the calibration problems the {certificate.risk} "
         f"risk is {level.risk:.3f}, {answered}{saved:.0%} of the tokens are saved{same}"

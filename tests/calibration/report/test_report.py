@@ -32,12 +32,14 @@ from calibration import (
     evaluate,
     family_of_chains,
 )
+from calibration.certificate.levels import equal_levels
 from calibration.policy.exit_rule import INITIAL_STATE, step
 from calibration.report import figures, wording, write_report
-from calibration.report.page import promise
+from calibration.report.page import page, promise
 from calibration.report.pvalue_map import NEVER_LOW
 from calibration.report.samples import NOT_ANSWERED, RIGHT, WRONG
 from calibration.report.summary import Summary, summarize
+from calibration.report_kit.content import Text
 from calibration.report_kit.palette import THEME
 from calibration.report_kit.wording import percent
 from tests.calibration.report.two_chains import POLICIES
@@ -115,6 +117,29 @@ def test_the_page_says_what_was_measured(
     for name, value in certificate.fingerprint.to_json().items():
         assert name in text
         assert (repr(value) if name == "forced_suffix" else str(value)) in text
+
+
+def test_neighbouring_levels_with_the_same_policy_are_named(
+    summary: Summary, certificate: Certificate
+) -> None:
+    level = next(one for one in certificate.levels if isinstance(one, CertifiedLevel))
+    other = replace(level, alpha=0.7, policy=replace(level.policy, lambda_high=0.123))
+    levels = (
+        *(replace(level, alpha=0.3), replace(level, alpha=0.4), replace(level, alpha=0.5)),
+        *(other, replace(level, alpha=0.8)),
+    )
+    assert equal_levels(levels) == [(0.3, 0.4, 0.5)]
+    assert equal_levels(certificate.levels) == []
+
+    def said(made: Certificate) -> list[str]:
+        shown = page(replace(summary, certificate=made)).sections[0].content
+        return [plain(one.text) for one in shown if isinstance(one, Text)]
+
+    assert said(replace(certificate, levels=levels)) == [
+        *said(certificate),
+        "α = 30%, 40% and 50% have the same policy, so questions are answered in the same way at "
+        "each of them.",
+    ]
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import { h, replace, setText, uniqueId } from "../dom.js";
 import { EXITS } from "../exits.js";
 import { count, frequency, number, percent } from "../format.js";
 import { figuresOf } from "./report-data.js";
-import { guaranteeOf, jointlyOf, kindWords, riskWording, rulesOf, samplesWords, surenessOf } from "./wording.js";
+import { guaranteeOf, jointlyOf, kindWords, riskWording, rulesOf, samePolicyOf, samplesWords, surenessOf } from "./wording.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
 /** @typedef {import("./report-data.js").Level} Level */
@@ -61,7 +61,7 @@ export function guaranteeSection(report, onLevel, explain) {
 function plainly(report, level, explain) {
   if (!level.certified) return asSentence(level.reason ?? "no policy passed its test");
   const meaning = explain ? `α (alpha) is the risk you accept: ${riskWording(report.risk).counts}. Here it is ${frequency(level.alpha)}, ` : "";
-  return `${meaning}${explain ? "on" : "On"} average over new questions like those it was calibrated on${report.n > 1 ? `, each answered by a vote of ${report.n} samples` : ""}.${jointlyOf(report, level)}`;
+  return `${meaning}${explain ? "on" : "On"} average over new questions like those it was calibrated on${report.n > 1 ? `, each answered by a vote of ${report.n} samples` : ""}.${jointlyOf(report, level)}${samePolicyOf(report.levels, level)}`;
 }
 
 /** @param {string} text of the service, which begins small and ends without a stop */

@@ -1,6 +1,6 @@
 /** A certificate in plain sentences. Each term is explained by one of them, where it first appears. */
 
-import { number, percent, threshold, tokens } from "../format.js";
+import { list, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
@@ -50,6 +50,25 @@ export function guaranteeOf(report, level) {
   if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
   const among = report.kind?.name ? `Of questions of the kind “${report.kind.name}”, at` : "At";
   return `${among} most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
+}
+
+/**
+ * @param {Level[]} levels by rising α
+ * @param {Level} level
+ * @returns {string} which neighbouring levels have the policy of this one, to follow other words; "" if none has
+ */
+export function samePolicyOf(levels, level) {
+  /** @param {Level} other */
+  const policyOf = (other) => (other.certified ? JSON.stringify(other.policy) : null);
+  const certified = levels.filter((one) => one.certified);
+  const at = certified.indexOf(level);
+  if (at < 0) return "";
+  let [first, last] = [at, at];
+  while (first > 0 && policyOf(certified[first - 1] ?? level) === policyOf(level)) first -= 1;
+  while (last + 1 < certified.length && policyOf(certified[last + 1] ?? level) === policyOf(level)) last += 1;
+  if (first === last) return "";
+  const alphas = certified.slice(first, last + 1).map((one) => percent(one.alpha));
+  return ` α = ${list(alphas)} have the same policy, so questions are answered in the same way at each of them.`;
 }
 
 /** Other risks that hold at once, as shares of all questions. */
