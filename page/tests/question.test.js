@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { certificateFor, certificateOf, certifiedSamples, servedLevel, usualTokens } from "../../rlcm_serve/page/static/js/ask/levels.js";
-import { DEFAULTS, fragmentOf, questionOf } from "../../rlcm_serve/page/static/js/ask/question.js";
+import { certificateFor, certificateOf, certifiedSamples, kindsFor, servedLevel, usualTokens } from "../../rlcm_serve/page/static/js/ask/levels.js";
+import { DEFAULTS, fragmentOf, questionOf, requestOf } from "../../rlcm_serve/page/static/js/ask/question.js";
 import { parseFragment, writeFragment } from "../../rlcm_serve/page/static/js/fragment.js";
 
 test("a question comes back from its fragment as it was", () => {
-  const question = { problem: "a & b? #ü 100%\nsecond = line", alpha: 0.05, n: 8, risk: "regret", vote: "majority", on_infeasible: "full_budget" };
+  const question = { problem: "a & b? #ü 100%\nsecond = line", alpha: 0.05, n: 8, risk: "regret", vote: "majority", kind: "number theory", on_infeasible: "full_budget" };
   const { view, params } = parseFragment(fragmentOf(question));
   assert.equal(view, "ask");
   assert.deepEqual(questionOf(params), question);
@@ -52,6 +52,29 @@ test("a certificate of a prompt profile is for none of the page's questions", ()
   const all = [certificate({ n: 1 }, [0.1], { profiles: ["support"] }), certificate({ n: 1 }, [0.1], { id: "d" })];
   assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "confidence" }), all[1]);
   assert.deepEqual(certifiedSamples(all.slice(0, 1), { risk: "selective", vote: "confidence" }), []);
+});
+
+test("a question of a kind is under the certificate of this kind, or else of all kinds", () => {
+  const kinds = { certified: ["algebra"], pooled: ["poetry"] };
+  const [all, algebra] = [null, "algebra"].map((name) => certificate({ n: 1 }, [0.1], { kind: { name, ...kinds } }));
+  const asked = { risk: "selective", n: 1, vote: "confidence" };
+  const found = ["", "algebra", "poetry"].map((kind) => certificateFor([algebra, all], { ...asked, kind }));
+  assert.deepEqual(found, [all, algebra, all]);
+  assert.equal(certificateFor([algebra], { ...asked, kind: "" }), undefined);
+  assert.deepEqual(certifiedSamples([algebra], { ...asked, kind: "algebra" }), [1]);
+  assert.deepEqual(certifiedSamples([algebra], { ...asked, kind: "" }), []);
+});
+
+test("kinds can be chosen where an active certificate tells them apart", () => {
+  const kind = { name: null, certified: ["logic", "algebra"], pooled: ["poetry"] };
+  assert.deepEqual(kindsFor([certificate({ n: 1 }, [0.1], { kind })], "selective"), ["algebra", "logic", "poetry"]);
+  assert.deepEqual(kindsFor([certificate({ n: 1 }, [0.1], { kind })], "regret"), []);
+  assert.deepEqual(kindsFor([certificate({ n: 1 }, [0.1], { kind, active: false }), certificate({ n: 1 }, [0.1])], "selective"), []);
+});
+
+test("a kind is sent only if one is chosen", () => {
+  assert.equal("kind" in requestOf(DEFAULTS), false);
+  assert.equal(requestOf({ ...DEFAULTS, kind: "algebra" }).kind, "algebra");
 });
 
 test("what an answer is promised under is found by its name, in force or not", () => {

@@ -16,7 +16,8 @@ from typing import Any
 
 import httpx
 
-from calibration import ExitPolicy
+from calibration import REGRET, Certificate, ExitPolicy, Kind
+from calibration.certificate.wording import covers, does_not_cover
 from rlcm_serve.api.server.http_server import HttpServer, listen
 from rlcm_serve.core import Delta, GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.settings import Settings
@@ -32,6 +33,7 @@ MARKUP = (
     '<img src="page/none.png" onerror="document.title=1"> <b>bold</b> <script>alert(1)</script> '
     r"\[ \href{javascript:alert(1)}{x^2} \] $\frac{1}{2} + \text{<i>i</i>}$ & "
 )
+KINDS = ("algebra", "geometry", "logic")
 ANSWER = '<a href="#/operate">7</a>'
 
 
@@ -92,12 +94,29 @@ def _scripts() -> Sequence[Script]:
     return [rising, ending]
 
 
+def _of_kinds() -> list[Certificate]:
+    """Certificates for another risk, which tell kinds of questions apart."""
+    made = certificate({0.1: ExitPolicy(lambda_high=0.9, answer_on_low=True)}, risk="regret")
+    kinds = [Kind("topic", name, KINDS, (), delta=0.4) for name in (None, *KINDS)]
+    return [
+        replace(
+            made,
+            kind=kind,
+            covers=covers(REGRET, kind.delta, made.promise, made.p_value, of_kind=kind),
+            does_not_cover=does_not_cover(REGRET, of_kind=kind),
+        )
+        for kind in kinds
+    ]
+
+
 def main(folder: Path, port: int) -> None:
     """Serves, with keys, until it is killed."""
-    file = folder / "certificate.json"
-    certificate({0.05: None, 0.1: ExitPolicy(lambda_high=0.9)}).save(file)
+    made = [certificate({0.05: None, 0.1: ExitPolicy(lambda_high=0.9)}), *_of_kinds()]
+    files = [folder / f"certificate-{number}.json" for number in range(len(made))]
+    for one, file in zip(made, files, strict=True):
+        one.save(file)
     settings = Settings(state=folder, auth="on")
-    running = Running(SlowEngine(*_scripts()), folder, [file], settings)
+    running = Running(SlowEngine(*_scripts()), folder, files, settings)
     running.engine.started.set()
 
     def build(fail: Any) -> Any:

@@ -18,6 +18,27 @@ pytestmark = pytest.mark.page
 UNDER_WAY = ".lane-words:not(:empty)"
 
 
+def test_a_kind_can_be_chosen_where_certificates_tell_kinds_apart(known: Visitor) -> None:
+    kind = known.page.get_by_label("The guarantee is for questions of the kind")
+    known.write(SHORT, n=1)
+    expect(known.page.locator(".ask-certified")).to_be_visible()
+    expect(kind).to_be_hidden()
+    known.write(SHORT, n=1, risk="regret", kind="geometry")
+    expect(kind).to_have_value("geometry")
+    assert kind.inner_text().split() == ["none", "algebra", "geometry", "logic"]
+    known.inspect("ask-kind")
+    kind.select_option("algebra")
+    known.send()
+    known.answered()
+    promise = known.text(".promise")
+    assert "Of questions of the kind “algebra”, at most 10% of all questions lose" in promise
+    assert "kind “algebra”" in known.text(".bar-terms")
+    assert "kind=algebra" in known.page.url
+
+    known.write(SHORT, n=1, risk="regret", kind="history")
+    expect(kind).to_have_value("")
+
+
 def test_a_key_is_asked_for_until_it_is_right(visit: Visits, scripted: ScriptedProcess) -> None:
     visitor = visit(scripted.url)
     page = visitor.page

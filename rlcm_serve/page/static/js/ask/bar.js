@@ -54,6 +54,7 @@ export function bar({ stop, change, share }) {
         terms,
         `You accept that at most ${percent(question.alpha)} ${RISKS[question.risk].promise} · ${count(question.n, "sample")}`,
         question.n > 1 && question.vote === "majority" ? " · majority vote" : "",
+        question.kind ? ` · kind “${question.kind}”` : "",
       );
       stopping.hidden = !running;
       changing.hidden = running;

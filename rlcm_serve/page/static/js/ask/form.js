@@ -1,10 +1,10 @@
 /** The form: a question, the risk that is accepted, how many samples. */
 
-import { h, setText, uniqueId } from "../dom.js";
+import { h, replace, setText, uniqueId } from "../dom.js";
 import { count, frequency, list, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { RISKS } from "../risks.js";
-import { certificateFor, certifiedLevels, certifiedSamples, servedLevel } from "./levels.js";
+import { certificateFor, certifiedLevels, certifiedSamples, kindsFor, servedLevel } from "./levels.js";
 import { DEFAULTS, MOST_SAMPLES } from "./question.js";
 import { slider, stopsAt } from "./slider.js";
 
@@ -60,6 +60,8 @@ export function askForm(onAsk, onEdit, picker) {
     ["confidence", "Weighted by confidence", ""],
     ["majority", "One vote per sample", ""],
   ]);
+  const kind = h("select", { name: "kind" });
+  const kindChoice = h("label", { class: "ask-kind", hidden: true }, "The guarantee is for questions of the kind ", kind);
   const infeasible = choices("If no stopping rule is certified for that risk", "on_infeasible", [
     ["error", "Refuse, and list the certified risks", ""],
     ["full_budget", "Use the full budget, without a guarantee", ""],
@@ -82,6 +84,7 @@ export function askForm(onAsk, onEdit, picker) {
       picker,
     ),
     h("div", { class: "ask-sliders" }, alpha.element, n.element, certified),
+    kindChoice,
     h("details", { class: "ask-more" }, h("summary", null, "More"), h("div", { class: "ask-choices" }, risk, vote, infeasible)),
     h(
       "div",
@@ -105,6 +108,7 @@ export function askForm(onAsk, onEdit, picker) {
   function settle() {
     const chosen = new FormData(element);
     now.risk = /** @type {Question["risk"]} */ (chosen.get("risk") ?? now.risk);
+    now.kind = String(chosen.get("kind") ?? now.kind);
     now.vote = /** @type {Question["vote"]} */ (chosen.get("vote") ?? now.vote);
     now.on_infeasible = /** @type {Question["on_infeasible"]} */ (chosen.get("on_infeasible") ?? now.on_infeasible);
     draw();
@@ -118,7 +122,17 @@ export function askForm(onAsk, onEdit, picker) {
     onEdit();
   }
 
+  /** Kinds that no certificate tells apart cannot be asked for. */
+  function drawKinds() {
+    if (!certificates) return;
+    const kinds = kindsFor(certificates, now.risk);
+    if (!kinds.includes(now.kind)) now.kind = "";
+    replace(kind, ["", ...kinds].map((one) => h("option", { value: one, selected: one === now.kind }, one || "none")));
+    kindChoice.hidden = !kinds.length;
+  }
+
   function draw() {
+    drawKinds();
     const certificate = certificateFor(certificates ?? [], now);
     const levels = certifiedLevels(certificate).map((one) => one.alpha);
     const samples = certifiedSamples(certificates ?? [], now);

@@ -18,35 +18,49 @@
  * @property {"simultaneous" | "pointwise"} promise
  * @property {{ n: number, vote: string, max_tokens: number | null }} procedure
  * @property {string[]} profiles that it is for
- * @property {{ name: string | null } | null} kind that it is for, null or unnamed: of all kinds
+ * @property {{ name: string | null, certified: string[], pooled: string[] } | null} kind that it is for, null
+ *   or unnamed: of all kinds
  * @property {Level[]} levels
  * @property {number} smallest_certifiable_alpha
  */
 
-/** The page asks without a prompt profile, and names no kind of question. */
+/** The page asks without a prompt profile. */
 const DEFAULT_PROFILE = "default";
 
 /**
- * Whether a certificate covers questions of this page with this risk.
+ * Whether a certificate covers questions of this page with this risk, of one kind or of all.
  *
  * @param {Certificate} certificate
  * @param {string} risk
  */
 function serves(certificate, risk) {
-  const { active, profiles, kind } = certificate;
-  return active && certificate.risk === risk && profiles.includes(DEFAULT_PROFILE) && !kind?.name;
+  return certificate.active && certificate.risk === risk && certificate.profiles.includes(DEFAULT_PROFILE);
 }
 
 /**
- * The active certificate for a question's procedure. With one sample the vote has no effect.
+ * The kinds of questions that the active certificates for a risk tell apart.
  *
  * @param {Certificate[]} certificates
- * @param {Pick<Question, "risk" | "n" | "vote">} question
+ * @param {string} risk
+ * @returns {string[]} sorted; none if they tell no kinds apart
  */
-export function certificateFor(certificates, { risk, n, vote }) {
-  return certificates.find(
+export function kindsFor(certificates, risk) {
+  const named = certificates.filter((one) => serves(one, risk)).flatMap(({ kind }) => (kind ? [...kind.certified, ...kind.pooled] : []));
+  return [...new Set(named)].sort();
+}
+
+/**
+ * The active certificate for a question's procedure: of its kind, or else of all kinds. With one sample the
+ * vote has no effect.
+ *
+ * @param {Certificate[]} certificates
+ * @param {Pick<Question, "risk" | "n" | "vote" | "kind">} question
+ */
+export function certificateFor(certificates, { risk, n, vote, kind }) {
+  const found = certificates.filter(
     (one) => serves(one, risk) && one.procedure.n === n && (n === 1 || one.procedure.vote === vote),
   );
+  return found.find((one) => kind && one.kind?.name === kind) ?? found.find((one) => !one.kind?.name);
 }
 
 /**
@@ -84,15 +98,12 @@ export function certifiedLevels(certificate) {
  * Numbers of samples with an active certificate.
  *
  * @param {Certificate[]} certificates
- * @param {Pick<Question, "risk" | "vote">} question
+ * @param {Pick<Question, "risk" | "vote" | "kind">} question
  * @returns {number[]} rising
  */
-export function certifiedSamples(certificates, { risk, vote }) {
-  const found = certificates.filter(
-    (one) =>
-      serves(one, risk) && (one.procedure.n === 1 || one.procedure.vote === vote) && certifiedLevels(one).length,
-  );
-  return [...new Set(found.map((one) => one.procedure.n))].sort((a, b) => a - b);
+export function certifiedSamples(certificates, { risk, vote, kind }) {
+  const numbers = [...new Set(certificates.map((one) => one.procedure.n))];
+  return numbers.filter((n) => certifiedLevels(certificateFor(certificates, { risk, n, vote, kind })).length).sort((a, b) => a - b);
 }
 
 /**

@@ -5,9 +5,8 @@ import { count, number, percent, sentence, tokens } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { generatedOf } from "../generated.js";
 import { answerText } from "../math.js";
-import { RISKS } from "../risks.js";
 import { VERIFIED } from "../verified.js";
-import { explain } from "./explain.js";
+import { explain, promised } from "./explain.js";
 
 /**
  * @typedef {import("./run.js").Run} Run
@@ -46,7 +45,7 @@ export function resultPanel(question, run) {
  * @param {Question} question
  * @param {Solution} solution
  */
-function promise({ risk }, { abstained, guarantee, no_guarantee_reason }) {
+function promise(question, { abstained, guarantee, no_guarantee_reason }) {
   if (!guarantee) {
     return h("p", { class: "promise none" }, h("b", null, "Without a guarantee. "), sentence(no_guarantee_reason ?? ""));
   }
@@ -58,8 +57,7 @@ function promise({ risk }, { abstained, guarantee, no_guarantee_reason }) {
     "p",
     { class: "promise" },
     h("b", null, "Guarantee. "),
-    `At most ${percent(alpha)} ${RISKS[risk].promise}, on average over questions like the calibration problems. `,
-    `Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen}${again} ${VERIFIED[guarantee.verified]} `,
+    `${promised(question, guarantee)} Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen}${again} ${VERIFIED[guarantee.verified]} `,
     h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `What it covers: certificate ${certificate}`),
   );
 }

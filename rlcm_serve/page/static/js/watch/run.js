@@ -24,6 +24,7 @@
  * @property {number} delta
  * @property {"simultaneous" | "pointwise"} promise
  * @property {string} certificate
+ * @property {string | null} kind of question that it is about; null for all
  * @property {"traces" | "signature" | "none"} verified how the certificate's figures were verified
  *
  * @typedef {object} Start
