@@ -1,27 +1,31 @@
 """The cost of the probe: tokens per second of plain vLLM against vLLM under exit control.
 
-    python -m studies.serving.overhead [--rounds 21] [--smoke]
+    python -m studies.serving.overhead [--model embedded] [--runner v1] [--rounds 21] [--smoke]
 
-Three engines of the same embedded model run in turn, so that other work on the machine slows all:
+Three engines of the same model run in turn, so that other work on the machine slows all:
 plain vLLM, one with a probe of the state, and one with a probe of the state and the tokens. The
 order changes from round to round, and the medians of the ratios to plain vLLM are reported: of
 tokens per second, and of the processor time of vLLM's own processes, which other work on the
 machine disturbs less. All engines use the same executor, scheduler and limits, and generate the
 same number of tokens for the same prompts (the end of the text is ignored). The controlled ones
-read the probe every 32 tokens under a rule that never fires, and return each reading. A model this
-small is the worst case: its forward pass takes hardly longer than the control.
+read the probe every 32 tokens under a rule that never fires, and return each reading. The embedded
+model is the worst case: its forward pass takes hardly longer than the control. Models of other
+shapes have random weights (`studies.serving.made_models`). Without `--runner`, vLLM chooses its
+model runner; V2 without a GPU runs in Triton's interpreter, whose times mean nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import json
+import os
 import statistics
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 from vllm import SamplingParams
@@ -40,6 +44,7 @@ from rlcm_serve.engine.worker.probe import PROBE_FOLDER, STATE_ALONE, Probe
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.terminal import output_to
+from studies.serving.made_models import SHAPES, make_model
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
@@ -47,92 +52,167 @@ TOKENS = 512
 INTERVAL = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is measured.
+
+    Attributes:
+        model: "embedded", or a shape of `studies.serving.made_models`.
+        rounds: interleaved rounds per batch size, after one that warms up.
+        batches: prompts at a time.
+        tokens: generated per prompt.
+        log: file for vLLM's output.
+    """
+
+    model: str
+    rounds: int
+    batches: tuple[int, ...]
+    tokens: int
+    log: Path
+
+
 async def main() -> None:
-    """Prints a table of ratios."""
+    """Prints a table of ratios; writes them as JSON if asked to."""
     parser = study_parser(__doc__)
+    parser.add_argument("--model", choices=("embedded", *SHAPES), default="embedded")
+    parser.add_argument("--runner", choices=("v1", "v2"), help="default: vLLM's choice")
     parser.add_argument("--rounds", type=int, default=21, help="interleaved rounds per batch size")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 64])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64, 256])
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="generated per prompt")
+    parser.add_argument("--json", type=Path, help="also write the results into this file")
     parser.add_argument("--log", type=Path, default=Path("runs/overhead.log"))
     options = parser.parse_args()
+    if options.runner:
+        os.environ["VLLM_USE_V2_MODEL_RUNNER"] = str(int(options.runner == "v2"))
     with tempfile.TemporaryDirectory() as folder:
-        probe = Path(folder) / "probe"
-        probe_of_state().save(probe, INTERVAL)
+        task = Task(
+            options.model, options.rounds, tuple(options.batches), options.tokens, options.log
+        )
         if options.smoke:
             log = Path(folder) / "overhead.log"
-            await compare(log, probe, 1, [1, 4], 2 * INTERVAL)
-        else:
-            await compare(options.log, probe, options.rounds, options.batches, TOKENS)
+            task = replace(task, rounds=1, batches=(1, 4), tokens=2 * INTERVAL, log=log)
+        found = await compare(task, Path(folder))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2))
 
 
-def probe_of_state() -> Probe:
-    """The embedded model's probe without its weights for the tokens."""
-    shipped = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER)
+def probe_of_state(model: Path) -> Probe:
+    """The model's probe without its weights for the tokens."""
+    shipped = Probe.load(model / PROBE_FOLDER)
     weight_WH = shipped.hidden_weight[:, : -len(STATISTICS)]
     return replace(shipped, hidden_weight=weight_WH, inputs=STATE_ALONE)
 
 
-async def compare(log: Path, probe: Path, rounds: int, batches: list[int], tokens: int) -> None:
-    """Prints the rows of each batch size: `rounds` rounds, each of `tokens` tokens per prompt."""
+async def compare(task: Task, folder: Path) -> dict[str, Any]:
+    """Prints the rows of each batch size, and returns them with what they were measured on.
+
+    Args:
+        task: what to measure.
+        folder: for a model and a probe.
+    """
+    is_made = task.model in SHAPES
+    model = make_model(folder / "model", task.model) if is_made else EMBEDDED_MODEL
+    probe = folder / "probe-of-state"
+    probe_of_state(model).save(probe, INTERVAL)
+    arguments = _arguments(task, is_made)
+    settings = EngineSettings(model=str(model), log=task.log, vllm_arguments=arguments)
     before = children()
-    state = VllmEngine(EngineSettings(log=log, probe=probe))
+    state = VllmEngine(replace(settings, probe=probe))
     await state.start()
     of_state = children() - before
-    both = VllmEngine(EngineSettings(log=log.with_suffix(".tokens.log")))
+    both = VllmEngine(replace(settings, log=task.log.with_suffix(".tokens.log")))
     await both.start()
     of_both = children() - before - of_state
     if state.running is None or both.running is None:
-        raise RuntimeError(f"the engine did not start: see {log}")
-    with output_to(log.with_suffix(".plain.log")):
+        raise RuntimeError(f"the engine did not start: see {task.log}")
+    with output_to(task.log.with_suffix(".plain.log")):
         plain = plain_engine(state.running.llm)
+    most, of_plain = max(task.batches), children() - before - of_state - of_both
     sides = (
-        Side("plain vLLM", plain, children() - before - of_state - of_both, None, tokens),
-        Side("state", state.running.llm, of_state, state, tokens),
-        Side("state and tokens", both.running.llm, of_both, both, tokens),
+        Side("plain vLLM", plain, of_plain, None, task.tokens, most),
+        Side("state", state.running.llm, of_state, state, task.tokens, most),
+        Side("state and tokens", both.running.llm, of_both, both, task.tokens, most),
     )
     prompts = [
         state.prompt([Message(Role.USER, problem.question)])
-        for problem in sample_problems(Split.VALIDATION, max(batches), seed=9)
+        for problem in sample_problems(Split.VALIDATION, most, seed=9)
     ]
     print("| batch | probe of | tokens/s | ratio to plain vLLM, median (min to max) | CPU time |")
     print("|---|---|---|---|---|")
+    rows: list[dict[str, Any]] = []
     try:
-        for batch in batches:
-            runs = [await one_round(sides, prompts[:batch], turn) for turn in range(rounds + 1)]
-            report(batch, sides, runs[1:])  # the first round warms up
+        for batch in task.batches:
+            runs = [
+                await one_round(sides, prompts[:batch], turn) for turn in range(task.rounds + 1)
+            ]
+            rows += report(batch, sides, runs[1:])  # the first round warms up
     finally:
         for side in sides:
             side.close()
         for engine in (state, both):
             engine.stop()
         plain.shutdown()
+    return {
+        "model": task.model,
+        "tokens": task.tokens,
+        "rounds": task.rounds,
+        "engine": state.identity.facts.to_json(),
+        "rows": rows,
+    }
 
 
-def report(batch: int, sides: tuple[Side, ...], runs: list[list[Run]]) -> None:
-    """Prints a row per engine."""
+def _arguments(task: Task, is_made: bool) -> tuple[str, ...]:
+    """Engine arguments of all sides: room for every batch, and for three engines on one GPU."""
+    from vllm.platforms import current_platform
+
+    found = ["--max-num-seqs", str(max(128, *task.batches))]
+    if is_made:
+        found += ["--load-format", "dummy", "--max-model-len", "2048"]
+    if not current_platform.is_cpu():
+        found += ["--gpu-memory-utilization", "0.3"]
+    return tuple(found)
+
+
+def report(batch: int, sides: tuple[Side, ...], runs: list[list[Run]]) -> list[dict[str, Any]]:
+    """Prints a row per engine, and returns the rows."""
+    rows = []
     for at, side in enumerate(sides):
         ratios = [own[at].speed / own[0].speed for own in runs]
-        times = [own[at].cpu / own[0].cpu for own in runs]
+        times = [own[at].cpu / own[0].cpu for own in runs if own[0].cpu]
+        row = {
+            "batch": batch,
+            "probe": side.name,
+            "tokens_per_s": statistics.median(own[at].speed for own in runs),
+            "ratio": statistics.median(ratios),
+            "ratio_min": min(ratios),
+            "ratio_max": max(ratios),
+            "cpu_time": statistics.median(times) if times else None,
+        }
+        rows.append(row)
+        cpu = f"{row['cpu_time']:.3f}" if times else ""
         print(
-            f"| {batch} | {side.name} | {statistics.median(own[at].speed for own in runs):.0f} | "
-            f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | "
-            f"{statistics.median(times):.3f} |",
+            f"| {batch} | {side.name} | {row['tokens_per_s']:.0f} | "
+            f"{row['ratio']:.3f} ({row['ratio_min']:.3f} to {row['ratio_max']:.3f}) | {cpu} |",
             flush=True,
         )
+    return rows
 
 
 def plain_engine(controlled: AsyncLLM) -> AsyncLLM:
     """The same model, executor and scheduler in vLLM alone, without our classes."""
-    scheduler = controlled.vllm_config.scheduler_config
-    parallel = controlled.vllm_config.parallel_config
+    config = controlled.vllm_config
     return AsyncLLM.from_engine_args(
         AsyncEngineArgs(
-            model=str(EMBEDDED_MODEL),
-            dtype="float32",
-            enforce_eager=True,
-            max_num_seqs=scheduler.max_num_seqs,
-            scheduling_policy=scheduler.policy,
-            enable_chunked_prefill=scheduler.enable_chunked_prefill,
-            distributed_executor_backend=parallel.distributed_executor_backend,
+            model=config.model_config.model,
+            dtype=config.model_config.dtype,
+            max_model_len=config.model_config.max_model_len,
+            enforce_eager=config.model_config.enforce_eager,
+            load_format=config.load_config.load_format,
+            gpu_memory_utilization=config.cache_config.gpu_memory_utilization,
+            max_num_seqs=config.scheduler_config.max_num_seqs,
+            scheduling_policy=config.scheduler_config.policy,
+            enable_chunked_prefill=config.scheduler_config.enable_chunked_prefill,
+            distributed_executor_backend=config.parallel_config.distributed_executor_backend,
             enable_prefix_caching=True,
             disable_log_stats=True,
             generation_config="vllm",
@@ -168,13 +248,14 @@ class Side:
         processes: set[int],
         controlled: VllmEngine | None,
         tokens: int,
+        slots: int,
     ) -> None:
         self.name, self.llm, self.controlled, self.tokens = name, llm, controlled, tokens
         self.processes = [psutil.Process(number) for number in processes]
         self.table = None
         if controlled is not None:
             followed = tokens + 1 if "tokens" in name else 0
-            self.table = ReadingsTable(64, tokens // INTERVAL, tokens=followed)
+            self.table = ReadingsTable(slots, tokens // INTERVAL, tokens=followed)
         self.names = itertools.count()
 
     def close(self) -> None:
