@@ -25,7 +25,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-statistical test-studies test-training test-v2 test-versions pin-images sbom check format embedded clean distclean help
+.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-statistical test-studies test-training test-v2 test-versions gpu-report pin-images sbom check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -97,6 +97,10 @@ test-v2: $(INSTALLED) $(TRITON)  ## test the engine on vLLM's V2 model runner, w
 
 test-gpu: $(INSTALLED)  ## run the tests that need a CUDA device
 	@$(BIN)/pytest -m gpu $(ARGS)
+
+# Parts of at most nine minutes; it continues where it stopped. On a machine that is lent for ten minutes: ARGS='--minutes 9'.
+gpu-report: $(INSTALLED)  ## measure everything that only a GPU can tell, into build/gpu-report (an hour; continues; ARGS=--tiny tries it on a CPU)
+	@$(BIN)/python -m studies.gpu $(ARGS)
 
 # VERSIONS is the folder for the other versions, half a GB for each. Not part of CI.
 test-versions: $(INSTALLED)  ## run the engine's own tests on each supported vLLM that installs here (half an hour for each; VERSIONS, ARGS=0.32)

@@ -9,6 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCRIPTS = (
     "evaluation.aggregation",
+    "gpu",
+    "gpu.machine",
     "evaluation.evaluation_speed",
     "evaluation.grading_pairs",
     "evaluation.familiarity_study",
@@ -28,6 +30,7 @@ SCRIPTS = (
     "paper report",
 )
 ON_AN_ENGINE = (
+    "gpu.training_speed",
     "serving.live_risk",
     "serving.load",
     "serving.overhead",
