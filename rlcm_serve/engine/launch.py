@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rlcm_serve.core import MAX_TEMPERATURE, Signal
+from rlcm_serve.engine.clients.arguments import (
+    exit_control,
+    processor_for,
+    require_whole_batch,
+)
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.requests import STRUCTURED_OUTPUTS
 from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
-from rlcm_serve.engine.worker.facts import EXTENSION
 from rlcm_serve.engine.worker.hooks import check_hooks
-from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import EngineDead, ModelRefused, UnsupportedVllm
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
 from rlcm_serve.terminal import output_to
@@ -32,12 +35,6 @@ ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
-_PROCESSORS = {
-    "v1": "rlcm_serve.engine.worker.processor_v1:ExitProcessor",
-    "v2": "rlcm_serve.engine.worker.processor_v2:ExitProcessorV2",
-}
-_DRAFTS_OF_V1 = ("custom_class", "medusa", "mlp_speculator", "ngram", "ngram_gpu", "suffix")
-"""Methods of speculative decoding that vLLM's V2 model runner lacks."""
 _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
 """The longest context, in tokens, for which a CPU does not split prefills into chunks."""
@@ -126,13 +123,6 @@ class EngineSettings:
         return self.confidence != Signal.PROBE or self.record_signals
 
 
-def tracks_tokens(settings: EngineSettings, files: ModelFiles) -> bool:
-    """Whether the engine keeps the figures of each token, which takes some time per token."""
-    probe = files.probe if settings.reads_probe else None
-    reads = probe is not None and probe.reads_tokens
-    return reads or settings.shows_signals or settings.record_inputs
-
-
 def launch(
     settings: EngineSettings,
     files: ModelFiles,
@@ -193,25 +183,6 @@ def _keep_last(log: Path | None) -> None:
         log.replace(log.with_name(f"{log.name}.1"))
 
 
-def processor_for(vllm_config: VllmConfig) -> str:
-    """Our logits processor for the model runner that vLLM has chosen.
-
-    Raises:
-        ModelRefused: this runner lets no processor act on drafts.
-        UnsupportedVllm: this runner lacks a name that the processor relies on.
-    """
-    runner = "v2" if vllm_config.use_v2_model_runner else "v1"
-    drafts = vllm_config.speculative_config
-    if drafts is not None and (runner == "v1" or drafts.method in _DRAFTS_OF_V1):
-        raise ModelRefused(
-            f"speculative decoding ({drafts.method}) is on, but here vLLM can run it under its V1 "
-            "model runner alone, which lets no exit rule act on drafts: use a draft model, EAGLE "
-            "or MTP where vLLM's V2 model runner runs, or remove --speculative-config and --spec-*"
-        )
-    check_hooks(runner)
-    return _PROCESSORS[runner]
-
-
 def _arguments(
     settings: EngineSettings,
     files: ModelFiles,
@@ -236,25 +207,14 @@ def _arguments(
     parser.error = _refuse_arguments
     parsed = parser.parse_args([*_defaults(files), *settings.vllm_arguments])
     arguments = AsyncEngineArgs.from_cli_args(parsed)
-    if arguments.enable_batch_sharded_sampling:
-        raise ModelRefused(
-            "batch-sharded sampling is on, but each rank would then see all states and only "
-            "its own logits: remove --enable-batch-sharded-sampling"
-        )
+    require_whole_batch(sharded=arguments.enable_batch_sharded_sampling)
     enable_adapters(arguments, adapters, spare=current_platform.is_cpu())
     if _takes_prompts_whole(arguments, files):
         arguments.enable_chunked_prefill = False
     if _computes_in_the_core(arguments):
         arguments.distributed_executor_backend = _IN_THE_CORE
-    arguments.hf_overrides = {"architectures": [PROBED + files.architecture]}
-    arguments.additional_config = {
-        CONFIG_KEY: {
-            "probe": str(files.probe_folder) if files.probe and settings.reads_probe else None,
-            "reserved": [stop_ids[0], stop_ids[1] + 1],
-            "tokens": tracks_tokens(settings, files),
-        }
-    }
-    arguments.worker_extension_cls = EXTENSION
+    for name, value in exit_control(settings, files, stop_ids).items():
+        setattr(arguments, name, value)
     return arguments
 
 

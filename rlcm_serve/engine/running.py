@@ -9,8 +9,9 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from rlcm_serve.core import TokenIds
+from rlcm_serve.engine.clients.arguments import tracks_tokens
 from rlcm_serve.engine.clients.base import Client
-from rlcm_serve.engine.launch import EngineSettings, tracks_tokens
+from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter
 from rlcm_serve.engine.worker.facts import ATTENTION_BACKENDS, EngineFacts, facts_of

@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
+from rlcm_serve.engine.clients.arguments import _DRAFTS_OF_V1, processor_for, tracks_tokens
 from rlcm_serve.engine.launch import (
-    _DRAFTS_OF_V1,
     _IN_THE_CORE,
     EngineSettings,
     _arguments,
     _keep_last,
-    processor_for,
-    tracks_tokens,
 )
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.vllm_engine import VllmEngine

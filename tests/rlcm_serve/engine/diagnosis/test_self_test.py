@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcm_serve.engine import launch
+from rlcm_serve.engine.clients import arguments
 from rlcm_serve.engine.diagnosis import self_test as module
 from rlcm_serve.engine.diagnosis.self_test import QUESTIONS, self_test
 from rlcm_serve.engine.launch import EngineSettings
@@ -61,7 +61,7 @@ async def test_states_are_compared_with_vllms_own_where_transformers_is_left_out
 async def test_a_processor_with_a_fault_ends_the_start(
     fault: str, kind: type[RlcmError], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(launch._PROCESSORS, "v1", f"{BROKEN}:{fault}")
+    monkeypatch.setitem(arguments._PROCESSORS, "v1", f"{BROKEN}:{fault}")
     engine = VllmEngine(EngineSettings(self_test=True))
     with pytest.raises(kind, match=says):
         await engine.start()
@@ -69,7 +69,7 @@ async def test_a_processor_with_a_fault_ends_the_start(
 
 
 async def test_a_model_that_keeps_no_states_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "PROBED", "")
+    monkeypatch.setattr(arguments, "PROBED", "")
     engine = VllmEngine(EngineSettings(self_test=True))
     with pytest.raises(UnsupportedVllm, match="the model that keeps its states"):
         await engine.start()
@@ -78,7 +78,7 @@ async def test_a_model_that_keeps_no_states_ends_the_start(monkeypatch: pytest.M
 async def test_without_the_self_test_a_fault_goes_unnoticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(launch._PROCESSORS, "v1", f"{BROKEN}:WrongRows")
+    monkeypatch.setitem(arguments._PROCESSORS, "v1", f"{BROKEN}:WrongRows")
     engine = VllmEngine(EngineSettings(record_inputs=True))
     await engine.start()
     try:

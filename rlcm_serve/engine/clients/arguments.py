@@ -1,0 +1,82 @@
+"""The arguments under which vLLM has exit control.
+
+vLLM must load the model with the probe in it, the processor that acts on readings, and the methods
+by which the front end talks to the workers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.worker.facts import EXTENSION
+from rlcm_serve.engine.worker.hooks import check_hooks
+from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
+from rlcm_serve.errors import ModelRefused
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+
+    from rlcm_serve.engine.launch import EngineSettings
+
+_PROCESSORS = {
+    "v1": "rlcm_serve.engine.worker.processor_v1:ExitProcessor",
+    "v2": "rlcm_serve.engine.worker.processor_v2:ExitProcessorV2",
+}
+_DRAFTS_OF_V1 = ("custom_class", "medusa", "mlp_speculator", "ngram", "ngram_gpu", "suffix")
+"""Methods of speculative decoding that vLLM's V2 model runner lacks."""
+
+
+def tracks_tokens(settings: EngineSettings, files: ModelFiles) -> bool:
+    """Whether the engine keeps the figures of each token, which takes some time per token."""
+    probe = files.probe if settings.reads_probe else None
+    reads = probe is not None and probe.reads_tokens
+    return reads or settings.shows_signals or settings.record_inputs
+
+
+def exit_control(
+    settings: EngineSettings, files: ModelFiles, stop_ids: tuple[int, int]
+) -> dict[str, Any]:
+    """vLLM's arguments, by their names in `AsyncEngineArgs`, except for the logits processor.
+
+    The processor depends on the model runner, which vLLM chooses when it has all its arguments.
+    """
+    return {
+        "hf_overrides": {"architectures": [PROBED + files.architecture]},
+        "additional_config": {
+            CONFIG_KEY: {
+                "probe": str(files.probe_folder) if files.probe and settings.reads_probe else None,
+                "reserved": [stop_ids[0], stop_ids[1] + 1],
+                "tokens": tracks_tokens(settings, files),
+            }
+        },
+        "worker_extension_cls": EXTENSION,
+    }
+
+
+def processor_for(vllm_config: VllmConfig) -> str:
+    """Our logits processor for the model runner that vLLM has chosen.
+
+    Raises:
+        ModelRefused: this runner lets no processor act on drafts.
+        UnsupportedVllm: this runner lacks a name that the processor relies on.
+    """
+    runner = "v2" if vllm_config.use_v2_model_runner else "v1"
+    drafts = vllm_config.speculative_config
+    if drafts is not None and (runner == "v1" or drafts.method in _DRAFTS_OF_V1):
+        raise ModelRefused(
+            f"speculative decoding ({drafts.method}) is on, but here vLLM can run it under its V1 "
+            "model runner alone, which lets no exit rule act on drafts: use a draft model, EAGLE "
+            "or MTP where vLLM's V2 model runner runs, or remove --speculative-config and --spec-*"
+        )
+    check_hooks(runner)
+    return _PROCESSORS[runner]
+
+
+def require_whole_batch(*, sharded: bool) -> None:
+    """Raises `ModelRefused` if each rank samples a part of the batch only."""
+    if sharded:
+        raise ModelRefused(
+            "batch-sharded sampling is on, but each rank would then see all states and only "
+            "its own logits: remove --enable-batch-sharded-sampling"
+        )
