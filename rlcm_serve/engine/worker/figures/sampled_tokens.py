@@ -8,7 +8,8 @@ needs them; a refused draft's are overwritten before they count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import accumulate
 from typing import NamedTuple
@@ -94,7 +95,7 @@ class SampledRow(NamedTuple):
 
 
 class SampledBatch:
-    """Rollouts that sample in the same step, and its distributions.
+    """Rollouts of one table of readings that sample in the same step, and its distributions.
 
     It stays the same from step to step while the batch does, so that a step changes little.
 
@@ -170,6 +171,24 @@ def count_sampled(
         rows: of this step's batch.
         logits_NV, raw_NV: see `Distributions.of`.
     """
+    for own in _by_table(rows):
+        _count_in_one_table(own, logits_NV, raw_NV)
+
+
+def _by_table(rows: Sequence[SampledRow]) -> Iterable[Sequence[SampledRow]]:
+    """The rows of each table of readings; each front end of the engine has one."""
+    table = rows[0].tokens.readings.table
+    if all(row.tokens.readings.table is table for row in rows):
+        return (rows,)
+    tables: dict[int, list[SampledRow]] = defaultdict(list)
+    for row in rows:
+        tables[id(row.tokens.readings.table)].append(row)
+    return tables.values()
+
+
+def _count_in_one_table(
+    rows: Sequence[SampledRow], logits_NV: torch.Tensor, raw_NV: torch.Tensor | None
+) -> None:
     members, first, lengths, last, drafts = map(list, zip(*rows, strict=True))
     before = members[0].latest
     # In nearly all steps, the batch is that of the step before.

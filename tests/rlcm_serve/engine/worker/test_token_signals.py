@@ -129,6 +129,20 @@ def assert_read(request: Request, early: range, final: int | None) -> None:
         assert checkpoint.confidence == checkpoint.signals[request.spec.reads]
 
 
+def test_tokens_count_in_the_table_of_their_own_front_end(
+    runner: Runner, table: ReadingsTable
+) -> None:
+    """Requests of several front ends, each with a table of its own, are in one batch."""
+    other = ReadingsTable(slots=6, capacity=32, signals=True, tokens=64)
+    requests = [ask(of, length) for length in (27, 12) for of in (table, other)]
+    for request in requests:
+        runner.join(request)
+    runner.run()
+    for request, length in zip(requests, (27, 27, 12, 12), strict=True):
+        assert_read(request, range(N, length + 1, N), length)
+    other.close()
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 1000])
 def test_signals_are_of_all_tokens_before_a_reading(
     runner: Runner, table: ReadingsTable, chunk: int
