@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rlcm_serve.core import MAX_TEMPERATURE, Signal
 from rlcm_serve.engine.clients.arguments import (
+    as_flags,
     exit_control,
     processor_for,
     require_whole_batch,
@@ -38,6 +39,8 @@ ENVIRONMENT = {
 _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
 """The longest context, in tokens, for which a CPU does not split prefills into chunks."""
+_DERIVED = ("enable_chunked_prefill", "distributed_executor_backend")
+_LORA = ("enable_lora", "max_loras", "max_lora_rank")
 _OURS = (
     *("--model", "--tokenizer", "--hf-overrides", "--additional-config", "--logits-processors"),
     "--worker-extension-cls",
@@ -175,6 +178,25 @@ def _configured(arguments: AsyncEngineArgs) -> VllmConfig:
     vllm_config = arguments.create_engine_config()
     vllm_config.model_config.logits_processors = [processor_for(vllm_config)]
     return vllm_config
+
+
+def vllm_arguments(
+    settings: EngineSettings,
+    files: ModelFiles,
+    stop_ids: tuple[int, int],
+    adapters: Sequence[Adapter] = (),
+) -> list[str]:
+    """vLLM's command line for a server whose client can be adopted: what `launch` would set.
+
+    Raises:
+        UnsupportedVllm, ModelRefused: as `launch`.
+    """
+    check_hooks()
+    arguments = _arguments(settings, files, stop_ids, adapters)
+    given = {name: getattr(arguments, name) for name in (*_DERIVED, *_LORA[: 3 * bool(adapters)])}
+    given |= exit_control(settings, files, stop_ids)
+    given["logits_processors"] = [processor_for(arguments.create_engine_config())]
+    return [*_defaults(files), *settings.vllm_arguments, *as_flags(given)]
 
 
 def _keep_last(log: Path | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from itertools import chain, count
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from rlcm_serve.core import TokenIds
 from rlcm_serve.engine.clients.arguments import tracks_tokens
@@ -57,14 +58,16 @@ class RunningVllm:
         self.outputs_received = 0
         self._canaries = 0
         self._killed: str | None = None
-        self._ids = count()
+        # The client may have other users, and ids of theirs.
+        self._ids = (f"rlcm-{uuid4().hex[:12]}-{number}" for number in count())
 
     async def first_reply(self) -> None:
         """Returns once vLLM has answered its first call.
 
         Raises:
-            EngineDead: it does not answer. vLLM is closed.
+            EngineDead: it does not answer, or has died before. vLLM is closed.
         """
+        self.require_alive()
         try:
             # If vLLM dies during this call, the call never returns. vLLM makes it once, at the
             # latest with the first request.
@@ -144,7 +147,7 @@ class RunningVllm:
 
         self.require_alive()
         inputs = tokens_input(list(prompt), cache_salt=cache_salt)
-        request_id = f"rlcm-{next(self._ids)}"
+        request_id = next(self._ids)
         try:
             async with aclosing(
                 self.llm.generate(
@@ -174,8 +177,12 @@ class RunningVllm:
             self._canaries -= 1
 
     def kill(self, reason: str) -> None:
-        """Kills vLLM's processes, even stopped ones; vLLM then tells everyone who waits."""
+        """Kills vLLM's processes, even stopped ones; vLLM then tells everyone who waits.
+
+        A vLLM that was adopted is not killed, but gets no requests any more.
+        """
         self._killed = reason
+        self.table.close()
         self.client.kill()
 
     @property

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shlex
 from collections.abc import AsyncGenerator, Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
 from rlcm_serve.core import (
@@ -23,6 +24,9 @@ from rlcm_serve.core import (
     Signal,
     TokenIds,
 )
+from rlcm_serve.engine.clients.adopted import AdoptedClient
+from rlcm_serve.engine.clients.arguments import require_exit_control
+from rlcm_serve.engine.clients.base import Client
 from rlcm_serve.engine.clients.launched import LaunchedClient
 from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
 from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
@@ -42,6 +46,7 @@ from rlcm_serve.engine.requests import (
 from rlcm_serve.engine.running import RunningVllm
 from rlcm_serve.engine.weights.adapters import Adapter, require_match
 from rlcm_serve.engine.worker.exit_control import ControlSpec
+from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.engine.worker.readings.slots import Slot, named
 from rlcm_serve.engine.worker.readings.table import Inputs
@@ -57,20 +62,36 @@ from rlcm_serve.errors import (
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
 from rlcm_serve.profiles.profile import Profile, unknown_profile
 
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
 _FIRST_TOKEN = 300.0
 """Seconds in which vLLM must produce its first token; it may still have to compile."""
 
 
 class VllmEngine(ReasoningEngine):
-    """vLLM under exit control; see `ReasoningEngine` for the contract."""
+    """vLLM under exit control; see `ReasoningEngine` for the contract.
 
-    def __init__(self, settings: EngineSettings) -> None:
+    Args:
+        settings: what to serve, and how.
+        client: a client of a vLLM that runs, to adopt it; None launches vLLM at the start. An
+            adopted vLLM must have been started with the arguments that a launch would give it.
+            `stop` and `kill` leave it running.
+    """
+
+    def __init__(self, settings: EngineSettings, client: AsyncLLM | None = None) -> None:
+        if client is not None and settings.vllm_arguments:
+            raise ModelRefused(
+                f"vLLM runs already, so it cannot take {shlex.join(settings.vllm_arguments)}: give "
+                "these arguments to vLLM itself"
+            )
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         self.settings = settings
         self.name = settings.model
         self.on_stage: Callable[[str], None] = lambda stage: None
         self.running: RunningVllm | None = None
+        self._adopted = client
         self._under: dict[str, VllmEngine] = {}
         self._adapters: dict[str, Adapter] = {}  # by digest
 
@@ -81,11 +102,8 @@ class VllmEngine(ReasoningEngine):
             self.running = None
         self.on_stage("reading the model's files")
         files = await asyncio.to_thread(self._read_files)
-        self.on_stage(f"starting vLLM; thinking format: {self._text.format.name}")
         adapters = tuple(self._adapters.values())
-        client = await LaunchedClient.start(
-            self.settings, files, self.stop_ids, self.on_stage, adapters
-        )
+        client = await self._connect(files, adapters)
         interval = self.identity.checkpoint_interval
         self.running = RunningVllm(client, self.settings, files, interval, adapters)
         await self.running.first_reply()
@@ -114,6 +132,21 @@ class VllmEngine(ReasoningEngine):
         for other in self._under.values():
             other.running, other.context = self.running, self.context
             other.identity = replace(other.identity, facts=facts)
+
+    async def _connect(self, files: ModelFiles, adapters: Sequence[Adapter]) -> Client:
+        """A vLLM that is started now, or the adopted one, under exit control."""
+        thinking = f"thinking format: {self._text.format.name}"
+        if self._adopted is None:
+            self.on_stage(f"starting vLLM; {thinking}")
+            return await LaunchedClient.start(
+                self.settings, files, self.stop_ids, self.on_stage, adapters
+            )
+        self.on_stage(f"adopting vLLM; {thinking}")
+        if warning := check_hooks():
+            self.on_stage(warning)
+        vllm_config = self._adopted.vllm_config
+        require_exit_control(vllm_config, self.settings, files, self.stop_ids, adapters)
+        return AdoptedClient(self._adopted)
 
     def _check_schemas(self, running: RunningVllm) -> None:
         """Raises `ProfileRefused` if answers cannot follow the schema of a profile."""

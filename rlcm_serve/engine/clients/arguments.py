@@ -1,4 +1,4 @@
-"""The arguments under which vLLM has exit control.
+"""The arguments under which vLLM has exit control: for a launch, or to be found in an adopted one.
 
 vLLM must load the model with the probe in it, the processor that acts on readings, and the methods
 by which the front end talks to the workers.
@@ -6,9 +6,14 @@ by which the front end talks to the workers.
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.weights.adapters import Adapter, room_for
 from rlcm_serve.engine.worker.facts import EXTENSION
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
@@ -80,3 +85,72 @@ def require_whole_batch(*, sharded: bool) -> None:
             "batch-sharded sampling is on, but each rank would then see all states and only "
             "its own logits: remove --enable-batch-sharded-sampling"
         )
+
+
+def require_exit_control(
+    vllm_config: VllmConfig,
+    settings: EngineSettings,
+    files: ModelFiles,
+    stop_ids: tuple[int, int],
+    adapters: Sequence[Adapter] = (),
+) -> None:
+    """Returns if a vLLM that somebody else started has what a launch would have given it.
+
+    Args:
+        vllm_config: of that vLLM.
+        settings, files, stop_ids: as for a launch.
+        adapters: of all profiles.
+
+    Raises:
+        ModelRefused: it lacks some arguments; the message gives them as vLLM takes them.
+        UnsupportedVllm: as `processor_for`.
+    """
+    from vllm.platforms import current_platform
+
+    model_config, parallel_config = vllm_config.model_config, vllm_config.parallel_config
+    if Path(model_config.model).resolve() != files.folder.resolve():
+        raise ModelRefused(
+            f"vLLM serves {model_config.model}, but the settings name {settings.model}, which is "
+            f"in {files.folder}: start vLLM with that folder, or name the model that it serves"
+        )
+    require_whole_batch(sharded=parallel_config.enable_batch_sharded_sampling)
+    wanted = exit_control(settings, files, stop_ids)
+    wanted["logits_processors"] = [processor_for(vllm_config)]
+    found = {
+        "hf_overrides": model_config.hf_overrides,
+        "additional_config": vllm_config.additional_config,
+        "worker_extension_cls": parallel_config.worker_extension_cls,
+        "logits_processors": [str(one) for one in model_config.logits_processors or ()],
+    }
+    lacking = {name: value for name, value in wanted.items() if not _has(found[name], value)}
+    room = room_for(adapters, spare=current_platform.is_cpu())
+    if any(getattr(vllm_config.lora_config, name, 0) < least for name, least in room.items()):
+        lacking |= {"enable_lora": True, **room}
+    if lacking:
+        raise ModelRefused(
+            "vLLM runs without exit control, because it was started without these arguments, or "
+            f"with others in their place: {shlex.join(as_flags(lacking))}"
+        )
+
+
+def as_flags(values: Mapping[str, Any]) -> list[str]:
+    """Arguments as vLLM's command line takes them; those that are None are left out."""
+    flags = []
+    for name, value in values.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            flags += [flag if value else flag.replace("--", "--no-", 1)]
+        elif value is None:
+            continue
+        elif isinstance(value, list):
+            flags += [flag, *map(str, value)]
+        else:
+            flags += [flag, json.dumps(value) if isinstance(value, dict) else str(value)]
+    return flags
+
+
+def _has(found: Any, wanted: Any) -> bool:
+    """Whether an argument has the value, maybe beside others."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and found | wanted == found
+    return set(wanted) <= set(found) if isinstance(wanted, list) else bool(found == wanted)

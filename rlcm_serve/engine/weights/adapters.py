@@ -154,8 +154,16 @@ def enable_adapters(
                 "--enable-lora"
             )
         return
+    needed = room_for(adapters, spare=spare)
     arguments.enable_lora = True
-    arguments.max_loras = max(arguments.max_loras, len(adapters) + spare)
-    needed = max(adapter.rank for adapter in adapters)
-    given = arguments.max_lora_rank
-    arguments.max_lora_rank = next(rank for rank in RANKS if rank >= max(needed, given))
+    arguments.max_loras = max(arguments.max_loras, needed["max_loras"])
+    arguments.max_lora_rank = max(arguments.max_lora_rank, needed["max_lora_rank"])
+
+
+def room_for(adapters: Sequence[Adapter], *, spare: bool) -> dict[str, int]:
+    """What adapters need of vLLM at least, by its names for it; nothing without adapters."""
+    if not adapters:
+        return {}
+    highest = max(adapter.rank for adapter in adapters)
+    rank = next(rank for rank in RANKS if rank >= highest)
+    return {"max_loras": len(adapters) + spare, "max_lora_rank": rank}

@@ -158,15 +158,18 @@ FRONT_END = (
     ),
     Hook("vllm.config:CompilationConfig", has=("static_forward_context",)),
     Hook("vllm.config:LoadConfig", has=("load_format",)),
-    Hook("vllm.config:LoRAConfig", has=("lora_dtype",)),
+    Hook("vllm.config:LoRAConfig", has=("lora_dtype", "max_lora_rank", "max_loras")),
     Hook(
         "vllm.config:ModelConfig",
         has=(
             *("dtype", "hf_overrides", "is_hybrid", "logits_processors", "max_model_len"),
-            "quantization",
+            *("model", "quantization"),
         ),
     ),
-    Hook("vllm.config:ParallelConfig", has=("data_parallel_size",)),
+    Hook(
+        "vllm.config:ParallelConfig",
+        has=("data_parallel_size", "enable_batch_sharded_sampling", "worker_extension_cls"),
+    ),
     Hook(
         "vllm.config:SchedulerConfig",
         has=("enable_chunked_prefill", "long_prefill_token_threshold"),

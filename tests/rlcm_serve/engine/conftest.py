@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.launch import EngineSettings, vllm_arguments
 from rlcm_serve.engine.vllm_engine import VllmEngine
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +30,37 @@ async def engine() -> AsyncIterator[VllmEngine]:
     await running.start()
     yield running
     running.stop()
+
+
+def vllm_flags(engine: VllmEngine) -> list[str]:
+    """The command line with which vLLM's own server would be started for this engine."""
+    files = engine._read_files()
+    return vllm_arguments(engine.settings, files, engine.stop_ids, tuple(engine._adapters.values()))
+
+
+def start_vllm(flags: list[str]) -> AsyncLLM:
+    """A vLLM as its own server starts it."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
+    arguments = AsyncEngineArgs.from_cli_args(parser.parse_args(flags))
+    return AsyncLLM.from_engine_args(arguments)
+
+
+@pytest.fixture(scope="session")
+async def client() -> AsyncIterator[AsyncLLM]:
+    """vLLM's client for the embedded model, started by vLLM's own command line."""
+    llm = start_vllm(vllm_flags(VllmEngine(EngineSettings())))
+    yield llm
+    llm.shutdown()
+
+
+@pytest.fixture(scope="session")
+async def adopted(client: AsyncLLM) -> AsyncIterator[VllmEngine]:
+    """The embedded model on a vLLM that was started elsewhere."""
+    engine = VllmEngine(EngineSettings(), client)
+    await engine.start()
+    yield engine
+    engine.stop()

@@ -23,6 +23,13 @@ pytestmark = pytest.mark.engine
 QUESTIONS = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=1)]
 
 
+@pytest.fixture(scope="module", params=["engine", "adopted"])
+def engine(request: pytest.FixtureRequest) -> VllmEngine:
+    """Every test runs on a vLLM that the engine launched, and on one that it adopted."""
+    found: VllmEngine = request.getfixturevalue(request.param)
+    return found
+
+
 def expected_exit(policy: ExitPolicy, checkpoints: list[Reading]) -> tuple[int, ExitReason] | None:
     """Where the one definition of the rule stops on these readings."""
     state = INITIAL_STATE

@@ -1,0 +1,30 @@
+"""A client that vLLM started, such as the one that `vllm serve` hands to its endpoint plugins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlcm_serve.engine.clients.base import Client
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+
+class AdoptedClient(Client):
+    """Whoever started vLLM ends it, kills it and cleans up after it; so these methods do nothing.
+
+    After a `kill`, new requests to the engine are refused, and those in flight wait until vLLM
+    answers or is ended.
+    """
+
+    def __init__(self, llm: AsyncLLM) -> None:
+        self.llm = llm
+
+    def settle(self) -> None:
+        """Does nothing."""
+
+    def kill(self) -> None:
+        """Does nothing."""
+
+    def close(self) -> None:
+        """Does nothing."""
