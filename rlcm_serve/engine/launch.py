@@ -73,6 +73,8 @@ class EngineSettings:
         log_stats: let vLLM record its own metrics, for Prometheus.
         log: file for vLLM's output; None leaves it on the terminal. The file of the start before
             is kept beside it, with the suffix `.1`.
+        shares_memory: let readings travel through shared memory if all of vLLM's workers run on
+            this host. If false, they are fetched through vLLM, as from workers on other hosts.
         vllm_arguments: vLLM's own command line arguments, passed through unchanged.
 
     Raises:
@@ -96,6 +98,7 @@ class EngineSettings:
     self_test: bool = False
     log_stats: bool = False
     log: Path | None = None
+    shares_memory: bool = True
     vllm_arguments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

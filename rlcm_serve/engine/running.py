@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict
+from functools import partial
 from itertools import chain, count
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -12,10 +15,14 @@ from uuid import uuid4
 from rlcm_serve.core import TokenIds
 from rlcm_serve.engine.clients.arguments import tracks_tokens
 from rlcm_serve.engine.clients.base import Client
+from rlcm_serve.engine.clients.workers import call_workers
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter
+from rlcm_serve.engine.worker.extension import FETCH_READINGS, SEES_TABLE
 from rlcm_serve.engine.worker.facts import ATTENTION_BACKENDS, EngineFacts, facts_of
+from rlcm_serve.engine.worker.readings.fetching import Ticket
+from rlcm_serve.engine.worker.readings.parcels import Parcel, Wanted
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import EngineDead, ModelRefused
@@ -44,7 +51,8 @@ class RunningVllm:
     ) -> None:
         self.client, self.llm = client, client.llm
         self.context = int(self.llm.model_config.max_model_len)
-        self.table = ReadingsTable(
+        self._new_table = partial(
+            ReadingsTable,
             settings.slots,
             self.context // interval + 1,
             signals=settings.shows_signals,
@@ -52,32 +60,64 @@ class RunningVllm:
             inputs=files.hidden_size + len(STATISTICS) if settings.record_inputs else 0,
             prompt=files.hidden_size if files.familiarity is not None else 0,
         )
+        self._may_share = settings.shares_memory
+        self.table = self._new_table()
         self._adapters = {
             adapter.digest: adapter.request(number) for number, adapter in enumerate(adapters, 1)
         }
         self.outputs_received = 0
         self._canaries = 0
         self._killed: str | None = None
-        # The client may have other users, and ids of theirs.
-        self._ids = (f"rlcm-{uuid4().hex[:12]}-{number}" for number in count())
+        prefix = f"rlcm-{uuid4().hex[:12]}"  # an adopted client has other users, with ids of theirs
+        self._ids = (f"{prefix}-{number}" for number in count())
 
-    async def first_reply(self) -> None:
-        """Returns once vLLM has answered its first call.
+    async def connect(self) -> None:
+        """Waits for vLLM's first answer, and chooses the channel of readings.
 
         Raises:
-            EngineDead: it does not answer, or has died before. vLLM is closed.
+            EngineDead: vLLM does not answer, or has died before. It is closed.
         """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         self.require_alive()
         try:
-            # If vLLM dies during this call, the call never returns. vLLM makes it once, at the
-            # latest with the first request.
+            # If vLLM dies during these calls, they never return. vLLM makes the first one once, at
+            # the latest with the first request.
             async with asyncio.timeout(_FIRST_REPLY):
                 await self.llm.get_supported_tasks()
+                if not await self._shares_memory():
+                    self.table.close()
+                    self.table = self._new_table(ask=self._ask_workers)
+        except EngineDeadError as error:
+            self.close()
+            raise EngineDead("vLLM died just after it had started") from error
         except TimeoutError as error:
             self.close()
             raise EngineDead(
                 f"vLLM started, but did not answer within {_FIRST_REPLY:g} s"
             ) from error
+
+    async def _shares_memory(self) -> bool:
+        """Whether every worker of every engine maps the table's file, on this host."""
+        if not self._may_share:
+            return False
+        mark = secrets.randbits(62)
+        self.table.mark(mark)
+        address = asdict(self.table.address)
+        sees = await call_workers(self.llm, SEES_TABLE, address, mark)
+        self.table.mark(0)
+        return all(sees)
+
+    async def _ask_workers(
+        self, wanted: Sequence[Wanted], released: Sequence[Ticket]
+    ) -> list[Parcel | None]:
+        """What the workers have of some slots; all ranks of a request's engine have the same."""
+        address = asdict(self.table.address)
+        replies = await call_workers(self.llm, FETCH_READINGS, address, wanted, released)
+        return [
+            next((parcel for parcel in parcels if parcel is not None), None)
+            for parcels in zip(*replies, strict=True)
+        ]
 
     async def facts(self) -> EngineFacts:
         """What decides the numbers that this vLLM computes.
@@ -116,8 +156,7 @@ class RunningVllm:
         self.client.settle()
         if self.llm.output_handler is not None:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
-        if self.llm.vllm_config.parallel_config.data_parallel_size == 1:
-            self.table.unlink()  # all workers have mapped it; a kill now leaves no file behind
+        self.table.unlink()  # all workers have mapped it; a kill now leaves no file behind
 
     def require_alive(self) -> None:
         """Raises `EngineDead` if vLLM has died."""

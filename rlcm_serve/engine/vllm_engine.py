@@ -106,7 +106,7 @@ class VllmEngine(ReasoningEngine):
         client = await self._connect(files, adapters)
         interval = self.identity.checkpoint_interval
         self.running = RunningVllm(client, self.settings, files, interval, adapters)
-        await self.running.first_reply()
+        await self.running.connect()
         self.context = self.running.context
         self.on_stage("warming up")
         try:
@@ -317,15 +317,19 @@ class VllmEngine(ReasoningEngine):
             ) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
-                    if not tokens and self._familiarity is not None:
+                    first = not tokens
+                    tokens += part.token_ids
+                    if first and self._familiarity is not None:
+                        await slot.catch_up(len(tokens))
                         familiarity = _familiarity_of(self._familiarity, slot)
                         yield PromptReading(familiarity)
-                    tokens += part.token_ids
                     stop_reason, cached = part.stop_reason, output.num_cached_tokens or 0
                     if sampled := self._text.sampled(part.token_ids):
                         for delta in stream.push(sampled):
                             yield delta
                             answers = answers or delta.is_answer
+                    has_end = answers or part.finish_reason is not None
+                    await slot.catch_up(len(tokens), end=has_end and final is None)
                     for reading in slot.new(len(tokens)):
                         readings.append(reading)
                         yield reading
@@ -335,6 +339,8 @@ class VllmEngine(ReasoningEngine):
             rollout = self._text.rollout(tokens, stop_reason, budget)
             told, length = final, len(rollout.tokens)
             final = final or slot.final(length)
+            if final is None and rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+                await slot.catch_up(len(tokens), figures=True)
             signals, statistics = slot.token_signals(length), slot.statistics(length)
         finally:
             running.table.release(slot)
@@ -472,6 +478,7 @@ class VllmEngine(ReasoningEngine):
             ) as outputs:
                 async for _ in outputs:
                     pass
+            await slot.catch_up(1, end=True)
             final = slot.final()
         finally:
             running.table.release(slot)

@@ -33,6 +33,7 @@ ON_AN_ENGINE = (
     "gpu.training_speed",
     "serving.live_risk",
     "serving.load",
+    "serving.channels",
     "serving.overhead",
     "serving.service_overhead",
     "serving.siege crowd",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter, room_for
-from rlcm_serve.engine.worker.facts import EXTENSION
+from rlcm_serve.engine.worker.extension import EXTENSION
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
 from rlcm_serve.errors import ModelRefused

@@ -15,8 +15,6 @@ from calibration.canonical import canonical_json
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
 
-EXTENSION = "rlcm_serve.engine.worker.facts.WorkerFacts"
-"""For vLLM's `worker_extension_cls`."""
 ATTENTION_BACKENDS = "rlcm_attention_backends"
 """Name of the method that the extension adds to vLLM's workers."""
 
@@ -46,7 +44,7 @@ UNKNOWN = EngineFacts()
 
 
 class WorkerFacts:
-    """Methods that vLLM adds to its worker, whose attributes they read."""
+    """A part of the worker extension; it reads attributes of vLLM's worker."""
 
     vllm_config: VllmConfig
 

@@ -109,7 +109,14 @@ FRONT_END = (
     Hook(
         "vllm.v1.engine.async_llm:AsyncLLM",
         has=(
-            *("add_lora", "collective_rpc", "errored", "from_vllm_config", "get_supported_tasks"),
+            *(
+                "add_lora",
+                "collective_rpc",
+                "engine_core",
+                "errored",
+                "from_vllm_config",
+                "get_supported_tasks",
+            ),
             *(
                 "input_processor",
                 "model_config",
@@ -124,6 +131,8 @@ FRONT_END = (
         "vllm.v1.engine.async_llm:AsyncLLM.generate",
         takes=("prompt", "sampling_params", "request_id", "priority", "lora_request"),
     ),
+    Hook("vllm.v1.engine.core_client:AsyncMPClient", has=("_call_utility_async", "core_engines")),
+    Hook("vllm.v1.engine.core_client:AsyncMPClient._call_utility_async", takes=("engine",)),
     Hook("vllm.v1.engine.output_processor:OutputProcessor", has=("get_num_unfinished_requests",)),
     Hook("vllm.v1.engine.exceptions:EngineDeadError"),
     Hook("vllm.v1.engine.exceptions:EngineGenerateError"),

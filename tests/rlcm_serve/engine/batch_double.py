@@ -22,6 +22,7 @@ from rlcm_serve.engine.worker.probed_model import LATEST
 from rlcm_serve.engine.worker.processor_v1 import ExitProcessor
 from rlcm_serve.engine.worker.processor_v2 import ExitProcessorV2
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable, Slot
+from tests.rlcm_serve.engine.channels import final, new
 
 VOCABULARY, HIGH, LOW, THINK_END, END, WORD = 24, 22, 23, 4, 5, 9
 GARBAGE = 0.99
@@ -72,9 +73,9 @@ class Request:
     def readings(self) -> tuple[dict[int, float], tuple[int, float] | None]:
         """The readings that the front end has so far: confidence by tokens, and c_end."""
         assert self.slot is not None
-        early = {c.tokens: round(c.confidence, 4) for c in self.slot.new(len(self.output))}
-        final = self.slot.final()
-        return early, final and (final.tokens, round(final.confidence, 4))
+        early = {c.tokens: round(c.confidence, 4) for c in new(self.slot, len(self.output))}
+        c_end = final(self.slot)
+        return early, c_end and (c_end.tokens, round(c_end.confidence, 4))
 
 
 def new_request(

@@ -59,8 +59,8 @@ async def client() -> AsyncIterator[AsyncLLM]:
 
 @pytest.fixture(scope="session")
 async def adopted(client: AsyncLLM) -> AsyncIterator[VllmEngine]:
-    """The embedded model on a vLLM that was started elsewhere."""
-    engine = VllmEngine(EngineSettings(), client)
+    """The embedded model on a vLLM that was started elsewhere, with readings fetched through it."""
+    engine = VllmEngine(EngineSettings(shares_memory=False), client)
     await engine.start()
     yield engine
     engine.stop()

@@ -25,7 +25,7 @@ QUESTIONS = [p.question for p in sample_problems(Split.VALIDATION, 36, seed=1)]
 
 @pytest.fixture(scope="module", params=["engine", "adopted"])
 def engine(request: pytest.FixtureRequest) -> VllmEngine:
-    """Every test runs on a vLLM that the engine launched, and on one that it adopted."""
+    """A vLLM that the engine launched, with shared memory; or one that it adopted, without."""
     found: VllmEngine = request.getfixturevalue(request.param)
     return found
 

@@ -1,1 +1,1 @@
-"""Returns readings from vLLM's worker to the service, through a file in shared memory."""
+"""Returns readings from vLLM's workers to the service: shared memory, or fetched through vLLM."""

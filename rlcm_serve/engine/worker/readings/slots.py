@@ -11,11 +11,14 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
 from rlcm_serve.core import Reading, Signal
-from rlcm_serve.engine.worker.readings.table import Inputs, TableAddress
+from rlcm_serve.engine.worker.readings.fetching import Ask, Fetcher
+from rlcm_serve.engine.worker.readings.parcels import Wanted
+from rlcm_serve.engine.worker.readings.table import Inputs, TableAddress, claim
 from rlcm_serve.engine.worker.signals import TokenFigures, TokenSignals, window_of
 from rlcm_serve.engine.worker.statistics import TokenStatistics
 from rlcm_serve.errors import EngineDead
@@ -26,20 +29,37 @@ _SHARED_MEMORY = Path("/dev/shm")
 class Slot:
     """One slot, as the front end reads it for one request."""
 
-    def __init__(self, row: np.void, number: int, ticket: int, interval: int) -> None:
+    def __init__(
+        self, row: np.void, number: int, ticket: int, interval: int, fetcher: Fetcher | None = None
+    ) -> None:
         self.number, self.ticket = number, ticket
         self._row, self._interval, self._taken = row, interval, 0
+        self._fetcher = fetcher
         names = row.dtype.names or ()
         self._signals, self._tokens = "signals" in names, "figures" in names
         self._inputs, self._prompt = "inputs" in names, "prompt" in names
-        row["count"], row["finished"] = 0, 0
-        if self._signals:
-            row["final_signals"] = math.nan
-        if self._tokens:
-            row["observed"] = 0
-        if self._prompt:
-            row["prompted"] = 0
-        row["ticket"] = ticket
+        claim(row, ticket)
+
+    async def catch_up(self, received: int, *, end: bool = False, figures: bool = False) -> None:
+        """Returns when the slot has what the worker had written before it sent its last output.
+
+        Takes no time where memory is shared. Otherwise, the worker is asked only if something new
+        is due, so that most outputs cost nothing.
+
+        Args:
+            received: tokens of the request.
+            end: whether the final reading is due.
+            figures: whether the figures of all tokens are needed.
+
+        Raises:
+            EngineDead: the engine died before it answered.
+        """
+        if self._fetcher is None:
+            return
+        prompt = self._prompt and received > 0 and not self._row["prompted"]
+        due = max(received - 1, 0) // self._interval > self._taken
+        if due or prompt or end or (figures and self._tokens):
+            await self._fetcher.fetch(Wanted(self.number, self.ticket, self._taken, figures))
 
     def new(self, received: int) -> list[Reading]:
         """Readings that are settled after `received` tokens and were not returned before.
@@ -119,8 +139,20 @@ def _folder_for(size: int) -> Path | None:
     return _SHARED_MEMORY if fits else None
 
 
+def _new_file(address: TableAddress) -> str:
+    """The path of a new file with room for the table."""
+    size = address.slots * address.layout.itemsize
+    handle, path = tempfile.mkstemp(prefix="rlcm-readings-", dir=_folder_for(size))
+    os.ftruncate(handle, size)
+    os.close(handle)
+    return path
+
+
 class ReadingsTable:
-    """The front end's table. It hands out slots; while all are taken, callers wait."""
+    """The front end's table. It hands out slots; while all are taken, callers wait.
+
+    With `ask`, the workers share no memory with the front end and are asked for their readings.
+    """
 
     def __init__(
         self,
@@ -131,14 +163,16 @@ class ReadingsTable:
         tokens: int = 0,
         inputs: int = 0,
         prompt: int = 0,
+        ask: Ask | None = None,
     ) -> None:
-        self.address = TableAddress("", slots, max(capacity, 1), signals, tokens, inputs, prompt)
-        size = slots * self.address.layout.itemsize
-        handle, path = tempfile.mkstemp(prefix="rlcm-readings-", dir=_folder_for(size))
-        self.address = replace(self.address, path=path)
-        os.ftruncate(handle, size)
-        os.close(handle)
-        self._rows = self.address.map()
+        name = f"rlcm-readings-{uuid4().hex}"
+        self.address = TableAddress(
+            name, slots, max(capacity, 1), signals, tokens, inputs, prompt, shared=ask is None
+        )
+        if self.address.shared:
+            self.address = replace(self.address, path=_new_file(self.address))
+        self._rows = self.address.rows()
+        self._fetcher = None if ask is None else Fetcher(self._rows, ask)
         self._tickets = itertools.count(1)
         self._closed = False
         self._free: asyncio.Queue[int | None] = asyncio.Queue()  # None when closed
@@ -155,21 +189,30 @@ class ReadingsTable:
         if number is None:
             self._free.put_nowait(None)  # for the next waiting task
             raise EngineDead("the engine died before a sample could begin")
-        return Slot(self._rows[number], number, next(self._tickets), interval)
+        return Slot(self._rows[number], number, next(self._tickets), interval, self._fetcher)
 
     def release(self, slot: Slot) -> None:
         """Takes a slot back; later writes of its request are ignored."""
         self._rows[slot.number]["ticket"] = 0
+        if self._fetcher is not None:
+            self._fetcher.release(slot.number, slot.ticket)
         if not self._closed:
             self._free.put_nowait(slot.number)
 
+    def mark(self, number: int) -> None:
+        """Writes a number by which workers know the table's file; 0 removes it."""
+        self._rows[0]["ticket"] = number
+
     def unlink(self) -> None:
         """Removes the file; processes that have mapped it can still use it."""
-        Path(self.address.path).unlink(missing_ok=True)
+        if self.address.shared:
+            Path(self.address.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stops handing out slots; every waiting task gets `EngineDead`."""
         self.unlink()
+        if self._fetcher is not None:
+            self._fetcher.close()
         if not self._closed:
             self._closed = True
             while not self._free.empty():

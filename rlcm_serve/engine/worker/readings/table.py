@@ -3,13 +3,16 @@
 Where tokens are tracked, the file also holds the figures of every token (`statistics`). All ranks
 of a model write the same values.
 
-Every request in flight has one slot. The worker of any model-parallel or data-parallel rank on this
-host maps the file when the first request names it. An aborted request may stay in the batch for one
-more step. Its ticket keeps it from writing into a slot that belongs to another request by then.
+Every request in flight has one slot. Where all workers run on the front end's host, they map one
+file. Elsewhere each worker has a table in its own memory, whose slots are claimed by the requests
+that reach it, and the front end fetches what is new (`fetching`). An aborted request may stay in
+the batch for one more step. Its ticket keeps it from writing into a slot that belongs to another
+request by then.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,16 +30,17 @@ Inputs = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class TableAddress:
-    """Path, size and layout of the table; sent with every request.
+    """Name, size and layout of the table; sent with every request.
 
     Attributes:
-        path: the table's file.
+        path: the table's file; a name that no other table has, if it is not shared.
         slots: requests that can be in flight.
         capacity: readings per slot.
         signals: whether a reading holds all signals, which needs `tokens`.
         tokens: most tokens of a rollout whose figures are kept; 0 if none are.
         inputs: length of a probe's inputs in a reading; 0 if they are not recorded.
         prompt: length of the state at the last token of each prompt; 0 if it is not kept.
+        shared: whether workers and front end share the file; else each worker has its own table.
     """
 
     path: str
@@ -46,6 +50,7 @@ class TableAddress:
     tokens: int = 0
     inputs: int = 0
     prompt: int = 0
+    shared: bool = True
 
     @property
     def layout(self) -> np.dtype[np.void]:
@@ -73,24 +78,45 @@ class TableAddress:
             fields += [("prompted", "<i4"), ("prompt", "<f4", (self.prompt,))]
         return np.dtype(fields, align=True)
 
-    def map(self) -> npt.NDArray[np.void]:
-        """Maps the table's file into this process."""
+    def rows(self) -> npt.NDArray[np.void]:
+        """The table in this process: its file, mapped, or a new table in memory.
+
+        Raises:
+            OSError: the file is not there.
+        """
+        if not self.shared:
+            return np.zeros(self.slots, self.layout)  # of which untouched slots take no memory
         mapped = np.memmap(self.path, dtype=self.layout, mode="r+", shape=(self.slots,))
         return np.asarray(mapped)  # indexing a memmap takes several times as long
 
 
 @cache
-def _mapped(address: TableAddress) -> npt.NDArray[np.void]:
-    return address.map()
+def rows_of(address: TableAddress) -> npt.NDArray[np.void]:
+    """The one table with this address in a worker's process; see `TableAddress.rows`."""
+    return address.rows()
+
+
+def claim(row: np.void, ticket: int) -> None:
+    """Clears a slot for the request with this ticket."""
+    names = row.dtype.names or ()
+    for name in ("count", "finished", "observed", "prompted"):
+        if name in names:
+            row[name] = 0
+    if "final_signals" in names:
+        row["final_signals"] = math.nan
+    row["ticket"] = ticket
 
 
 class Readings:
     """One slot, as the worker writes it."""
 
     def __init__(self, address: TableAddress, slot: int, ticket: int) -> None:
-        self.table = _mapped(address)
+        self.table = rows_of(address)
         self.slot, self.ticket = slot, ticket
         self._row = self.table[slot]
+        # Tickets grow, so an earlier request cannot take the slot back.
+        if not address.shared and self._row["ticket"] < ticket:
+            claim(self._row, ticket)
 
     @property
     def wanted(self) -> bool:

@@ -14,6 +14,7 @@ from calibration import FULL_BUDGET
 from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.errors import EngineDead, ModelRefused
 from rlcm_serve.profiles.profile import Profile
 from tests.rlcm_serve.engine.asking import generation, think
@@ -108,9 +109,12 @@ async def test_stopping_and_killing_leave_the_adopted_vllm_running(client: Async
     engine.stop()
 
 
-async def test_two_front_ends_of_one_vllm_do_not_disturb_each_other(client: AsyncLLM) -> None:
+@pytest.mark.parametrize("share_memory", [(True, True), (False, False), (True, False)])
+async def test_two_front_ends_of_one_vllm_do_not_disturb_each_other(
+    client: AsyncLLM, share_memory: tuple[bool, bool]
+) -> None:
     """Their requests have the same slots and tickets, each in a table of its own."""
-    engines = [VllmEngine(EngineSettings(), client) for _ in range(2)]
+    engines = [VllmEngine(EngineSettings(shares_memory=each), client) for each in share_memory]
     for engine in engines:
         await engine.start()
     greedy = [generation(one, sampling=Sampling(0.0, 1.0)) for one in engines]
@@ -128,3 +132,35 @@ async def test_two_front_ends_of_one_vllm_do_not_disturb_each_other(client: Asyn
             assert reading.confidence == pytest.approx(other.confidence, abs=1e-4)
     for engine in engines:
         engine.stop()
+
+
+@pytest.mark.parametrize("shares_memory", [True, False])
+async def test_memory_is_shared_where_all_workers_see_it(
+    client: AsyncLLM, shares_memory: bool
+) -> None:
+    engine = VllmEngine(EngineSettings(shares_memory=shares_memory), client)
+    await engine.start()
+    assert engine.running is not None
+    assert engine.running.table.address.shared is shares_memory
+    engine.stop()
+
+
+async def test_readings_are_fetched_where_a_worker_has_no_such_file(
+    client: AsyncLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on another host: the front end's file is not there."""
+    mark = ReadingsTable.mark
+
+    def mark_and_remove(table: ReadingsTable, number: int) -> None:
+        mark(table, number)
+        table.unlink()
+
+    monkeypatch.setattr(ReadingsTable, "mark", mark_and_remove)
+    engine = VllmEngine(EngineSettings(), client)
+    await engine.start()
+    assert engine.running is not None
+    assert not engine.running.table.address.shared
+    brief = generation(engine, Budget(thinking=40, answer=8))
+    told = await think(engine, QUESTION, FULL_BUDGET, brief)
+    assert [reading.tokens for reading in told.checkpoints] == [32, 40]
+    engine.stop()

@@ -11,6 +11,7 @@ import pytest
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
+from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
     Forward,
     compare_inputs_with_transformers,
@@ -34,11 +35,17 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-async def cramped(model_folder: Path) -> AsyncIterator[VllmEngine]:
+async def launched(model_folder: Path) -> AsyncIterator[VllmEngine]:
     engine = VllmEngine(cramped_settings(model=str(model_folder), record_inputs=True))
     await engine.start()
     yield engine
     engine.stop()
+
+
+@pytest.fixture(scope="module", params=CHANNELS)
+async def cramped(request: pytest.FixtureRequest, launched: VllmEngine) -> VllmEngine:
+    """Readings come through shared memory, or are fetched through vLLM."""
+    return await front_end(launched, request.param)
 
 
 async def test_inputs_match_under_chunks_preemption_priorities_and_aborts(

@@ -31,6 +31,7 @@ from tests.rlcm_serve.engine.batch_double import (
     held_bytes,
     new_request,
 )
+from tests.rlcm_serve.engine.channels import CHANNELS, caught_up, final
 
 N = 4
 CONFIDENCE = [round(0.01 + 0.9 * (7 * tokens % 31) / 31, 4) for tokens in range(64)]
@@ -49,9 +50,9 @@ def runner(request: pytest.FixtureRequest) -> Runner:
     return runner
 
 
-@pytest.fixture
-def table() -> Iterator[ReadingsTable]:
-    table = ReadingsTable(slots=12, capacity=32)
+@pytest.fixture(params=CHANNELS)
+def table(request: pytest.FixtureRequest) -> Iterator[ReadingsTable]:
+    table = CHANNELS[request.param](slots=12, capacity=32)
     yield table
     table.close()
 
@@ -137,8 +138,8 @@ def test_a_text_that_ends_just_before_the_budget_has_no_reading_at_the_budget(
         runner.join(request)
         runner.run()
         assert request.slot is not None
-        stale += request.slot.final() is not None
-        assert request.slot.final(14) is None
+        stale += final(request.slot) is not None
+        assert caught_up(request.slot).final(14) is None
         early = {one.tokens: round(one.confidence, 4) for one in request.slot.new(15)}
         assert early == checkpoints(12)
         table.release(request.slot)
@@ -214,7 +215,7 @@ def test_a_preemption_changes_nothing(
 
 def test_front_ends_with_a_table_each_share_an_engine(runner: Runner, table: ReadingsTable) -> None:
     """Slots are numbers within a table. Each front end of an engine has a table of its own."""
-    other = ReadingsTable(slots=12, capacity=32)
+    other = type(table)(slots=12, capacity=32)
     one, two = ask(table, 11), ask(other, 30)
     assert one.slot is not None
     assert two.slot is not None

@@ -20,6 +20,7 @@ from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.errors import ModelRefused
 from tests.rlcm_serve.engine.asking import generation, think, user
+from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     Forward,
@@ -44,13 +45,19 @@ def probeless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-async def cramped(probeless: Path) -> AsyncIterator[VllmEngine]:
+async def launched(probeless: Path) -> AsyncIterator[VllmEngine]:
     engine = VllmEngine(
         cramped_settings(model=str(probeless), confidence=Signal.SEQUENCE_PROBABILITY)
     )
     await engine.start()
     yield engine
     engine.stop()
+
+
+@pytest.fixture(scope="module", params=CHANNELS)
+async def cramped(request: pytest.FixtureRequest, launched: VllmEngine) -> VllmEngine:
+    """Readings come through shared memory, or are fetched through vLLM."""
+    return await front_end(launched, request.param)
 
 
 @pytest.fixture(scope="module")
