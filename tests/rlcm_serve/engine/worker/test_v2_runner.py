@@ -13,7 +13,6 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
 from tests.rlcm_serve.engine.asking import generation, think, user
-from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     Forward,
@@ -35,19 +34,13 @@ GREEDY = Sampling(temperature=0.0, top_p=1.0)
 
 
 @pytest.fixture(scope="module")
-async def launched(on_v2: None) -> AsyncIterator[VllmEngine]:
+async def cramped(on_v2: None) -> AsyncIterator[VllmEngine]:
     """With a prefix cache, from which preempted requests are resumed."""
     caching = ("--enable-prefix-caching",)
     engine = VllmEngine(cramped_settings(*caching, record_inputs=True, record_signals=True))
     await engine.start()
     yield engine
     engine.stop()
-
-
-@pytest.fixture(scope="module", params=CHANNELS)
-async def cramped(request: pytest.FixtureRequest, launched: VllmEngine) -> VllmEngine:
-    """Readings come through shared memory, or are fetched through vLLM."""
-    return await front_end(launched, request.param)
 
 
 @pytest.fixture(scope="module")
