@@ -8,6 +8,7 @@ from calibration.testing.p_values import PValue
 from tests.statistical.cells import CELLS, FACTORS, STUDIES, allowed
 from tests.statistical.design import fewest_errors, most_errors, pairwise
 from tests.statistical.policies import Structure
+from tests.statistical.report import FITS
 
 
 def test_the_studies_meet_every_pair_of_settings() -> None:
@@ -49,6 +50,13 @@ def test_allowances_bracket_what_a_valid_procedure_does() -> None:
     assert stats.binom.sf(most, 2000, 0.1) * CELLS <= 0.001
     assert stats.binom.cdf(fewest - 1, 2000, 0.1) * CELLS <= 0.001
     assert 0.06 < fewest / 2000 < 0.1 < most / 2000 < 0.14
+
+
+def test_a_full_run_finds_what_errs_one_and_a_half_times_as_often_as_promised() -> None:
+    """In any one of up to 20 cells; at the small size of other runs, what errs twice as often."""
+    assert stats.binom.sf(most_errors(FITS, 0.1, 20), FITS, 0.15) > 0.99
+    assert stats.binom.sf(most_errors(200, 0.1, 20), 200, 0.2) > 0.4
+    assert stats.binom.sf(most_errors(200, 0.1, 20), 200, 0.3) > 0.99
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=str)

@@ -7,7 +7,7 @@ known for each kind and for all kinds together. A fit errs if any certificate of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,29 @@ ONE_HARD = KindsWorld({"easy": 0.9, "hard": 0.1}, {"easy": 0.03, "hard": 0.42})
 """Wrong: .069 of all questions."""
 SELDOM_ENOUGH = KindsWorld({"a": 0.55, "b": 0.45}, {"a": ABOVE, "b": ABOVE})
 """Whether a kind has enough labels depends on how many of it were drawn."""
+
+
+def hard_groups_first(rng: np.random.Generator) -> Traces:
+    """Two kinds, in each singles that are wrong half as often as alpha says, and groups of four.
+
+    Groups are wrong as one. Of the questions of each kind, just above alpha are wrong; of the
+    groups, .15. The wrong ones have the first names.
+    """
+    units = 120
+    large_U = rng.permutation(units) < units // 3
+    wrong_U = rng.random(units) < ABOVE * np.where(large_U, 1.25, 0.5)
+    order_U = np.argsort(~wrong_U, kind="stable")
+    large_U, wrong_U = large_U[order_U], wrong_U[order_U]
+    unit_P = np.repeat(np.arange(units), np.where(large_U, 4, 1))
+    drawn = ALL_FALSE.draw(rng, len(unit_P))
+    kind_U = rng.integers(2, size=units)
+    return replace(
+        drawn,
+        correct_RC=~wrong_U[unit_P][:, None],
+        groups=tuple(f"g{unit:03d}" for unit in unit_P),
+        kinds=tuple("ab"[kind] for kind in kind_U[unit_P]),
+    )
+
 
 Fit = Callable[[Traces], Sequence[Certificate]]
 
@@ -152,3 +175,19 @@ def test_the_number_of_kinds_with_enough_labels_may_depend_on_the_sample(fits: i
     assert len(counts) > 1
     assert false["pooled"] <= most_errors(fits, POOLED_SHARE * DELTA, CELLS)
     assert false["kinds"] <= most_errors(fits, (1 - POOLED_SHARE) * DELTA, CELLS)
+
+
+def false_fits(fits: int, **how: Any) -> int:
+    """Fits with a false certificate where labels depend on names and on the sizes of groups."""
+    rng = np.random.default_rng(5)
+    made = (certify_kinds(hard_groups_first(rng), **ONE_POLICY, **how) for _ in range(fits))
+    return sum(any(one.levels[0].certified for one in of_all) for of_all in made)
+
+
+def test_labels_that_follow_names_and_group_sizes_break_nothing(fits: int) -> None:
+    assert false_fits(fits, max_group_size=4) <= most_errors(fits, DELTA, CELLS)
+
+
+def test_groups_of_a_kind_that_count_the_same_are_caught(fits: int) -> None:
+    """Broken for a sentence about the questions of a kind."""
+    assert false_fits(fits, average="groups") > 1.3 * most_errors(fits, DELTA, CELLS)
