@@ -52,7 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "7B": _qwen(
         3584, 18_944, 28, 28, 4, vocab_size=152_064, tie_word_embeddings=False, rms_norm_eps=1e-6
     ),
-    "vocabulary": _qwen(160, 448, 4, 6, 2, vocab_size=152_064, torch_dtype="float32", head_dim=32),
+    "vocabulary": _qwen(192, 512, 4, 6, 2, vocab_size=152_064, torch_dtype="float32"),
     "tiny": _qwen(64, 128, 2, 2, 2, vocab_size=1_024, torch_dtype="float32"),
 }
 """Qwen2.5's configurations of 0.5, 1.5 and 7 billion parameters, as published; a model as small as

@@ -138,7 +138,10 @@ def _note_familiarity(files: ModelFiles, findings: Findings) -> None:
             "fit one with `rlcm train familiarity` before traces are recorded",
         )
     else:
-        findings.fine("familiarity", f"questions below {files.familiarity.cutoff:.3g} are flagged")
+        findings.fine(
+            "familiarity",
+            f"questions with a p-value of at most {files.familiarity.cutoff:.3g} are unfamiliar",
+        )
 
 
 def _note_budget(

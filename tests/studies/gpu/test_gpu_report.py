@@ -176,6 +176,11 @@ def test_shapes_have_the_published_numbers_of_parameters() -> None:
     assert billions == pytest.approx({"0.5B": 0.494, "1.5B": 1.543, "7B": 7.615}, abs=0.002)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_heads_have_a_size_that_vllm_serves_on_a_cpu_too(shape: str) -> None:
+    assert SHAPES[shape]["hidden_size"] // SHAPES[shape]["num_attention_heads"] in (32, 64, 128)
+
+
 def test_a_made_model_has_a_probe_of_its_size_and_two_spare_ids(tmp_path: Path) -> None:
     from rlcm_serve.engine.model_files import ModelFiles
 
