@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from calibration import INITIAL_STATE, ExitPolicy, ExitReason, step
+from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Budget, Rollout, Sampling, TokenIds
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from tests.rlcm_serve.engine.asking import generation, think, user
@@ -38,11 +38,27 @@ TIE = 1e-4
 async def drafting(
     on_v2: None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[VllmEngine]:
+    """With a prefix cache, from which preempted requests are resumed."""
     drafts = with_drafts(save_draft_model(tmp_path_factory.mktemp("drafts") / "draft"))
-    engine = VllmEngine(cramped_settings(*drafts, record_inputs=True))
-    await engine.start()
-    yield engine
-    engine.stop()
+    arguments = ("--enable-prefix-caching", *drafts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # for `verify_in_parts`
+        engine = VllmEngine(cramped_settings(*arguments, record_inputs=True))
+        await engine.start()
+        yield engine
+        engine.stop()
+
+
+async def verify_in_parts(engine: VllmEngine, rows: int) -> None:
+    """Lets vLLM verify at most so many rows at once, as it does where logits are large."""
+    assert engine.running is not None
+    await engine.running.llm.collective_rpc(_set_rows_of_a_part, args=(rows,))  # type: ignore[arg-type]
+
+
+def _set_rows_of_a_part(worker: object, rows: int) -> None:
+    from vllm.v1.worker.gpu.spec_decode import rejection_sampler
+
+    rejection_sampler.get_max_chunk_logits = lambda vocab_size: rows
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +96,7 @@ async def test_greedy_rollouts_are_those_without_drafts(
     policies = [ExitPolicy(lambda_high=(1.01, 0.6, 0.8, 0.95)[n % 4]) for n in range(20)]
     runs = await greedy(drafting, questions, policies, thinking=100)
     assert compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4) > 60
+    assert drafting.identity.facts.speculation == "draft_model, 3 tokens, standard"
     seen = set()
     for (prompt, rollout), policy in zip(runs, policies, strict=True):
         assert greedy_until(forward, prompt, rollout.tokens) > 0
@@ -100,6 +117,32 @@ async def test_greedy_rollouts_are_those_without_drafts(
     assert {ExitReason.HIGH, ExitReason.BUDGET} <= seen
 
 
+def answers_greedily(forward: Forward, prefix: TokenIds, ends: frozenset[int]) -> TokenIds:
+    """What the model answers after a prefix, by whole forward passes."""
+    answer: list[int] = []
+    while not answer or answer[-1] not in ends:
+        answer.append(int(forward.log_probs_TV((*prefix, *answer))[-1].argmax()))
+    return tuple(answer)
+
+
+async def test_drafted_ends_of_thinking_and_text_end_where_they_do_without_drafts(
+    drafting: VllmEngine, forward: Forward
+) -> None:
+    """The thinking is closed, the model answers and ends its text, all among drafts."""
+    easy = [p.question for p in sample_problems(Split.VALIDATION, 2, seed=5, levels=[1])]
+    runs = await greedy(drafting, easy, [FULL_BUDGET] * 2, thinking=240)
+    compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4)
+    text = drafting._text
+    assert text.think_end is not None
+    for prompt, rollout in runs:
+        assert rollout.exit is ExitReason.NATURAL
+        thought = (*prompt, *rollout.tokens)
+        assert int(forward.log_probs_TV(thought)[-1].argmax()) == text.think_end
+        answer = answers_greedily(forward, (*thought, text.think_end), text.end_ids)
+        assert rollout.answer_text == text.answer(answer)
+        assert (rollout.answer_tokens, rollout.discarded) == (len(answer), 1)
+
+
 def ranks(
     forward: Forward, prompt: TokenIds, sampled: TokenIds, how: Sampling, rng: np.random.Generator
 ) -> list[float]:
@@ -116,6 +159,7 @@ def ranks(
 async def test_sampled_rollouts_are_read_right_under_chunks_preemption_and_aborts(
     drafting: VllmEngine, forward: Forward
 ) -> None:
+    await verify_in_parts(drafting, 9)
     finished = [run for run in await crowd(drafting, REQUESTS) if run is not None]
     assert preemptions() > 0, "the cache was to be too small"
     assert compare_inputs_with_transformers(finished, shipped_probe(), forward, 1e-4) > 100
