@@ -42,10 +42,17 @@ ON_AN_ENGINE = (
     "serving.siege soak",
     "paper run",
 )
+ON_V2 = ("serving.speculation",)
+"""Need vLLM's V2 model runner: `make test-v2`."""
 
 
-@pytest.mark.studies
-@pytest.mark.parametrize("script", [*SCRIPTS, *ON_AN_ENGINE])
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(pytest.param(script, marks=pytest.mark.studies) for script in SCRIPTS + ON_AN_ENGINE),
+        *(pytest.param(script, marks=pytest.mark.v2) for script in ON_V2),
+    ],
+)
 def test_a_study_runs_and_leaves_the_repository_as_it_was(script: str) -> None:
     before = changes()
     command = [sys.executable, "-m", *f"studies.{script} --smoke".split()]
@@ -61,7 +68,7 @@ def test_every_script_is_here() -> None:
         for path in (ROOT / "studies").rglob("*.py")
         if "\nif __name__ ==" in path.read_text()
     }
-    tested = {script.split()[0] for script in (*SCRIPTS, *ON_AN_ENGINE)}
+    tested = {script.split()[0] for script in (*SCRIPTS, *ON_AN_ENGINE, *ON_V2)}
     assert {name.removesuffix(".__main__") for name in scripts} == tested
 
 

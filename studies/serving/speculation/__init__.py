@@ -1,0 +1,1 @@
+"""Speculative decoding on vLLM's V2 model runner: the same rollouts, in fewer steps."""
