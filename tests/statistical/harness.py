@@ -77,7 +77,7 @@ def run(
     null_LT = source.risk_T > np.array(setting.alphas)[:, None]
     keys = [(name, promise) for name in certify for promise in setting.promises]
     tallies = {key: _empty(key[1], setting) for key in keys}
-    with _little_garbage():
+    with little_garbage():
         for fit in fits(source, setting):
             for name, promise in keys:
                 certified_LT = certify[name](fit, promise)
@@ -111,7 +111,7 @@ def _empty(promise: Promise, setting: Setting) -> Tally:
 
 
 @contextmanager
-def _little_garbage() -> Iterator[None]:
+def little_garbage() -> Iterator[None]:
     """statsmodels collects garbage in every call: restrict this to new objects."""
     gc.collect()
     gc.freeze()
