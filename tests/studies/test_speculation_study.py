@@ -64,8 +64,8 @@ def sampled(seed: int, questions: int = 40, surer: float = 0.0) -> Outcomes:
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distribution, "PERMUTATIONS", 399)
-    monkeypatch.setattr(power, "DRAWS", 60)
-    monkeypatch.setattr(power, "SHIFTS", {"confidence": (0.02, 0.04, 0.06)})
+    monkeypatch.setattr(power, "DRAWS", 200)
+    monkeypatch.setattr(power, "SHIFTS", {"confidence": (0.01, 0.02, 0.04, 0.08)})
 
 
 def test_equal_distributions_are_told_apart_as_often_as_the_level_says(
@@ -79,9 +79,9 @@ def test_equal_distributions_are_told_apart_as_often_as_the_level_says(
 
 def test_a_shift_of_the_confidence_is_found_as_the_power_says(few_draws: None) -> None:
     rng = np.random.default_rng(1)
-    shift = smallest_found(sampled(0), 4, rng)["confidence"]
+    shift = smallest_found(sampled(0).joined(sampled(1)), 4, rng)["confidence"]
     found = [
         "confidence" in rejected(p_values(sampled(2 * n), sampled(2 * n + 1, surer=shift), rng))
-        for n in range(10)
+        for n in range(1, 11)
     ]
     assert sum(found) >= 5, "nine in ten are to be found"
