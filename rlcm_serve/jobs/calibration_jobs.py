@@ -1,4 +1,8 @@
-"""The calibration jobs of a service: posted at any time, run one after another."""
+"""The calibration jobs of a service: posted at any time, run one after another.
+
+Several processes may share a database. Each runs the oldest job that no other runs and that its
+engine can do, and takes over what a process that died has left.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
 from rlcm_serve.jobs.extension import extending
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.runner import (
     PRIORITY,
+    READY_POLL,
     RETRY,
     JobRunner,
     check_problems,
@@ -22,17 +28,23 @@ from rlcm_serve.jobs.runner import (
 )
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState, Post
+from rlcm_serve.store.leases import LEASE, Leases
 from rlcm_serve.store.upkeep.removal import delete_job, delete_recordings
 
 DELETE_EVERY = 600.0
 """Most seconds between two searches for jobs that are old enough to be deleted."""
 WATCH_INTERVAL = 0.5
 """Seconds between two reads of a watched job."""
+LOOK_EVERY = 2.0
+"""Seconds between two searches for jobs that other processes posted or left."""
+ABANDONED = 600.0
+"""Seconds after which a job of another engine fails, if no process with that engine takes it."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +59,8 @@ class CalibrationJobs:
         concurrency: rollouts in flight.
         delete_after: seconds after which an ended job is deleted; None keeps it.
         limits: of the process that fits.
+        lease: seconds after which another process may take over the job of one that died.
+        abandoned: seconds for which a job of another engine waits for a process that has it.
 
     Attributes:
         store: the jobs in the database. Its methods block.
@@ -60,6 +74,8 @@ class CalibrationJobs:
         concurrency: int = 8,
         delete_after: float | None = None,
         limits: FitLimits = FitLimits(),  # noqa: B008, frozen
+        lease: float = LEASE,
+        abandoned: float = ABANDONED,
     ) -> None:
         self._service = service
         self._database, self._delete_after = database, delete_after
@@ -67,6 +83,9 @@ class CalibrationJobs:
         self._threads = database.threads
         self._runner = JobRunner(database, service, certificates, concurrency, limits)
         self.store = self._runner.jobs
+        self._leases, self._abandoned = Leases(database, lease), abandoned
+        self._unfit: dict[str, tuple[float, str]] = {}
+        """Jobs of other engines: since when they wait here, and why."""
         self._posted = asyncio.Event()
         self._running: tuple[str, asyncio.Task[None]] | None = None
 
@@ -105,14 +124,17 @@ class CalibrationJobs:
             request = await self._threads.read(extending, self.store, request, problems)
         request = await asyncio.to_thread(request.with_group_size, problems)
         await asyncio.to_thread(request.require_enough, problems)
+        made_for = None
         with suppress(NotReady, EngineDead):
             await self._service.check_ready()
             engine = self._service.engine.under(request.profile)
             recorder = Recorder(engine, self._service.grader, priority=PRIORITY)
             await check_problems(recorder, problems)
             await require_untrained_here(self._service.engine, problems)
+            made_for = fingerprint_of(engine.identity)
         id_ = f"cal_{secrets.token_hex(6)}"
-        job = await self._threads.write(self.store.create, id_, request, problems, owner, post)
+        create = partial(self.store.create, made_for=made_for)
+        job = await self._threads.write(create, id_, request, problems, owner, post)
         self._posted.set()
         return job
 
@@ -176,8 +198,10 @@ class CalibrationJobs:
         return self._runner.pace.seconds_left
 
     def now(self, job: Calibration) -> Calibration:
-        """A job from the store, with the reason why it waits for the database, if it does."""
+        """A job from the store, with the reason why it waits, if it does."""
         trouble = self._runner.trouble
+        if job.id in self._unfit:
+            trouble = self._unfit[job.id][1]
         return job if trouble is None or job.state.ended else replace(job, error=trouble)
 
     def _task_of(self, id_: str) -> asyncio.Task[None] | None:
@@ -188,14 +212,56 @@ class CalibrationJobs:
         while True:
             self._posted.clear()
             try:
-                job = await self._threads.read(self.store.next_unfinished)
-                if job is None:
-                    await self._posted.wait()
-                else:
+                if (job := await self._next()) is not None:
                     await self._run(job)
+                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_EVERY):
+                        await self._posted.wait()
+            except (NotReady, EngineDead):
+                await asyncio.sleep(READY_POLL)
             except DatabaseRefused as error:
                 self._runner.note_trouble(error)
                 await asyncio.sleep(RETRY)
+
+    async def _next(self) -> Calibration | None:
+        """Takes the oldest job that no other process runs and that this engine can do.
+
+        Raises:
+            NotReady, EngineDead: there is a job, and the engine is not ready.
+            DatabaseRefused: the database cannot be reached.
+        """
+        free = await self._threads.read(self._leases.free)
+        self._unfit = {id_: since for id_, since in self._unfit.items() if id_ in free}
+        for id_ in free:
+            with suppress(NotFound):  # it was deleted in the meantime
+                job = await self._threads.read(self.store.get, id_)
+                if await self._is_for_us(job) and await self._threads.write(
+                    self._leases.claim, job
+                ):
+                    return job
+        return None
+
+    async def _is_for_us(self, job: Calibration) -> bool:
+        """Whether this engine can do the job, or nobody can: then it fails, with the reason."""
+        if not (differences := await self._runner.differences(job)):
+            return True
+        why = (
+            "waits for a process with the engine that it was posted to (then, now): "
+            f"{'; '.join(differences)}"
+        )
+        since, _ = self._unfit.setdefault(job.id, (time.monotonic(), why))
+        return time.monotonic() - since >= self._abandoned
+
+    async def _keep(self, job: Calibration, task: asyncio.Task[None]) -> None:
+        """Renews the lease of a running job, and stops the task once the job is not ours."""
+        while True:
+            await asyncio.sleep(self._leases.seconds / 3)
+            with suppress(DatabaseRefused):  # the task itself says what is wrong
+                if not await self._threads.write(self._leases.renew, job):
+                    _log.warning("calibration %s goes on in another process, or ended", job.id)
+                    task.cancel()
+                    return
 
     async def _delete_old(self, after: float) -> None:
         while True:
@@ -216,13 +282,17 @@ class CalibrationJobs:
             DatabaseRefused: the database cannot be reached.
         """
         task = asyncio.create_task(self._runner.run(job))
+        keeping = asyncio.create_task(self._keep(job, task))
         self._running = (job.id, task)
         try:
             await asyncio.wait({task})
         finally:
             self._running = None
+            keeping.cancel()
             task.cancel()  # if this loop itself was cancelled
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(task, keeping, return_exceptions=True)
+            with suppress(DatabaseRefused):  # then it ends by itself
+                await self._threads.write(self._leases.release, job)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, DatabaseRefused):
             raise error

@@ -164,6 +164,23 @@ class JobRunner:
             except (NotReady, EngineDead):
                 await asyncio.sleep(READY_POLL)
 
+    async def differences(self, job: Calibration) -> list[str]:
+        """How this engine differs from the one that the job is for; empty if it does not.
+
+        Raises:
+            NotReady, EngineDead: the engine is not ready, so nothing is known of it.
+        """
+        await self._service.check_ready()
+        made_with = job.fingerprint
+        if made_with is None and job.request.extends is not None:
+            earlier = await self._threads.read(self.jobs.get, job.request.extends)
+            made_with = earlier.fingerprint
+        try:
+            here = fingerprint_of(self._service.engine.under(job.request.profile).identity)
+        except RequestRefused as error:
+            return [str(error)]
+        return [] if made_with is None else list(made_with.differences(here))
+
     async def _require_same_engine(self, job: Calibration) -> None:
         """Raises CertificateMismatch if the job's recordings come from another engine or grader."""
         here = fingerprint_of(self._service.engine.under(job.request.profile).identity)
@@ -174,7 +191,7 @@ class JobRunner:
         begun_with = await self._threads.write(self.jobs.made_with, job, expected)
         if differences := begun_with.differences(here):
             raise CertificateMismatch(
-                "the recordings of this job come from another engine (then, now): "
+                "this job was posted to another engine (then, now): "
                 f"{'; '.join(differences)}. Post the problems again, to this engine or to the "
                 "earlier one"
             )

@@ -105,6 +105,19 @@ class LogRow(Base):
     text: Mapped[str] = mapped_column(Text)
 
 
+class LeaseRow(Base):
+    """The process that runs a job, and until when it does; `until` is in seconds since 1970, UTC.
+
+    A job without a row, or whose `until` has passed, is run by none.
+    """
+
+    __tablename__ = "rlcm_calibration_leases"
+
+    job: Mapped[int] = mapped_column(ForeignKey(CalibrationRow.number), primary_key=True)
+    holder: Mapped[str] = mapped_column(String(16))
+    until: Mapped[float]
+
+
 class OwnerRow(Base):
     """The API key that started a job. A job without a row was started without a key."""
 

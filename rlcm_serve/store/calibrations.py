@@ -58,6 +58,7 @@ class CalibrationStore:
         problems: Sequence[LabelledProblem],
         owner: str | None = None,
         post: Post | None = None,
+        made_for: Fingerprint | None = None,
     ) -> Calibration:
         """Adds a job with these problems to the queue, unless the same post has made one already.
 
@@ -67,6 +68,7 @@ class CalibrationStore:
             problems: labelled.
             owner: the key that starts it.
             post: the request that makes it, if it may be repeated.
+            made_for: engine and grader that must record it; None if any may.
 
         Returns:
             The new job, or the one of an earlier post.
@@ -77,9 +79,9 @@ class CalibrationStore:
             NotFound: the job of the earlier post was deleted, or the one that this one extends.
         """
         try:
-            return self.get(self._create(id_, request, problems, owner, post))
+            return self.get(self._create(id_, request, problems, owner, post, made_for))
         except IntegrityError:  # in PostgreSQL, the same post was committed in the meantime
-            return self.get(self._create(id_, request, problems, owner, post))
+            return self.get(self._create(id_, request, problems, owner, post, made_for))
 
     def _create(
         self,
@@ -88,6 +90,7 @@ class CalibrationStore:
         problems: Sequence[LabelledProblem],
         owner: str | None,
         post: Post | None,
+        made_for: Fingerprint | None,
     ) -> str:
         with self._database.session() as session:
             if post is not None:
@@ -102,6 +105,7 @@ class CalibrationStore:
                 asked=request.to_json(),
                 n_problems=len(problems),
                 created=time.time(),
+                fingerprint=None if made_for is None else json.dumps(made_for.to_json()),
             )
             session.add(row)
             if owner is not None:
@@ -171,17 +175,6 @@ class CalibrationStore:
             counted = select(CalibrationRow.state, func.count()).group_by(CalibrationRow.state)
             found = {JobState(state): number for state, number in session.execute(counted)}
         return {state: found.get(state, 0) for state in JobState}
-
-    def next_unfinished(self) -> Calibration | None:
-        """The oldest unfinished job, which runs next."""
-        with self._database.reading() as session:
-            id_ = session.scalar(
-                select(CalibrationRow.id)
-                .where(CalibrationRow.state.in_(UNFINISHED))
-                .order_by(CalibrationRow.number)
-                .limit(1)
-            )
-        return None if id_ is None else self.get(id_)
 
     def problems(self, job: Calibration) -> list[LabelledProblem]:
         """The job's problems in their original order; none after it was cancelled."""
@@ -254,6 +247,9 @@ class CalibrationStore:
     def log(self, job: Calibration, text: str) -> None:
         """Adds a line to the job's log, and deletes the oldest beyond `LOG_LINES`."""
         with self._database.session() as session:
+            # Processes that write to one log take turns at this row.
+            row = select(CalibrationRow.number).where(CalibrationRow.number == job.number)
+            session.scalar(row.with_for_update())
             _add_line(session, job, text)
 
     def keep_traces(self, job: Calibration, parquet: bytes) -> None:

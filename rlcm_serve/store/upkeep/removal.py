@@ -11,6 +11,7 @@ from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
     KindCertificateRow,
     KindRow,
+    LeaseRow,
     LogRow,
     OwnerRow,
     ProblemRow,
@@ -60,6 +61,7 @@ def _delete_row(database: Database, job: int) -> None:
         session.execute(delete(TracesRow).where(TracesRow.job == job))
         session.execute(delete(KindCertificateRow).where(KindCertificateRow.job == job))
         session.execute(delete(LogRow).where(LogRow.job == job))
+        session.execute(delete(LeaseRow).where(LeaseRow.job == job))
         started = select(CalibrationRow.id).where(CalibrationRow.number == job)
         session.execute(delete(OwnerRow).where(OwnerRow.id.in_(started)))
         session.execute(delete(CalibrationRow).where(CalibrationRow.number == job))

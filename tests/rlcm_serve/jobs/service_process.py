@@ -16,7 +16,7 @@ async def main(url: str, diary: Path, limit: float) -> None:
     store = CertificateStore(database)
     service = Service(ProblemEngine(diary=diary, limit=limit), load=store.load)
     await service.start()
-    jobs = CalibrationJobs(database, service, store, concurrency=4)
+    jobs = CalibrationJobs(database, service, store, concurrency=4, lease=2.0)
     async with jobs.running():
         for job in jobs.store.all():
             async for _ in jobs.watch(job.id):

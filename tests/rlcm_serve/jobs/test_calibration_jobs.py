@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, text, update
 
 from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
 from calibration.traces.probe_readings import write_seen_problems
@@ -20,10 +20,12 @@ from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
+from rlcm_serve.store.calibration_tables import LeaseRow
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
+from rlcm_serve.store.leases import Leases
 from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY
 
@@ -33,20 +35,32 @@ REQUEST = CalibrationRequest(alphas=(0.2,))
 PROBLEMS = problems(40)
 STORED = tuple(
     f"rlcm_calibration_{name}"
-    for name in ("problems", "kinds", "kind_certificates", "recordings", "traces")
+    for name in ("problems", "kinds", "kind_certificates", "recordings", "traces", "leases")
 )
 
 
 class Running:
     """A service with its jobs, on an engine that is ready."""
 
-    def __init__(self, database: Database, engine: ProblemEngine, limits: FitLimits) -> None:
+    def __init__(
+        self,
+        database: Database,
+        engine: ProblemEngine,
+        limits: FitLimits,
+        abandoned: float = 600.0,
+    ) -> None:
         self.engine = engine
         self.store = CertificateStore(database)
         at_once = RestartPolicy(every=0.01, first_wait=0.01, longest_wait=0.01)
         self.service = Service(engine, load=self.store.load, restart_policy=at_once)
         self.jobs = CalibrationJobs(
-            database, self.service, self.store, concurrency=4, limits=limits
+            database,
+            self.service,
+            self.store,
+            concurrency=4,
+            limits=limits,
+            lease=1.0,
+            abandoned=abandoned,
         )
 
     async def ended(self, job: Calibration) -> Calibration:
@@ -65,8 +79,9 @@ async def running(
     database: Database,
     engine: ProblemEngine | None = None,
     limits: FitLimits = FitLimits(),  # noqa: B008, frozen
+    abandoned: float = 600.0,
 ) -> AsyncIterator[Running]:
-    running = Running(database, engine or ProblemEngine(), limits)
+    running = Running(database, engine or ProblemEngine(), limits, abandoned)
     await running.service.start()
     try:
         async with running.jobs.running():
@@ -257,12 +272,58 @@ async def test_recordings_of_another_engine_are_not_mixed_with_these(database: D
         await here.engine.all_held.wait()
     engine = ProblemEngine()
     engine.identity = replace(IDENTITY, probe="p1")
-    async with running(database, engine) as there:
+    async with running(database, engine, abandoned=0.0) as there:
         ended = await there.ended(job)
         assert engine.begun == []
     assert ended.state is JobState.FAILED
     assert "another engine (then, now): probe: 'p0' here, 'p1' there" in (ended.error or "")
     assert f"failed: {ended.error}" in told(ended)
+
+
+async def test_a_job_waits_for_a_process_with_its_engine(database: Database) -> None:
+    other = ProblemEngine()
+    other.identity = replace(IDENTITY, probe="p1")
+    made_for = fingerprint_of(IDENTITY)
+    job = CalibrationStore(database).create("cal_1", REQUEST, PROBLEMS, made_for=made_for)
+    async with running(database, other) as there:
+        async with asyncio.timeout(20):
+            while (seen := await there.jobs.get(job.id)).error is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert "waits for a process with the engine that it was posted to (then, now)" in seen.error
+        assert "probe: 'p0' here, 'p1' there" in seen.error
+        async with running(database) as here:
+            ended = await there.ended(job)
+            assert len(here.engine.begun) == len(PROBLEMS)
+    assert (ended.state, ended.error) == (JobState.DONE, None)
+    assert other.begun == []
+
+
+async def test_processes_divide_the_jobs_of_their_database(database: Database) -> None:
+    async with running(database) as here, running(database) as there:
+        posted = [await here.jobs.submit(REQUEST, PROBLEMS) for _ in range(4)]
+        ended = [await there.ended(job) for job in posted]
+        begun = len(here.engine.begun), len(there.engine.begun)
+    assert {job.state for job in ended} == {JobState.DONE}
+    assert sum(begun) == 4 * len(PROBLEMS), "nothing is recorded twice"
+    assert min(begun) > 0
+
+
+async def test_a_process_that_stalled_notices_that_another_took_over(database: Database) -> None:
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+        taken = Leases(database)
+        with database.session() as session:  # as if this process had stood still for long
+            session.execute(update(LeaseRow).values(until=0.0))
+        assert taken.claim(job)
+        async with asyncio.timeout(20):
+            while here.jobs._running is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert here.jobs.store.get(job.id).state is JobState.RECORDING
+        here.engine.hold(0)
+        taken.release(job)
+        assert (await here.ended(job)).state is JobState.DONE
 
 
 async def test_of_many_requests_to_delete_a_job_one_cancels_and_one_deletes_it(
@@ -351,7 +412,7 @@ async def test_an_ended_job_is_deleted_and_its_certificate_stays(database: Datab
         assert (await here.jobs.get(other.id)).done == 20
         with database.reading() as session:
             left = [session.scalars(text(f"SELECT count(*) FROM {name}")).one() for name in STORED]
-        assert left == [20, 20, 20, 1], "problems, kinds, recordings and traces of the other one"
+        assert left == [20, 20, 0, 20, 1, 0], "only what the other one stored"
 
 
 async def test_jobs_are_deleted_after_the_configured_time(database: Database) -> None:

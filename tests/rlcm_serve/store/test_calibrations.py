@@ -17,6 +17,7 @@ from rlcm_serve.store import calibrations
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState, Post
+from rlcm_serve.store.leases import Leases
 from rlcm_serve.store.recording_rows import RecordingRows
 from rlcm_serve.store.upkeep.removal import AT_ONCE, delete_job, delete_recordings
 from tests.rlcm_serve.scripted_engine import IDENTITY
@@ -121,11 +122,12 @@ def test_jobs_wait_in_the_order_they_came(database: Database) -> None:
     made = [jobs.create(f"cal_{number}", REQUEST, PROBLEMS) for number in range(3)]
     assert [job.id for job in jobs.all()] == ["cal_2", "cal_1", "cal_0"]
     assert [job.id for job in jobs.all(limit=1)] == ["cal_2"]
-    assert jobs.next_unfinished() == made[0]
+    leases = Leases(database)
+    assert leases.free() == ["cal_0", "cal_1", "cal_2"]
     jobs.move(made[0], (JobState.QUEUED,), JobState.FAILED, error="no luck")
-    assert jobs.next_unfinished() == made[1]
+    assert leases.free() == ["cal_1", "cal_2"]
     jobs.move(made[1], (JobState.QUEUED,), JobState.FITTING)
-    assert jobs.next_unfinished() == jobs.get("cal_1"), "what has begun goes on first"
+    assert leases.free() == ["cal_1", "cal_2"], "what has begun goes on first"
     counts = jobs.count()
     assert (counts[JobState.QUEUED], counts[JobState.FITTING], counts[JobState.FAILED]) == (1, 1, 1)
     assert sum(counts.values()) == 3

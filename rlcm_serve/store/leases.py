@@ -1,0 +1,90 @@
+"""Which process runs a calibration job: a lease in the database, renewed while the job runs.
+
+A process that dies renews nothing, so another takes its job over. Leases decide only who works.
+Recordings and results are stored once, whoever writes them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from sqlalchemy import delete, exists, or_, select, text, update
+from sqlalchemy.orm import Session
+
+from rlcm_serve.store.calibration_tables import CalibrationRow, LeaseRow
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.job import UNFINISHED, Calibration
+
+LEASE = 15.0
+"""Seconds for which a job waits for a process that stopped renewing its lease."""
+
+
+class Leases:
+    """The leases of one process. May be used from any thread.
+
+    Args:
+        database: the processes that share it divide its jobs.
+        seconds: from a renewal to the end of the lease.
+    """
+
+    def __init__(self, database: Database, seconds: float = LEASE) -> None:
+        self.seconds = seconds
+        self._database = database
+        self._holder = secrets.token_hex(8)
+
+    def free(self) -> list[str]:
+        """The ids of the unfinished jobs that no other process runs, the oldest first."""
+        with self._database.reading() as session:
+            ours = or_(
+                LeaseRow.job.is_(None),
+                LeaseRow.holder == self._holder,
+                LeaseRow.until <= self._now(session),
+            )
+            return list(
+                session.scalars(
+                    select(CalibrationRow.id)
+                    .outerjoin(LeaseRow, LeaseRow.job == CalibrationRow.number)
+                    .where(CalibrationRow.state.in_(UNFINISHED), ours)
+                    .order_by(CalibrationRow.number)
+                )
+            )
+
+    def claim(self, job: Calibration) -> bool:
+        """Takes a job. False if it has ended, or another process runs it."""
+        with self._database.session() as session:
+            # Processes that claim at the same moment take turns at this row.
+            row = select(CalibrationRow.state).where(CalibrationRow.number == job.number)
+            if session.scalar(row.with_for_update()) not in UNFINISHED:
+                return False
+            held, now = session.get(LeaseRow, job.number), self._now(session)
+            if held is not None and held.holder != self._holder and held.until > now:
+                return False
+            session.merge(LeaseRow(job=job.number, holder=self._holder, until=now + self.seconds))
+            return True
+
+    def renew(self, job: Calibration) -> bool:
+        """Keeps a job. False if it has ended, or another process has taken it over."""
+        runs = exists().where(
+            CalibrationRow.number == LeaseRow.job, CalibrationRow.state.in_(UNFINISHED)
+        )
+        with self._database.session() as session:
+            renewed = session.execute(
+                update(LeaseRow)
+                .where(LeaseRow.job == job.number, LeaseRow.holder == self._holder, runs)
+                .values(until=self._now(session) + self.seconds)
+                .returning(LeaseRow.job)
+            )
+            return renewed.scalar() is not None
+
+    def release(self, job: Calibration) -> None:
+        """Gives a job back, so that another process may go on at once."""
+        with self._database.session() as session:
+            ours = LeaseRow.job == job.number, LeaseRow.holder == self._holder
+            session.execute(delete(LeaseRow).where(*ours))
+
+    def _now(self, session: Session) -> float:
+        """Seconds since 1970: PostgreSQL's own clock, because hosts may disagree."""
+        if self._database.is_sqlite:  # all processes are on one host
+            return time.time()
+        return float(session.scalar(text("SELECT extract(epoch FROM clock_timestamp())")) or 0)
