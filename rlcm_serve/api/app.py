@@ -29,6 +29,7 @@ from rlcm_serve.api.server.browsers import BrowserMiddleware
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
 from rlcm_serve.api.server.rate_limits import RateLimitMiddleware
+from rlcm_serve.store.activation import follow
 
 DESCRIPTION = """Answers questions with a reasoning model, at a risk that the caller chooses.
 
@@ -69,12 +70,14 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
 
         starting = asyncio.create_task(context.service.start())
         starting.add_done_callback(report)
+        following = asyncio.create_task(follow(context.certificates, context.service))
         try:
             async with context.jobs.running():
                 yield
         finally:
             starting.cancel()
-            await asyncio.wait({starting})
+            following.cancel()
+            await asyncio.wait({starting, following})
             # First, because the process may be ended while vLLM stops.
             if context.evidence is not None:
                 context.evidence.close()

@@ -1,9 +1,19 @@
-"""Activates and deactivates certificates of a running service."""
+"""Activates and deactivates certificates of running services that share a database."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from typing import NoReturn
+
+from rlcm_serve.errors import CertificateMismatch, DatabaseRefused, NotReady
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
+
+FOLLOW_EVERY = 0.5
+"""Seconds between two looks at what other processes have activated and deactivated."""
+
+_log = logging.getLogger(__name__)
 
 
 async def activate(store: CertificateStore, service: Service, id_: str) -> None:
@@ -32,3 +42,34 @@ async def deactivate(store: CertificateStore, service: Service, id_: str) -> Non
     async with store.changing:
         identities = service.guarantees.identities
         service.use(await store.threads.write(store.deactivate, id_, identities))
+
+
+async def follow(store: CertificateStore, service: Service) -> NoReturn:
+    """Serves what other processes activate and deactivate in the same database, within a second.
+
+    While the database cannot be reached, the certificates stay as they are; readiness says so.
+    """
+    followed = None
+    while True:
+        try:
+            decided = await store.threads.check(store.decided)
+            if decided != followed:
+                await _use_current(store, service)
+                followed = decided
+        except (NotReady, DatabaseRefused):
+            pass
+        except CertificateMismatch as error:  # once for each change
+            followed = decided
+            _log.warning("what another process activated is not served here: %s", error)
+        await asyncio.sleep(FOLLOW_EVERY)
+
+
+async def _use_current(store: CertificateStore, service: Service) -> None:
+    async with store.changing:
+        before = service.guarantees
+        now = await store.threads.read(store.current, before.identities)
+        if (now.certificates, now.unsigned) == (before.certificates, before.unsigned):
+            return
+        service.use(now)
+    ids = ", ".join(one.id for one in now.certificates) or "none"
+    _log.info("certificates changed by another process; active now: %s", ids)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from calibration.certificate.certificate import Certificate
@@ -29,7 +29,13 @@ from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, Signature
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
-from rlcm_serve.store.certificate_table import ACTIVE, STORED, WITHDRAWN, StoredCertificate
+from rlcm_serve.store.certificate_table import (
+    ACTIVE,
+    STORED,
+    WITHDRAWN,
+    StoredCertificate,
+    StoredEvidence,
+)
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.evidence import Evidence
 from rlcm_serve.store.report_data import StoredReports
@@ -104,6 +110,23 @@ class CertificateStore:
         for id_ in guarantees.unsigned:
             _log.warning("certificate %s is not served: it has no signature of a trusted key", id_)
         return guarantees
+
+    def current(self, identities: Sequence[EngineIdentity]) -> Guarantees:
+        """The guarantees that are active now, after changes of any process."""
+        with self._database.reading() as session:
+            return self._guarantees(session, identities)
+
+    def decided(self) -> tuple[tuple[str, str], ...]:
+        """What decides which certificates are active; differs once any process has changed it."""
+        states = select(StoredCertificate.id, StoredCertificate.state)
+        changed = states.where(StoredCertificate.state != STORED).order_by(StoredCertificate.id)
+        signed = select(StoredEvidence.digest).where(StoredEvidence.envelope.is_not(None))
+        with self._database.reading() as session:
+            signatures = session.scalars(signed.order_by(StoredEvidence.digest))
+            return (
+                *((id_, state) for id_, state in session.execute(changed)),
+                *((digest, "signed") for digest in signatures),
+            )
 
     def all(self, identities: Sequence[EngineIdentity] | None) -> list[KeptCertificate]:
         """All certificates, the active ones first.
@@ -217,6 +240,7 @@ class CertificateStore:
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
         """
         with self._writing, self._database.session() as session:
+            self._take_turns(session)
             certificate, _ = self._find(session, id_)
             profiles_of(certificate, identities)  # refuses one that fits none
             if why := self._evidence.refusal(session, certificate):
@@ -242,11 +266,18 @@ class CertificateStore:
             CertificateMismatch: two files would take its place; nothing changes.
         """
         with self._writing, self._database.session() as session:
+            self._take_turns(session)
             self._find(session, id_)
             if id_ not in {one.id for one in self._active(session, identities)[0]}:
                 raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")
             self._set_state(session, id_, WITHDRAWN)
             return self._guarantees(session, identities)
+
+    def _take_turns(self, session: Session) -> None:
+        """Waits for other processes that change what is active; SQLite has one writer anyway."""
+        if not self._database.is_sqlite:
+            table = StoredCertificate.__tablename__
+            session.execute(text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))
 
     def _guarantees(self, session: Session, identities: Sequence[EngineIdentity]) -> Guarantees:
         served, unsigned = self._active(session, identities)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Caller", "KeyRecord", "Keys", "Limits", "Scope"]
 
-FRESH = 5.0
+FRESH = 1.0
 """Seconds for which keys are cached, and so the longest delay of a revocation."""
 PAUSE = 0.2
 """Shortest time in seconds between two reads of the database, however many unknown keys arrive."""

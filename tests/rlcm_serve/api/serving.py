@@ -49,7 +49,9 @@ class Running:
         self.failures: list[BaseException] = []
         self.settled = asyncio.Event()
         self._entered = asyncio.Event()
-        database = Database(f"sqlite:///{state / 'rlcm.db'}", settings.database_wait_s)
+        database = Database(
+            settings.database or f"sqlite:///{state / 'rlcm.db'}", settings.database_wait_s
+        )
         trusted = TrustedKeys.load(settings.trusted_keys or (), settings.require_signature)
         store = CertificateStore(database, trusted)
         self.service = Service(

@@ -1,0 +1,72 @@
+"""Processes with one engine each that share a database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from calibration import ExitPolicy
+from rlcm_serve.settings import Settings
+from tests.rlcm_serve.api.serving import Running, serving
+from tests.rlcm_serve.scripted_engine import certificate
+
+EARLY = ExitPolicy(lambda_high=0.9)
+ONE = certificate({0.1: EARLY})
+OTHER = certificate({0.05: EARLY, 0.1: EARLY})
+
+
+@pytest.fixture
+async def replicas(database_url: str, tmp_path: Path) -> AsyncIterator[list[Running]]:
+    """Two of them, both served under ONE, from a file."""
+    ONE.save(tmp_path / "one.json")
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                serving(
+                    certificates=[tmp_path / "one.json"],
+                    settings=Settings(state=tmp_path / str(number), database=database_url),
+                )
+            )
+            for number in range(2)
+        ]
+
+
+async def until_under(running: Running, expected: str) -> None:
+    """Waits until answers are given under this certificate."""
+    async with asyncio.timeout(10):
+        while (await running.solve()).json()["guarantee"]["certificate"] != expected:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def test_what_one_activates_and_deactivates_the_other_follows(
+    replicas: list[Running],
+) -> None:
+    here, there = replicas
+    await here.client.post("/certificates", json=OTHER.to_json())
+    assert (await here.client.post(f"/certificates/{OTHER.id}/activate")).status_code == 200
+    await until_under(there, OTHER.id)
+    ended = await there.client.post(f"/certificates/{OTHER.id}/deactivate")
+    assert ended.status_code == 200
+    assert (await there.solve()).json()["guarantee"]["certificate"] == ONE.id
+    await until_under(here, ONE.id)
+
+
+async def test_of_activations_at_the_same_moment_all_serve_the_last(
+    replicas: list[Running],
+) -> None:
+    made = [certificate({0.1: EARLY, 0.2 + number / 100: EARLY}) for number in range(4)]
+    for one in made:
+        await replicas[0].client.post("/certificates", json=one.to_json())
+    responses = await asyncio.gather(
+        *(
+            replicas[number % 2].client.post(f"/certificates/{one.id}/activate")
+            for number, one in enumerate(made)
+        )
+    )
+    assert {response.status_code for response in responses} == {200}
+    shown = (await replicas[0].client.get("/certificates")).json()["certificates"]
+    (active,) = [one["id"] for one in shown if one["active"]]
+    for running in replicas:
+        await until_under(running, active)
