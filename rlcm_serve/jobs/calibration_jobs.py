@@ -34,7 +34,7 @@ from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState, Post
-from rlcm_serve.store.leases import LEASE, Leases
+from rlcm_serve.store.running.leases import LEASE, Leases
 from rlcm_serve.store.upkeep.removal import delete_job, delete_recordings
 
 DELETE_EVERY = 600.0

@@ -36,7 +36,7 @@ from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.evidence import JOB
 from rlcm_serve.store.job import Calibration, JobState
-from rlcm_serve.store.recording_rows import RecordingRows
+from rlcm_serve.store.running.recording_rows import RecordingRows
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -25,7 +25,7 @@ from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
-from rlcm_serve.store.leases import Leases
+from rlcm_serve.store.running.leases import Leases
 from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY
 

@@ -17,8 +17,8 @@ from rlcm_serve.store import calibrations
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState, Post
-from rlcm_serve.store.leases import Leases
-from rlcm_serve.store.recording_rows import RecordingRows
+from rlcm_serve.store.running.leases import Leases
+from rlcm_serve.store.running.recording_rows import RecordingRows
 from rlcm_serve.store.upkeep.removal import AT_ONCE, delete_job, delete_recordings
 from tests.rlcm_serve.scripted_engine import IDENTITY
 

@@ -8,7 +8,7 @@ from rlcm_serve.store.calibration_tables import LeaseRow
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
-from rlcm_serve.store.leases import Leases
+from rlcm_serve.store.running.leases import Leases
 from tests.rlcm_serve.jobs.problem_engine import problems
 
 REQUEST = CalibrationRequest(alphas=(0.2,))
