@@ -132,6 +132,8 @@ class CalibrationJobs:
             await check_problems(recorder, problems)
             await require_untrained_here(self._service.engine, problems)
             made_for = fingerprint_of(engine.identity)
+        if request.extends is not None:
+            made_for = (await self._threads.read(self.store.get, request.extends)).fingerprint
         id_ = f"cal_{secrets.token_hex(6)}"
         create = partial(self.store.create, made_for=made_for)
         job = await self._threads.write(create, id_, request, problems, owner, post)

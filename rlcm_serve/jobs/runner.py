@@ -171,24 +171,16 @@ class JobRunner:
             NotReady, EngineDead: the engine is not ready, so nothing is known of it.
         """
         await self._service.check_ready()
-        made_with = job.fingerprint
-        if made_with is None and job.request.extends is not None:
-            earlier = await self._threads.read(self.jobs.get, job.request.extends)
-            made_with = earlier.fingerprint
         try:
             here = fingerprint_of(self._service.engine.under(job.request.profile).identity)
         except RequestRefused as error:
             return [str(error)]
-        return [] if made_with is None else list(made_with.differences(here))
+        return [] if job.fingerprint is None else list(job.fingerprint.differences(here))
 
     async def _require_same_engine(self, job: Calibration) -> None:
         """Raises CertificateMismatch if the job's recordings come from another engine or grader."""
         here = fingerprint_of(self._service.engine.under(job.request.profile).identity)
-        expected = here
-        if job.request.extends is not None:
-            earlier = await self._threads.read(self.jobs.get, job.request.extends)
-            expected = earlier.fingerprint or here
-        begun_with = await self._threads.write(self.jobs.made_with, job, expected)
+        begun_with = await self._threads.write(self.jobs.made_with, job, here)
         if differences := begun_with.differences(here):
             raise CertificateMismatch(
                 "this job was posted to another engine (then, now): "

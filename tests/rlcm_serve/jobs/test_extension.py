@@ -102,7 +102,7 @@ async def test_another_engine_is_refused(database: Database) -> None:
         first = await here.run(BEGIN, FIRST)
     engine = ProblemEngine()
     engine.identity = replace(IDENTITY, probe="p1")
-    async with running(database, engine) as there:
+    async with running(database, engine, abandoned=0.0) as there:
         second = await there.run(extending(first), MORE)
         assert engine.begun == []
     assert second.state is JobState.FAILED
