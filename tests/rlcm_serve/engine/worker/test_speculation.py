@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.v2
 
 GREEDY = Sampling(temperature=0.0, top_p=1.0)
 REQUESTS = 20
+DIGITS = "0123456789"
 TIE = 1e-4
 """Where two logits differ by less, rounding decides, and drafts change the order of the sums."""
 
@@ -141,6 +143,29 @@ async def test_drafted_ends_of_thinking_and_text_end_where_they_do_without_draft
         answer = answers_greedily(forward, (*thought, text.think_end), text.end_ids)
         assert rollout.answer_text == text.answer(answer)
         assert (rollout.answer_tokens, rollout.discarded) == (len(answer), 1)
+
+
+async def test_answers_under_a_schema_share_steps_with_thinking(
+    drafting: VllmEngine, forward: Forward
+) -> None:
+    """A grammar masks the logits before exit control; n answers share a prefix."""
+    questions = [p.question for p in sample_problems(Split.VALIDATION, 3, seed=8)]
+    digit = json.dumps({"type": "integer", "minimum": 0, "maximum": 9})
+    under = generation(drafting, Budget(48, 8), sampling=GREEDY, schema=digit)
+    freely = generation(drafting, Budget(48, 8), schema=digit)
+    prompt = drafting.prompt(user(questions[0]))
+    policies = [FULL_BUDGET, ExitPolicy(lambda_high=0.01)]
+    (likeliest,), several, runs = await asyncio.gather(
+        drafting.continue_after(prompt, (), "", under),
+        drafting.continue_after(prompt, (), "", freely, 4),
+        greedy(drafting, questions[1:], policies, thinking=48),
+    )
+    compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4)
+    assert [rollout.exit for _, rollout in runs] == [ExitReason.BUDGET, ExitReason.HIGH]
+    assert all(one.complete and one.text in DIGITS for one in several)
+    first_V = forward.log_probs_TV((*prompt, *drafting._text.close("", after=())))[-1]
+    ids = [drafting._text.tokenizer.encode(one, add_special_tokens=False)[0] for one in DIGITS]
+    assert (likeliest.text, likeliest.complete) == (DIGITS[int(first_V[ids].argmax())], True)
 
 
 def ranks(
