@@ -135,49 +135,48 @@ def family_for(
     if grid is None:
         budget = recording.fingerprint.max_tokens if recording.fingerprint else None
         grid = Grid.absolute(interval_of(recording), budget)
-    learns_path = (
-        method is Method.AUTO
-        and order is not None
-        and (risk.answers_always or n_units >= PATH_FROM)
-        and _shows_paths(order, procedure)
-    )
-    if method is Method.AUTO:
-        method = Method.RESCALED_CHAINS if order else Method.CHAINS
     if method in (Method.HOLM, Method.BONFERRONI):
         policies = grid.policies(risk, procedure)
         return Family(policies, Correction(str(method)), f"{method} over {grid.source}")
     if method in (Method.SPLIT, Method.RESCALED_CHAINS) and order is None:
         raise CalibrationError(f"the method {method} learns from other problems: give `order`")
-    path = None
-    if order is not None and (learns_path or method is Method.SPLIT):
+    if method in (Method.CHAINS, Method.FIXED_SEQUENCE):
+        order = None
+    path: tuple[ExitPolicy, ...] = ()
+    along = ""
+    if order is not None and _tests_path(method, risk, procedure, n_units, order):
         path = _learned_path(risk, procedure, level_delta, token_price, grid, order, average)
-    if path is not None and method is Method.SPLIT:
-        source = f"fixed sequence along {_path_source(grid, order)}"
-        return family_of_chains([[Chain(path, 1.0)]] * len(alphas), source)
+        along = (
+            f"along one path of policies, learned from {order.n_problems} other problems over "
+            f"{grid.source}"
+        )
+    if method is Method.SPLIT:
+        return family_of_chains([[Chain(path, 1.0)]] * len(alphas), f"fixed sequence {along}")
     recipe = Recipe(
         risk,
         procedure,
         interval_of(recording),
-        Scale.fit(order) if order is not None and method is Method.RESCALED_CHAINS else Scale(),
+        Scale() if order is None else Scale.fit(order),
         low_exits=method is not Method.FIXED_SEQUENCE,
         n_units=n_units,
         smoothing=grid.smoothing,
     )
     chains_L = [recipe.chains(alpha) for alpha in alphas]
-    if path is not None and not risk.answers_always:
+    if order is None:
+        return family_of_chains(chains_L, recipe.source)
+    if path and not risk.answers_always:
         chains_L = [_divided(chains, 1 - SHARE_OF_PATH) for chains in chains_L]
-    if order is not None and method is Method.RESCALED_CHAINS:
-        chains_L = [
-            [_started(chain, alpha, level_delta, n_units, order, recipe) for chain in chains]
-            for alpha, chains in zip(alphas, chains_L, strict=True)
-        ]
-    if path is None or order is None:
+    chains_L = [
+        [_started(chain, alpha, level_delta, n_units, order, recipe) for chain in chains]
+        for alpha, chains in zip(alphas, chains_L, strict=True)
+    ]
+    if not path:
         return family_of_chains(chains_L, recipe.source)
     if risk.answers_always:
         chains_L = [_forked(path, chains, order, recipe) for chains in chains_L]
     else:
         chains_L = [[Chain(path, SHARE_OF_PATH), *chains] for chains in chains_L]
-    return family_of_chains(chains_L, f"{recipe.source}, and along {_path_source(grid, order)}")
+    return family_of_chains(chains_L, f"{recipe.source}, and {along}")
 
 
 def _started(
@@ -229,9 +228,14 @@ def _divided(chains: Sequence[Chain], share: float) -> list[Chain]:
     return [replace(chain, share=chain.share * share) for chain in chains]
 
 
-def _shows_paths(order: Traces, procedure: Procedure) -> bool:
-    """Whether other problems are enough, and have the rollouts, to learn a path from."""
-    return order.n_units >= LEARN_FROM and int(order.rollouts_P.min()) >= procedure.samples
+def _tests_path(
+    method: Method, risk: Risk, procedure: Procedure, n_units: int, order: Traces
+) -> bool:
+    """Whether a path learned from `order` is tested: alone, or by default if all is enough."""
+    if method is not Method.AUTO:
+        return method is Method.SPLIT
+    shows_paths = order.n_units >= LEARN_FROM and order.rollouts_P.min() >= procedure.samples
+    return bool(shows_paths) and (risk.answers_always or n_units >= PATH_FROM)
 
 
 def _learned_path(
@@ -247,8 +251,3 @@ def _learned_path(
     on_order = replay(order, policies, risk, procedure, Groups(average))
     path = learn_path(on_order, level_delta, None if risk.answers_always else token_price)
     return tuple(policies[t] for t in path)
-
-
-def _path_source(grid: Grid, order: Traces | None) -> str:
-    count = 0 if order is None else order.n_problems
-    return f"one path of policies, learned from {count} other problems over {grid.source}"
