@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rlcm_serve.engine.diagnosis.findings import Findings
     from rlcm_serve.engine.diagnosis.self_test import SelfTest
     from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.engine.model_files import ModelFiles
 
 _COLOURS = {"fine": "green", "note": "yellow", "refused": "red"}
 
@@ -99,7 +100,7 @@ def _examine(settings: EngineSettings, self_test: bool) -> tuple[Findings, SelfT
     _note_certificates(examined.files.folder, findings)
     if not self_test:
         return findings, None
-    return findings, asyncio.run(_test(settings, findings))
+    return findings, asyncio.run(_test(settings, examined.files, findings))
 
 
 def _note_certificates(folder: Any, findings: Findings) -> None:
@@ -116,18 +117,16 @@ def _note_certificates(folder: Any, findings: Findings) -> None:
         )
 
 
-async def _test(settings: EngineSettings, findings: Findings) -> SelfTest | None:
+async def _test(settings: EngineSettings, files: ModelFiles, findings: Findings) -> SelfTest | None:
     """Starts the engine and tests it; notes what came of it."""
     from rlcm_serve.engine.diagnosis.self_test import self_test
-    from rlcm_serve.engine.model_files import ModelFiles, resolve_model
     from rlcm_serve.engine.vllm_engine import VllmEngine
     from rlcm_serve.errors import RlcmError
 
-    folder = resolve_model(settings.model)
     engine = VllmEngine(replace(settings, record_inputs=True, needs_probe=False))
     try:
         await engine.start()
-        passed = await self_test(engine, ModelFiles.read(folder, settings.probe))
+        passed = await self_test(engine, files)
     except RlcmError as error:
         log = f"see {settings.log}" if settings.log else "see vLLM's output"
         findings.refuse("self-test", str(error), log)
@@ -135,7 +134,7 @@ async def _test(settings: EngineSettings, findings: Findings) -> SelfTest | None
     else:
         if passed is not None:
             findings.fine("self-test", _told(passed))
-        _check_certificates(engine, folder, findings)
+        _check_certificates(engine, files.folder, findings)
         return passed
     finally:
         engine.stop()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlcm_serve.engine.diagnosis.findings import Findings, Refused
 from rlcm_serve.engine.diagnosis.model import Examined
 from rlcm_serve.engine.launch import EngineSettings, configure
-from rlcm_serve.engine.worker.facts import facts_of
+from rlcm_serve.engine.worker.facts import EngineFacts, facts_of
 from rlcm_serve.engine.worker.hooks import SUPPORTED, check_hooks
 from rlcm_serve.errors import RlcmError
 from rlcm_serve.terminal import output_to
@@ -74,14 +74,13 @@ def _note_config(config: VllmConfig, findings: Findings) -> None:
     findings.fine("model runner", f"{facts.model_runner.upper()} on {facts.device}")
     quantized = f", quantized ({facts.quantization})" if facts.quantization else ""
     findings.fine("data type", f"{facts.dtype}{quantized}; KV cache {facts.kv_cache_dtype}")
-    _note_speculation(config, findings)
+    _note_speculation(facts, config.use_v2_model_runner, findings)
     findings.fine(
         "structured output", f"JSON schemas, by {config.structured_outputs_config.backend}"
     )
 
 
-def _note_speculation(config: VllmConfig, findings: Findings) -> None:
-    facts = facts_of(config, [])
+def _note_speculation(facts: EngineFacts, on_v2: bool, findings: Findings) -> None:
     if facts.lossy_speculation:
         findings.note(
             "speculative decoding",
@@ -91,7 +90,7 @@ def _note_speculation(config: VllmConfig, findings: Findings) -> None:
         )
     elif facts.speculation:
         findings.fine("speculative decoding", f"{facts.speculation}: certificates stay valid")
-    elif config.use_v2_model_runner:
+    elif on_v2:
         findings.fine("speculative decoding", "off; draft models, EAGLE and MTP can be used")
     else:
         findings.note(
