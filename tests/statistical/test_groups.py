@@ -17,6 +17,7 @@ from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS
 from calibration.testing.p_values import p_values
 from tests.statistical.design import fewest_errors, most_errors
+from tests.statistical.one_reading import one_reading
 from tests.statistical.policies import DELTA
 from tests.statistical.report import FITS
 
@@ -52,22 +53,8 @@ class SizedWorld:
         wrong_U = rng.random(n_groups) < np.array(self.wrong)[kind_U]
         answered_U = rng.random(n_groups) < np.array(self.answered)[kind_U]
         unit_P = np.repeat(np.arange(n_groups), size_U)
-        n = len(unit_P)
-        ones_P1 = np.ones((n, 1), dtype=np.int64)
-        return Traces(
-            fingerprint=None,
-            problem_ids=tuple(f"p{i:06d}" for i in range(n)),
-            groups=tuple(f"g{unit:06d}" for unit in unit_P.tolist()),
-            problem_R=np.arange(n),
-            rollout_R=np.zeros(n, dtype=np.int64),
-            natural_R=np.ones(n, dtype=np.bool_),
-            final_R=np.zeros(n, dtype=np.intp),
-            tokens_RC=ones_P1,
-            confidence_RC=np.where(answered_U, 0.9, 0.1)[unit_P][:, None],
-            answer_class_RC=0 * ones_P1,
-            answer_tokens_RC=ones_P1,
-            correct_RC=~wrong_U[unit_P][:, None],
-        )
+        groups = tuple(f"g{unit:06d}" for unit in unit_P.tolist())
+        return one_reading(wrong_U[unit_P], np.where(answered_U, 0.9, 0.1)[unit_P], groups)
 
 
 LARGE_IS_HARD = SizedWorld((1, 10), (0.9, 0.1), (0.04, 0.344 * (1 + 1e-6)))

@@ -21,6 +21,7 @@ from calibration.testing.chains import family_of_chains
 from calibration.testing.joint import SideBound, allowed, bound_of
 from calibration.testing.p_values import p_values
 from tests.statistical.design import fewest_errors, most_errors
+from tests.statistical.one_reading import one_reading
 from tests.statistical.policies import DELTA
 from tests.statistical.report import FITS
 
@@ -101,21 +102,7 @@ def draw(rng: np.random.Generator, n: int) -> Traces:
     """Confidences of .9 and .1, each half of the time; .13 and .25 of their answers are wrong."""
     sure_P = rng.random(n) < 0.5
     wrong_P = rng.random(n) < np.where(sure_P, 0.13, 0.25)
-    ones_P1 = np.ones((n, 1), dtype=np.int64)
-    return Traces(
-        fingerprint=None,
-        problem_ids=tuple(f"p{i:06d}" for i in range(n)),
-        groups=(None,) * n,
-        problem_R=np.arange(n),
-        rollout_R=np.zeros(n, dtype=np.int64),
-        natural_R=np.ones(n, dtype=np.bool_),
-        final_R=np.zeros(n, dtype=np.intp),
-        tokens_RC=ones_P1,
-        confidence_RC=np.where(sure_P, 0.9, 0.1)[:, None],
-        answer_class_RC=0 * ones_P1,
-        answer_tokens_RC=ones_P1,
-        correct_RC=~wrong_P[:, None],
-    )
+    return one_reading(wrong_P, np.where(sure_P, 0.9, 0.1))
 
 
 def fit(traces: Traces) -> Certificate:

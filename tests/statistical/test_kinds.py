@@ -18,6 +18,7 @@ from calibration.certificate.kinds import POOLED_SHARE
 from calibration.simulation.risks import SELECTIVE
 from calibration.testing.chains import family_of_chains
 from tests.statistical.design import most_errors
+from tests.statistical.one_reading import one_reading
 from tests.statistical.policies import DELTA
 from tests.statistical.report import FITS
 
@@ -48,22 +49,8 @@ class KindsWorld:
         names = sorted(self.share)
         kind_P = rng.choice(len(names), size=n, p=[self.share[name] for name in names])
         wrong_P = rng.random(n) < np.array([self.wrong[name] for name in names])[kind_P]
-        ones_P1 = np.ones((n, 1), dtype=np.int64)
-        return Traces(
-            fingerprint=None,
-            problem_ids=tuple(f"p{i:06d}" for i in range(n)),
-            groups=(None,) * n,
-            problem_R=np.arange(n),
-            rollout_R=np.zeros(n, dtype=np.int64),
-            natural_R=np.ones(n, dtype=np.bool_),
-            final_R=np.zeros(n, dtype=np.intp),
-            tokens_RC=ones_P1,
-            confidence_RC=np.full((n, 1), 0.5),
-            answer_class_RC=0 * ones_P1,
-            answer_tokens_RC=ones_P1,
-            correct_RC=~wrong_P[:, None],
-            kinds=tuple(names[kind] for kind in kind_P),
-        )
+        kinds = tuple(names[kind] for kind in kind_P)
+        return one_reading(wrong_P, np.full(n, 0.5), kinds=kinds)
 
 
 ABOVE = ALPHA * (1 + 1e-6)
