@@ -75,7 +75,7 @@ class Database:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         if self.is_sqlite:
-            self._make_folder()
+            self._make_file()
         self._engine = (open_sqlite if self.is_sqlite else open_postgres)(self.url, wait)
         self._identity: FileIdentity | None = None
         self._damage: DatabaseRefused | None = None
@@ -121,18 +121,23 @@ class Database:
 
     @contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Session]:
-        if self._identity is not None and (fault := self._identity.fault()):
-            raise self._unusable(fault)
+        if gone := self._gone():
+            raise self._unusable(gone)
         try:
             with Session(engine, expire_on_commit=False) as session, session.begin():
                 yield session
         except DBAPIError as error:
             if not concerns_database(error):
                 raise
+            if gone := self._gone():  # in the meantime
+                raise self._unusable(gone) from error
             refused = self._unusable(fault_of(error.orig), error.orig)
             if fault_of(error.orig) is DAMAGED:
                 self._damage = refused
             raise refused from error
+
+    def _gone(self) -> Fault | None:
+        return None if self._identity is None else self._identity.fault()
 
     def _check(self) -> None:
         with self.reading() as session:
@@ -150,10 +155,12 @@ class Database:
         if self._closed:  # no later dispose would close it
             record.close()
 
-    def _make_folder(self) -> None:
+    def _make_file(self) -> None:
+        file = Path(str(self.url.database))
         try:
-            folder = Path(str(self.url.database)).parent
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not file.exists():
+                file.touch()
         except OSError as error:
             raise self._unusable(UNREACHABLE, error) from error
 

@@ -41,15 +41,19 @@ def parse_url(url: str) -> URL:
 
 
 def open_sqlite(url: URL, wait: float) -> Engine:
-    """An engine for a SQLite file, whose writers wait at most `wait` seconds for another."""
+    """An engine for a SQLite file that exists; writers wait at most `wait` seconds for another.
+
+    A connection creates no file: in place of one that was removed, it would be empty.
+    """
     pragmas = (
         f"busy_timeout = {wait * 1000:.0f}",
         "journal_mode = WAL",  # readers do not wait for a writer; a kill loses no commit
         "synchronous = FULL",
         "foreign_keys = ON",
     )
+    file = Path(str(url.database)).absolute().as_uri()
     engine = create_engine(
-        url,
+        url.set(database=file).update_query_dict({"mode": "rw", "uri": "true"}),
         pool_size=POOL_SIZE,
         connect_args={"timeout": wait, "check_same_thread": False},
     )

@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from rlcm_serve.errors import DatabaseBusy, DatabaseRefused
+from rlcm_serve.store.connection.engines import FileIdentity
+from rlcm_serve.store.connection.faults import Fault
 from rlcm_serve.store.connection.threads import READERS
 from rlcm_serve.store.database import SCHEMA_VERSION, Database, SchemaVersion
 
@@ -99,3 +102,25 @@ def test_a_file_that_is_not_the_one_that_was_opened_is_not_used(
         if not back:  # else SQLite has mixed both files' logs, and no file is whole
             (tmp_path / "away.db").rename(file)
             write(database)
+
+
+def test_a_connection_that_opens_while_the_file_is_removed_creates_none(tmp_path: Path) -> None:
+    file, away, looked = tmp_path / "rlcm.db", tmp_path / "away.db", FileIdentity.fault
+
+    def look_and_lose(identity: FileIdentity) -> Fault | None:
+        found = looked(identity)
+        if file.exists():
+            file.rename(away)
+        return found
+
+    with closing(Database(f"sqlite:///{file}")) as database:
+        with database.reading() as session:
+            session.scalars(select(SchemaVersion.version)).all()  # the pool's only connection
+            with (
+                patch.object(FileIdentity, "fault", look_and_lose),
+                pytest.raises(DatabaseRefused, match="was removed"),
+            ):
+                write(database)
+        assert not file.exists()
+        away.rename(file)
+        write(database)
