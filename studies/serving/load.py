@@ -13,6 +13,7 @@ engine: memory, open files, threads, requests still running.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import subprocess
@@ -36,7 +37,6 @@ from rlcm_serve.api.server.http_server import listen
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
-PROBLEMS = [one.question for one in sample_problems(Split.VALIDATION, 200, seed=21)]
 HANG_UPS = 0.15
 """Share of requests whose client disconnects early."""
 QUIET = ("rlcm_http_requests_in_flight", "rlcm_queue_running", "rlcm_engine_requests")
@@ -44,6 +44,19 @@ QUIET = ("rlcm_http_requests_in_flight", "rlcm_queue_running", "rlcm_engine_requ
 
 class Lost(AssertionError):
     """A request that did not end exactly once and as expected."""
+
+
+def _unasked() -> Iterator[str]:
+    """Questions that no other run asks, none twice: a repeated one may get no guarantee."""
+    asked: set[str] = set()
+    for seed in itertools.count(time.time_ns()):
+        drawn = (one.question for one in sample_problems(Split.VALIDATION, 1000, seed=seed))
+        fresh = [question for question in drawn if question not in asked]
+        asked.update(fresh)
+        yield from fresh
+
+
+_QUESTIONS = _unasked()
 
 
 @dataclass
@@ -168,11 +181,11 @@ class Ask:
 
     @classmethod
     def draw(cls, rng: random.Random) -> Ask:
-        """A random request of any kind."""
+        """A random request of any kind, with a question of its own."""
         is_chat, stream = rng.random() < 0.3, rng.random() < 0.5
         samples = rng.choice((1, 4))
         alpha = 0.1 + 0.1 * rng.random()  # served at the certified level below it
-        problem = rng.choice(PROBLEMS)
+        problem = next(_QUESTIONS)
         body: dict[str, Any] = {"alpha": alpha, "stream": stream}
         if is_chat:
             turn = {"role": "user", "content": problem}

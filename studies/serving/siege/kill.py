@@ -21,12 +21,12 @@ import psutil
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.solving.guarantees import CERTIFICATE_FOLDER
-from studies.serving.load import PROBLEMS
 from studies.serving.siege.results import Results
 from studies.serving.siege.service import COMPARES, ENGINE, FITS, Siege, besieged
 from studies.serving.siege.wire import Answer, NoStatus, Wire, request_bytes
 from training.tasks.problems import Split, sample_problems
 
+PROBLEMS = [one.question for one in sample_problems(Split.VALIDATION, 200, seed=21)]
 ARGUMENTS = ("--hang-s", "20", "--drain-s", "5", "--fit-timeout-s", "20", "--timeout-s", "60")
 LIMIT = 180.0
 """Seconds within which each response must have ended."""
