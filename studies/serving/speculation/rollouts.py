@@ -17,7 +17,7 @@ import prometheus_client
 from calibration import ExitPolicy
 from calibration.files import write_text
 from rlcm_serve.core import Budget, GenerationSettings, Message, Role, Rollout, Sampling
-from rlcm_serve.engine import launch
+from rlcm_serve.engine.clients import arguments
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START
 from rlcm_serve.engine.vllm_engine import VllmEngine
@@ -152,7 +152,7 @@ async def generate(folder: Path, arm: Arm, plans: list[Plan]) -> None:
 @contextmanager
 def _processor_of(arm: Arm) -> Iterator[None]:
     broken = {"v2": "studies.serving.speculation.broken:ReadsRefusedRows"}
-    with patch.dict(launch._PROCESSORS, broken if arm is Arm.BROKEN else {}):
+    with patch.dict(arguments._PROCESSORS, broken if arm is Arm.BROKEN else {}):
         yield
 
 
@@ -165,8 +165,8 @@ def _settings(folder: Path, arm: Arm) -> EngineSettings:
     speculation = ("--speculative-config", json.dumps(drafts)) if arm is not Arm.PLAIN else ()
     log = folder / f"{arm}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    arguments = ("--max-num-seqs", "64", *speculation)
-    return EngineSettings(interval=INTERVAL, log_stats=True, log=log, vllm_arguments=arguments)
+    started = ("--max-num-seqs", "64", *speculation)
+    return EngineSettings(interval=INTERVAL, log_stats=True, log=log, vllm_arguments=started)
 
 
 async def _chunk(engine: VllmEngine, plan: Plan, arm: Arm, first: int) -> Chunk:
