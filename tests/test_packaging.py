@@ -48,7 +48,7 @@ def test_every_pin_has_the_hashes_of_its_files(name: str) -> None:
 
 
 @pytest.mark.parametrize("environment", ["cpu", "cuda"])
-@pytest.mark.parametrize("group", ["base", "train", "dev"])
+@pytest.mark.parametrize("group", ["base", "postgres", "train", "dev"])
 def test_locks_satisfy_the_project(group: str, environment: str) -> None:
     declared = (
         PROJECT["dependencies"] if group == "base" else PROJECT["optional-dependencies"][group]

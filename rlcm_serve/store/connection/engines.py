@@ -74,9 +74,19 @@ def open_sqlite(url: URL, wait: float) -> Engine:
 
 
 def open_postgres(url: URL, wait: float) -> Engine:
-    """An engine for PostgreSQL, whose writers wait at most `wait` seconds for a lock."""
-    # A connection that the server has closed is replaced before use.
-    engine = create_engine(url, pool_size=POOL_SIZE, pool_pre_ping=True)
+    """An engine for PostgreSQL, whose writers wait at most `wait` seconds for a lock.
+
+    Raises:
+        DatabaseRefused: the driver is not installed.
+    """
+    try:
+        # A connection that the server has closed is replaced before use.
+        engine = create_engine(url, pool_size=POOL_SIZE, pool_pre_ping=True)
+    except ImportError as error:
+        raise DatabaseRefused(
+            f"the driver for PostgreSQL cannot be loaded ({error}): "
+            "pip install 'rlcm-serve[postgres]'"
+        ) from error
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

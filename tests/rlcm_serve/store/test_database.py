@@ -1,4 +1,5 @@
 import stat
+import sys
 import threading
 from pathlib import Path
 
@@ -145,3 +146,11 @@ def test_a_database_that_went_away_is_named(postgres: PostgresServer) -> None:
     with pytest.raises(DatabaseRefused, match="does not exist"):
         version_of(gone)
     gone.close()
+
+
+def test_without_the_driver_postgres_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(DatabaseRefused, match=r"pip install 'rlcm-serve\[postgres\]'"):
+        Database("postgresql://somewhere/rlcm")
