@@ -20,10 +20,10 @@ import os
 import platform
 import resource
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,7 @@ def main() -> None:
     for rule in Rule:
         options = VoteOptions(rule, grouped=True)
         report(
-            f"in memory: {rule.value}, grouped", lambda o=options: vote(together, o), together, runs
+            f"in memory: {rule.value}, grouped", partial(vote, together, options), together, runs
         )
     report("in memory: confidence, scattered", lambda: vote(mixed, VoteOptions()), mixed, runs)
     decimals = make(problems, decimals=True)
@@ -93,15 +93,15 @@ def measure_files(folder: Path, together: pa.RecordBatch, mixed: pa.RecordBatch,
     ):
         report(
             name,
-            lambda s=source, o=options, m=memory: aggregate_file(s, out, o, memory=m),
+            partial(aggregate_file, source, out, options, memory=memory),
             together,
             runs,
         )
 
 
-def report(name: str, run: Callable[[], object], batch: object, runs: int) -> None:
+def report(name: str, run: Callable[[], object], batch: Sized, runs: int) -> None:
     """Prints a line of the table."""
-    rollouts = len(batch[0]) if isinstance(batch, list) else len(batch)
+    rollouts = len(batch[0] if isinstance(batch, list) else batch)
     speeds, per_cpu = [], []
     for _ in range(runs):
         began, used = time.perf_counter(), cpu_seconds()
@@ -135,7 +135,10 @@ def make(
     for at in np.flatnonzero(rng.random(size) < latex).tolist():
         texts[at] = latex_of(int(answer[at]), at + 2)
     return rollouts_of(
-        [f"problem-{each}" for each in problem], texts, confidence, [str(each) for each in truth]
+        [f"problem-{each}" for each in problem],
+        texts,
+        confidence.tolist(),
+        [str(each) for each in truth],
     )
 
 
@@ -197,4 +200,4 @@ def _processor() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -66,11 +67,11 @@ def main() -> None:
 
 def measure(n_problems: int, n_confidences: int, n_groups: int) -> str:
     """One row of the table."""
-    columns = synthetic_columns(n_problems, n_confidences, n_groups)
+    made = synthetic_rollouts(n_problems, n_confidences, n_groups)
     metrics, votes, processor = [], [], []
     for _ in range(RUNS):
         began, began_processor = time.perf_counter(), time.process_time()
-        scored = ScoredRollouts(*columns)
+        scored = replace(made)  # its checks are timed too
         estimate_metrics(scored)
         between = time.perf_counter()
         vote_curves(scored, range(1, ROLLOUTS + 1))
@@ -85,10 +86,10 @@ def measure(n_problems: int, n_confidences: int, n_groups: int) -> str:
     return f"| {' | '.join(map(str, (*names, *seconds, f'{peak:.1f}')))} |"
 
 
-def synthetic_columns(
+def synthetic_rollouts(
     n_problems: int, n_confidences: int, n_groups: int, seed: int = 0
-) -> tuple[np.ndarray | None, ...]:
-    """The fields of `ScoredRollouts`, with rows in random order."""
+) -> ScoredRollouts:
+    """Rollouts in random order."""
     rng = np.random.default_rng(seed)
     problem_R = rng.permutation(np.repeat(np.arange(n_problems), ROLLOUTS))
     logit_R = rng.normal(0, 1.5, n_problems)[problem_R] + rng.normal(0, 0.7, problem_R.size)
@@ -99,7 +100,8 @@ def synthetic_columns(
     wrong_R = rng.integers(1, ANSWERS, problem_R.size)
     wrong_R[rng.random(problem_R.size) < 0.05] = NO_ANSWER
     unit_P = np.arange(n_problems) % n_groups if n_groups else None
-    return problem_R, correct_R, confidence_R, np.where(correct_R, 0, wrong_R), unit_P
+    answer_R = np.where(correct_R, 0, wrong_R)
+    return ScoredRollouts(problem_R, correct_R, confidence_R, answer_R, unit_P)
 
 
 if __name__ == "__main__":

@@ -61,9 +61,9 @@ class Prompted:
         with torch.inference_mode():
             for rows in by_length.values():
                 for start in range(0, len(rows), _BATCH):
-                    at, prompts = zip(*rows[start : start + _BATCH], strict=True)
+                    places, prompts = zip(*rows[start : start + _BATCH], strict=True)
                     hidden = self.model.model(torch.tensor(prompts)).last_hidden_state
-                    states[list(at)] = hidden[:, -1].numpy()
+                    states[list(places)] = hidden[:, -1].numpy()
         return states
 
     def share_wrong(self, problems: Sequence[dict[str, str]]) -> NDArray[np.float64]:
@@ -76,7 +76,8 @@ class Prompted:
         texts = self.tokenizer.batch_decode(said[:, padded["input_ids"].shape[1] :])
         right = [problem["answer"] for problem in problems for _ in range(ANSWERS)]
         wrong = [f"\\boxed{{{a}}}" not in text for a, text in zip(right, texts, strict=True)]
-        return np.reshape(wrong, (len(problems), ANSWERS)).mean(1)
+        share_P: NDArray[np.float64] = np.reshape(wrong, (len(problems), ANSWERS)).mean(1)
+        return share_P
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -133,14 +134,13 @@ def to_markdown(results: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for name in SCORES:
-        cells = [
-            " / ".join(form(results[model]["scores"][name]) for model in results)
-            for form in (
-                lambda s: f"{s['fresh']:.2%} ({s['fresh_upper']:.2%})",
-                lambda s: f"{s['far']:.1%}",
-                lambda s: f"{s['near']:.0%}",
-            )
-        ]
+        scores = [found["scores"][name] for found in results.values()]
+        columns = (
+            (f"{one['fresh']:.2%} ({one['fresh_upper']:.2%})" for one in scores),
+            (f"{one['far']:.1%}" for one in scores),
+            (f"{one['near']:.0%}" for one in scores),
+        )
+        cells = [" / ".join(column) for column in columns]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -27,7 +27,7 @@ from studies.serving.service_overhead import serving
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
-ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2)
+ALPHAS: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2)
 REPEATS = {1: 4, 4: 1, 8: 1}
 """How often each problem is sent, by the number of samples."""
 AT_A_TIME = 32

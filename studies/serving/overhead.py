@@ -23,6 +23,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -245,7 +246,7 @@ class Side:
         self,
         name: str,
         llm: AsyncLLM,
-        processes: set[int],
+        processes: Set[int],
         controlled: VllmEngine | None,
         tokens: int,
         slots: int,

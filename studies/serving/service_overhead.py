@@ -42,7 +42,7 @@ from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
 AT_A_TIME = 64
-QUESTION = {"alpha": 0.1, "temperature": 0.0}
+QUESTION: dict[str, Any] = {"alpha": 0.1, "temperature": 0.0}
 WAYS: dict[str, dict[str, object]] = {
     "/solve": {},
     "/solve, trace": {"return_trace": True},

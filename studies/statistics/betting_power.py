@@ -19,6 +19,7 @@ risk alpha, which may be up to delta.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ class Cell:
         answered = self.share_answered
         variance = self.alpha * (1 - self.alpha) * (self.rho + (1 - self.rho) / ROLLOUTS / answered)
         needed = 0.7 - special.ndtri(self.delta)
-        return max(self.alpha - needed * np.sqrt(variance / self.n), 0.2 * self.alpha)
+        return max(self.alpha - float(needed) * math.sqrt(variance / self.n), 0.2 * self.alpha)
 
     def draw(self, rng: np.random.Generator, risk: float) -> tuple[Losses, Losses]:
         """Losses averaged over all rollouts, and of the first rollout; columns are runs."""
@@ -152,10 +153,11 @@ def plug_in(losses: Losses, cell: Cell) -> Array:
 
 def mixture(losses: Losses, cell: Cell) -> Array:
     gain_UT = gains(losses, cell) / (1 - cell.alpha)
-    wealth_UT = np.zeros(gain_UT.shape)
+    wealth_UT: Array = np.zeros(gain_UT.shape)
     for bet in BETS:
         wealth_UT += np.exp(np.minimum(np.cumsum(np.log1p(bet * gain_UT), axis=0), 500)) / len(BETS)
-    return 1 / np.maximum(wealth_UT.max(axis=0), 1)
+    best_T: Array = np.maximum(wealth_UT.max(axis=0), 1)
+    return 1 / best_T
 
 
 def gains(losses: Losses, cell: Cell) -> Array:

@@ -1,6 +1,7 @@
 """Ways of ending the samples of a vote early that no policy has, for comparison."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def samples_at(traces: Traces, draws: Draws, high: float, vote: str) -> Samples:
     exits = find_exits([policy], traces.tokens_RC, traces.confidence_RC, traces.final_R)
     row_R, stop_R = np.arange(traces.n_rollouts), exits.stop_RT[:, 0]
 
-    def at_exit(values_RC: NDArray[np.generic]) -> NDArray[np.generic]:
+    def at_exit(values_RC: NDArray[Any]) -> Any:
         return values_RC[row_R, stop_R][draws.rollout_DN]
 
     confidence_DN = at_exit(traces.confidence_RC)

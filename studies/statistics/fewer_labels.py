@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +79,9 @@ def first_rollouts(traces: Traces) -> Traces:
     """One rollout of each problem."""
     first_P = np.searchsorted(traces.problem_R, np.arange(traces.n_problems))
     names = [field.name for field in fields(Traces) if field.name.endswith(("_R", "_RC"))]
-    columns = {name: getattr(traces, name) for name in names}
-    return replace(
-        traces, **{name: None if c is None else c[first_P] for name, c in columns.items()}
-    )
+    columns: dict[str, Any] = {name: getattr(traces, name) for name in names}
+    first: dict[str, Any] = {name: None if c is None else c[first_P] for name, c in columns.items()}
+    return replace(traces, **first)
 
 
 def print_needed(name: str, traces: Traces) -> None:

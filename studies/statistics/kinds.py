@@ -43,8 +43,8 @@ from calibration.testing.families import Family
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
 from calibration.testing.methods import Method, family_for
 from calibration.testing.p_values import p_value_table
-from calibration.traces.probe_readings import read_validation
 from studies.smoke import study_parser
+from studies.statistics.power_data import probe_readings
 
 ALPHAS, DELTA = (0.05, 0.1, 0.2), 0.1
 SIZES = (300, 600, 1200)
@@ -121,7 +121,8 @@ def _apart(share: float, families: list[Family], p: list[NDArray[np.float64]]) -
 
 def _graph(families: list[Family], p: list[NDArray[np.float64]]) -> list[Any]:
     """One graph over all kinds: what leaves a level goes to all kinds at the other levels."""
-    edges, weights_LT, ends = [], [np.array([]) for _ in ALPHAS], []
+    edges: list[tuple[tuple[int, float], ...]] = []
+    weights_LT, ends = [np.array([]) for _ in ALPHAS], []
     for family in families:
         graph = family.graph or Graph(())
         edges += [tuple((to + len(edges), w) for to, w in heirs) for heirs in graph.edges]
@@ -196,9 +197,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     found: dict[str, Any] = {"splits": splits, "delta": DELTA}
     for model in models:
         traces = with_kinds(read_traces(TRACES / f"{MODELS[model]}.parquet"))
-        order = traces.fingerprint and read_validation(
-            SHIPPED / model / "probe", traces.fingerprint
-        )
+        order = probe_readings(SHIPPED / model, traces)
         sizes = SIZES[:1] if smoke else SIZES
         found[model] = {
             "kinds": measure(traces, order, splits),

@@ -91,7 +91,9 @@ def compare_all(losses: Losses, name: str) -> str:
     def theirs() -> list[list[Any]]:
         risk_1T = losses.loss_UT.mean(axis=0)[None]
         n_1T = np.full_like(risk_1T, losses.n_units)
-        return ltt_procedure(risk_1T, np.array([ALPHAS]), DELTA, n_1T, fwer_method=name)[0]
+        found = ltt_procedure(risk_1T, np.array([ALPHAS]), DELTA, n_1T, fwer_method=name)
+        valid: list[list[Any]] = found[0]
+        return valid
 
     found, expected, times = race(ours, theirs)
     assert found == expected

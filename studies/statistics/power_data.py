@@ -158,7 +158,7 @@ def populations(gpqa: Path | None, traces: Path, models: Path) -> Iterator[Popul
         yield Population("gpqa", read_traces(gpqa), sizes=(100,), held_out=True)
     for name, rollouts, votes in (("embedded", 8, (4, 8)), ("embedded-sft", 4, (4,))):
         recorded = read_traces(traces / f"{name}-calibration-{rollouts}.parquet")
-        order = _readings(models / name, recorded)
+        order = probe_readings(models / name, recorded)
         yield Population(name, _apart(recorded), order=order)
         yield Population(f"{name}, {rollouts} rollouts", recorded, FEW_SIZES, order=order)
         for samples in votes:
@@ -177,7 +177,7 @@ def smallest() -> Population:
     (path, *_) = sorted(TRACES.glob("embedded-calibration-*.parquet"))
     traces = read_traces(path)
     few = traces.select(np.arange(traces.n_problems) < 100)
-    order = _readings(MODELS / "embedded", traces)
+    order = probe_readings(MODELS / "embedded", traces)
     return Population("embedded", _apart(few), sizes=(50,), order=order, repeats=2)
 
 
@@ -208,9 +208,11 @@ def _distorted(traces: Traces, slope: float, offset: float) -> Traces:
     return replace(traces, confidence_RC=expit(slope * logit(traces.confidence_RC) + offset))
 
 
-def _readings(model: Path, traces: Traces) -> Traces | None:
+def probe_readings(model: Path, traces: Traces) -> Traces | None:
     """The validation readings of a model's probe, as a fit with `--probe` learns from them."""
-    return traces.fingerprint and read_validation(model / "probe", traces.fingerprint)
+    if traces.fingerprint is None:
+        return None
+    return read_validation(model / "probe", traces.fingerprint)
 
 
 def _apart(traces: Traces) -> Traces:

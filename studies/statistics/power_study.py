@@ -215,7 +215,7 @@ class Study:
         few = family(Method.CHAINS, n_units=FORK_FROM - 1)
         order = population.order
         scaled = family(Method.RESCALED_CHAINS, order or population.traces)
-        from_order = {
+        from_order: dict[tuple[str, Promise, int], Family] = {
             (method, promise, n): family(method, order, n, delta_per_level(DELTA, alphas, promise))
             for method in LEARNING
             if order and (method is not Method.SPLIT or population.order_votes)

@@ -175,6 +175,7 @@ def _body_of(rng: random.Random, route: str) -> tuple[str, bytes]:
 
 def _valid(rng: random.Random, route: str) -> tuple[str, list[Any]]:
     cheap = {"alpha": 0.1, "max_tokens": rng.choice((1, 4, 8)), "stream": rng.random() < 0.3}
+    asked: dict[str, Any]
     match route:
         case "POST /solve":
             more = {"n": rng.choice((1, 1, 2)), "timeout_s": 5, "return_trace": True, "seed": 1}

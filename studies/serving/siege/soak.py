@@ -46,7 +46,8 @@ class Sample:
         """Measures now."""
         service = psutil.Process(siege.process.pid)
         engine = {one.pid for one in siege.family(ENGINE)}
-        memory, descriptors, threads, shared = [0.0, 0.0, 0.0], 0, 0, dict[str, int]()
+        memory = [0.0, 0.0, 0.0]  # service, engine, others
+        descriptors, threads, shared = 0, 0, dict[str, int]()
         family = [service, *siege.family()]
         for one in family:
             with suppress(psutil.NoSuchProcess):
@@ -59,8 +60,8 @@ class Sample:
                         size = int(mapped.size) if hasattr(mapped, "size") else mapped.rss
                         shared[mapped.path] = shared.get(mapped.path, 0) + size
         total = sum(shared.values()) / 2**20
-        minutes = (time.monotonic() - since) / 60
-        return cls(minutes, *memory, descriptors, threads, total, len(family))
+        minutes, (own, of_engine, others) = (time.monotonic() - since) / 60, memory
+        return cls(minutes, own, of_engine, others, descriptors, threads, total, len(family))
 
 
 def run(results: Results, minutes: float, seed: int, *, warm_up: float, every: float) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
-import rlcm_serve.engine.worker.processor_v2 as processor
 from rlcm_serve.engine.worker.processor_v2 import ExitProcessorV2
 from rlcm_serve.engine.worker.tracking import Step, Tracked
 
@@ -35,4 +35,5 @@ class ReadsRefusedRows(ExitProcessorV2):
 
     def __init__(self, vllm_config: VllmConfig, req_states: LogitsProcRequestState) -> None:
         super().__init__(vllm_config, req_states)
-        processor.Step = LastRows  # type: ignore[misc]  # in vLLM's process alone
+        # For ever, in vLLM's process alone.
+        patch(f"{ExitProcessorV2.__module__}.Step", LastRows).start()

@@ -72,14 +72,16 @@ def chi_squared(counts_NC: Floats, signs_PN: Signs) -> Floats:
     """Of two rows of counts: the squared difference by the sum, over all columns."""
     total_C = counts_NC.sum(0)
     seen = total_C > 0
-    return ((signs_PN @ counts_NC[:, seen]) ** 2 / total_C[seen]).sum(1)
+    found_P: Floats = ((signs_PN @ counts_NC[:, seen]) ** 2 / total_C[seen]).sum(1)
+    return found_P
 
 
 def kolmogorov_smirnov(value_N: Floats, signs_PN: Signs) -> Floats:
     """The largest difference of two distribution functions, for samples of one size."""
     order = np.argsort(value_N, kind="stable")
     ends = np.append(np.diff(value_N[order]) > 0, True)
-    return np.abs(signs_PN[:, order].cumsum(1)[:, ends]).max(1) / (len(value_N) / 2)
+    apart_P: Floats = np.abs(signs_PN[:, order].cumsum(1)[:, ends]).max(1)
+    return apart_P / (len(value_N) / 2)
 
 
 STATISTICS: dict[str, Callable[[Outcomes, Signs], Floats]] = {
