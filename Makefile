@@ -73,12 +73,18 @@ SAMPLED  := slow and not docs and not page and not gpu and not load and not v2
 test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; ARGS='-k voting', PROCESSES=0 for one process)
 	@$(PYTEST) $(PARALLEL) $(ARGS)
 
+# What failed runs again, alone: a busy machine can fail a test once, a fault fails twice. Such a test is a fault of the test.
+AGAIN    := --last-failed --last-failed-no-failures none
+define twice
+@$(PYTEST) $(1) $(2) $(ARGS) || { echo 'What failed runs once more, alone'; $(PYTEST) $(AGAIN) $(1) $(ARGS); }
+endef
+
 # The seed of the sample is the commit: another commit runs other tests, the same commit the same ones.
 test-ci: $(INSTALLED) $(CLIENTS) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
-	@$(PYTEST) $(PARALLEL) -m 'fast or docs' $(ARGS)
-	@$(PYTEST) -m page tests/page $(ARGS)
+	$(call twice,-m 'fast or docs',$(PARALLEL))
+	$(call twice,-m page tests/page)
 	@echo 'A sample of $(SAMPLE) of all other tests, with SEED=$(SEED)'
-	@$(PYTEST) $(PARALLEL) -m '$(SAMPLED)' --sample $(SAMPLE) --seed $(SEED) $(ARGS)
+	$(call twice,-m '$(SAMPLED)',$(PARALLEL) --sample $(SAMPLE) --seed $(SEED))
 
 test-all: $(INSTALLED) $(CLIENTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
 	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page and not v2' $(ARGS)
@@ -92,8 +98,9 @@ test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, head
 test-docs: $(INSTALLED) $(CLIENTS)  ## run everything that the documentation shows, and repeat the grading study (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/docs tests/studies/evaluation $(ARGS)
 
+test-v2: PYTEST := TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) $(PYTEST)
 test-v2: $(INSTALLED) $(TRITON)  ## test the engine on vLLM's V2 model runner, with and without speculative decoding, without a GPU (four minutes)
-	@TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) $(PYTEST) $(PARALLEL) -m v2 tests/rlcm_serve/engine tests/studies/test_smoke.py $(ARGS)
+	$(call twice,-m v2 tests/rlcm_serve/engine tests/studies/test_smoke.py,$(PARALLEL))
 
 speculation-study: $(INSTALLED) $(TRITON)  ## compare rollouts with and without speculative decoding, greedy and sampled (an hour; continues)
 	@TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) OMP_NUM_THREADS=1 \
@@ -183,4 +190,4 @@ distclean: clean  ## remove the environment as well
 	@rm -rf $(VENV) .venv-docs .venv-supply .triton
 
 help:  ## list the targets
-	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -nE 's/^([a-z0-9-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
