@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -11,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlcm_serve.api.access import METRICS_PATH, is_open
 from rlcm_serve.api.error_responses import OPENAI_PREFIX, document_of, response_of
-from rlcm_serve.errors import NotReady
+from rlcm_serve.errors import NotReady, RlcmError
 
 
 class Draining:
@@ -78,7 +79,7 @@ class DrainingMiddleware:
         if scope["type"] != "http" or task is None:
             await self._app(scope, receive, send)
             return
-        answer = _Answer(scope["path"], send, self._draining)
+        answer = Answer(scope["path"], send, lambda: self._draining.closed)
         # Answered until the end, so that monitoring sees the service stop.
         if is_open(scope["path"]) or scope["path"] == METRICS_PATH:
             await self._app(scope, receive, answer.send)
@@ -88,7 +89,7 @@ class DrainingMiddleware:
             await self._serve(task, answer, scope, receive)
 
     async def _serve(
-        self, task: asyncio.Task[Any], answer: _Answer, scope: Scope, receive: Receive
+        self, task: asyncio.Task[Any], answer: Answer, scope: Scope, receive: Receive
     ) -> None:
         self._draining.enter(task)
         try:
@@ -97,46 +98,51 @@ class DrainingMiddleware:
             if not self._draining.was_cut(task):
                 raise
             task.uncancel()
-            await answer.end(scope, receive)
+            await answer.end(NotReady("stopping"), scope, receive)
         finally:
             self._draining.leave(task)
 
 
-class _Answer:
-    """One response and how much of it has been sent."""
+class Answer:
+    """One response and how much of it has been sent.
 
-    def __init__(self, path: str, send: Send, draining: Draining) -> None:
+    Args:
+        path: of the request.
+        send: sends the response.
+        is_last: whether the connection is to be closed after this response.
+    """
+
+    def __init__(self, path: str, send: Send, is_last: Callable[[], bool] = lambda: False) -> None:
         self._path = path
         self._send = send
-        self._draining = draining
+        self._is_last = is_last
         self._media_type: str | None = None
-        self._is_complete = False
+        self.is_complete = False
 
     async def send(self, message: Message) -> None:
-        """Passes the response on; once the service drains, it asks to close the connection."""
+        """Passes the response on."""
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            if self._draining.closed:
+            if self._is_last():
                 headers["Connection"] = "close"
             self._media_type = headers.get("content-type", "")
         elif message["type"] == "http.response.body":
-            self._is_complete = not message.get("more_body", False)
+            self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
-    async def end(self, scope: Scope, receive: Receive) -> None:
-        """Reports that the service is stopping, in the format of the response.
+    async def end(self, error: RlcmError, scope: Scope, receive: Receive) -> None:
+        """Ends a response that is not complete with an error, in the format of the response.
 
         A stream other than events stays unfinished: a proper end would make it look complete.
         """
-        error = NotReady("stopping")
         if self._media_type is None:
             await response_of(self._path, error)(scope, receive, self.send)
-        elif self._media_type.startswith("text/event-stream") and not self._is_complete:
+        elif self._media_type.startswith("text/event-stream") and not self.is_complete:
             last = _last_event(self._path, error)
             await self.send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-def _last_event(path: str, error: NotReady) -> bytes:
+def _last_event(path: str, error: RlcmError) -> bytes:
     """The error as the last event of a stream; the newlines end an incomplete event."""
     found = document_of(error)
     if path.startswith(OPENAI_PREFIX):
