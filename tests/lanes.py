@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 SUITES = (
-    *("attack", "docs", "engine", "gpu", "load", "page", "statistical", "studies", "training"),
-    "v2",
+    *("attack", "docs", "engine", "gpu", "load", "page", "ray", "statistical", "studies"),
+    *("training", "v2"),
 )
 LANES = ("fast", "slow", *SUITES)
 

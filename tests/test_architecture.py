@@ -32,9 +32,10 @@ CALIBRATION_MAY_IMPORT = {
 }
 ONLY_IN = {
     "vllm": ("rlcm_serve.engine", "studies.serving"),
+    "ray": ("rlcm_serve.ray", "studies.serving"),
     "numba": ("rlcm_serve.engine.worker.figures.few_logits",),
     "fastapi": ("rlcm_serve.api",),
-    "starlette": ("rlcm_serve.api",),
+    "starlette": ("rlcm_serve.api", "rlcm_serve.ray.proxy"),
     "sse_starlette": ("rlcm_serve.api",),
     "pydantic": ("rlcm_serve.api", "rlcm_serve.settings"),
     "pydantic_settings": ("rlcm_serve.settings",),
@@ -120,6 +121,7 @@ def test_imports_point_one_way(package: str) -> None:
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import vllm",
         ),
         ("rlcm_serve.engine_pool", "import vllm"),
+        ("rlcm_serve.commands.ray", "def lazy():\n    from ray import serve"),
         ("rlcm_serve.core", "from pydantic import BaseModel"),
         ("rlcm_serve.engine.contract", "import fastapi"),
         ("training.forced_answers", "import vllm"),
@@ -139,6 +141,7 @@ def test_a_wrong_import_is_found(module: str, source: str) -> None:
         ),
         ("rlcm_serve.engine.worker", "import vllm\nfrom calibration.policy.exit_rule import step"),
         ("rlcm_serve.api.routes", "from fastapi import APIRouter\nfrom ..solver import solve"),
+        ("rlcm_serve.ray.cluster", "import ray\nfrom ray import serve"),
         ("training.probe", "import torch\nfrom rlcm_serve.engine import base"),
         ("studies.paper.stages", "from training.rl.problems import load_problems"),
     ],

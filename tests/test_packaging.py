@@ -39,10 +39,11 @@ def test_the_cpu_environment_leaves_out_what_only_cuda_can_load() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["clients.lock", "cpu.lock", "cuda.lock", "dev.lock", "supply.lock", "triton.lock"]
+    "name",
+    ["clients", "cpu", "cuda", "dev", "ray", "supply", "triton"],
 )
 def test_every_pin_has_the_hashes_of_its_files(name: str) -> None:
-    lock = (ROOT / "requirements" / name).read_text()
+    lock = (ROOT / "requirements" / f"{name}.lock").read_text()
     hashed = r"[^#\s=]+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+\n"
     assert re.fullmatch(rf"(#[^\n]*\n)+({hashed})+", lock)
 
@@ -58,6 +59,12 @@ def test_locks_satisfy_the_project(group: str, environment: str) -> None:
         version = pins.get(canonicalize_name(requirement.name))
         assert version, f"{requirement.name} is not locked"
         assert requirement.specifier.contains(version), f"{requirement} but locked at {version}"
+
+
+def test_ray_is_locked_beside_the_environment_and_replaces_nothing_in_it() -> None:
+    (ray,) = map(Requirement, PROJECT["optional-dependencies"]["ray"])
+    assert ray.specifier.contains(locked("ray.lock")[ray.name])
+    assert not locked("ray.lock").keys() & (locked("cpu.lock") | locked("dev.lock")).keys()
 
 
 def test_cpu_and_cuda_run_the_same_vllm() -> None:

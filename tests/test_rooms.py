@@ -50,6 +50,7 @@ LADDERS = {
         "evaluation",
         "jobs",
         "api",
+        "ray",
         "commands",
         "cli",
     ),

@@ -6,6 +6,7 @@ from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.evidence import evidence
 from rlcm_serve.commands.keys import keys
 from rlcm_serve.commands.questions import solve
+from rlcm_serve.commands.ray import ray
 from rlcm_serve.commands.recordings import add_familiarity, collect, regrade, reread
 from rlcm_serve.commands.service import config, serve
 from rlcm_serve.commands.store import store
@@ -20,6 +21,7 @@ __all__ = [
     "evaluate",
     "evidence",
     "keys",
+    "ray",
     "regrade",
     "reread",
     "serve",

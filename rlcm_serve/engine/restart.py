@@ -35,7 +35,7 @@ class RestartPolicy:
         hang: an engine that has produced nothing for so long hangs, and is killed.
         first_wait: longest wait before the first attempt to restart; doubles with every failure.
         longest_wait: longest wait before any attempt.
-        attempts: failures in a row after which the service gives up on the engine.
+        attempts: failures in a row after which the service gives up on the engine; 0: at once.
         lasting: an engine that dies sooner than this after its start counts as a failed attempt.
         sleep: replaces `asyncio.sleep` in tests.
         clock: monotonic time.

@@ -113,7 +113,8 @@ class Service:
             failed += 1
         self._failed = True
         self.engine.stop()
-        self.enter(f"given up after {failed} attempts in a row ({trouble})")
+        why = f"given up after {failed} attempts in a row ({trouble})"
+        self.enter(why if self._restart_policy.attempts else "it is not restarted here")
 
     async def _start_again(self, failed: int) -> str | None:
         """Makes one attempt; returns the error message if it failed."""

@@ -150,11 +150,16 @@ class Passage:
             self._ended = self._clock()
 
 
+def is_sane_id(shown: str) -> bool:
+    """Whether a request's id may stand in logs and headers."""
+    return _SANE_ID.fullmatch(shown) is not None
+
+
 @contextmanager
 def _exchange(headers: Headers, trace_id: str | None) -> Iterator[Exchange]:
     """Adds the request's id to all log lines; a client's own id is used if it is well-formed."""
     shown = headers.get(REQUEST_ID, "")
-    request_id = shown if _SANE_ID.fullmatch(shown) else uuid.uuid4().hex
+    request_id = shown if is_sane_id(shown) else uuid.uuid4().hex
     exchange = Exchange(request_id, trace_id)
     token = logs.current.set(exchange)
     try:

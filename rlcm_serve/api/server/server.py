@@ -89,9 +89,19 @@ def build_service(
 
 
 def build_context(
-    settings: Settings, database: Database, on_stage: Callable[[str], None]
+    settings: Settings,
+    database: Database,
+    on_stage: Callable[[str], None],
+    *,
+    restarts: bool = True,
 ) -> Context:
     """Builds the objects that the routes use, without starting them.
+
+    Args:
+        settings: of the service.
+        database: open.
+        on_stage: called with each stage of the start, in any thread.
+        restarts: whether the service restarts an engine that dies or hangs; otherwise it fails.
 
     Raises:
         ModelRefused: the model does not exist.
@@ -104,6 +114,8 @@ def build_context(
     files = [] if settings.no_certificate else settings.certificates
     load = Guarantees.load if settings.no_certificate else store.load
     restart_policy = RestartPolicy(hang=settings.hang_s)
+    if not restarts:
+        restart_policy = replace(restart_policy, attempts=0)
     service = build_service(
         settings.engine(), files, on_stage, load, restart_policy, profiles=settings.profiles or ()
     )
@@ -156,9 +168,9 @@ def run_server(settings: Settings) -> None:
     with (
         _listening(settings) as sockets,
         kept_stderr() as stderr,
-        _opened(settings) as database,
+        open_database(settings) as database,
     ):
-        form = _log_form(settings, stderr)
+        form = log_form(settings, stderr)
         logs.configure(settings.log_level, form, stderr)
         if settings.log_level != "debug":
             logging.getLogger("uvicorn").setLevel(logging.WARNING)  # our logs report its steps
@@ -222,7 +234,13 @@ def _listening(settings: Settings) -> Iterator[list[socket.socket]]:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Database]:
+def open_database(settings: Settings) -> Iterator[Database]:
+    """The database, until the block ends.
+
+    Raises:
+        DatabaseRefused: it cannot be used.
+        SettingsRefused: keys are required and none exists.
+    """
     database = Database(settings.database_url, settings.database_wait_s)
     try:
         if settings.keys_needed and not Keys(database).any_active():
@@ -232,7 +250,8 @@ def _opened(settings: Settings) -> Iterator[Database]:
         database.close()
 
 
-def _log_form(settings: Settings, stderr: TextIO) -> str:
+def log_form(settings: Settings, stderr: TextIO) -> str:
+    """The form of this process's log lines: `json` or `console`."""
     if settings.log_format == "auto":
         return "console" if stderr.isatty() else "json"
     return settings.log_format

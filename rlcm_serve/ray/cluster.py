@@ -1,0 +1,101 @@
+"""Runs the application on a Ray cluster of this machine alone, until a signal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from rlcm_serve.api.server.http_protocol import KEEP_ALIVE
+from rlcm_serve.api.server.http_server import listen, url_of
+from rlcm_serve.api.server.server import log_form, open_database
+from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.ray.scale import Scale
+from rlcm_serve.settings import Settings
+from rlcm_serve.telemetry import logs
+
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "rlcm_serve.ray.proxy:middlewares",
+}
+"""Variables of all Ray's processes: no reports to Ray's authors, and our limits in its proxies."""
+OBJECT_STORE = 200 * 2**20
+"""Bytes of shared memory for Ray's objects. Requests and answers do not go through it."""
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, scale: Scale) -> None:
+    """Serves until a signal, then drains the replicas and ends the cluster.
+
+    Raises:
+        SettingsRefused: Ray is not installed, the address is taken, or keys are required and none
+            exists.
+        DatabaseRefused: the database cannot be used.
+    """
+    if find_spec("ray") is None:
+        raise SettingsRefused(
+            "Ray is not installed: install it with `pip install 'rlcm-serve[ray]'`"
+        )
+    url = _url(settings)
+    with open_database(settings):
+        pass  # creates the tables before replicas need them, and checks that there are keys
+    os.environ.update({name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()})
+    logs.configure(settings.log_level, log_form(settings, sys.stderr))
+    with cluster(settings):
+        from ray import serve
+
+        from rlcm_serve.ray.replica import NAME, application
+
+        serve.run(application(settings, scale), name=NAME, route_prefix="/")
+        _log.info("%d replicas are ready at %s", scale.replicas, url)
+        _until_signal()
+        _log.info("stopping")
+        serve.delete(NAME)
+
+
+@contextmanager
+def cluster(settings: Settings) -> Iterator[None]:
+    """A cluster of this machine with Serve's proxy, until the block ends."""
+    import ray
+    from ray import serve
+
+    ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE)
+    try:
+        http = {"host": settings.host, "port": settings.port, "keep_alive_timeout_s": KEEP_ALIVE}
+        serve.start(http_options=http)
+        yield
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+def _url(settings: Settings) -> str:
+    """The address, once it is known to be free: Ray's proxy would only log that it is not."""
+    if settings.port == 0:
+        raise SettingsRefused("port is 0, and Ray's proxy needs a fixed one: give --port")
+    sockets = listen(settings.host, settings.port)
+    try:
+        return url_of(sockets)
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+def _until_signal() -> None:
+    """Returns at SIGTERM or SIGINT. A second signal ends the process at once."""
+    told = threading.Event()
+
+    def on_signal(number: int, frame: object) -> None:
+        if told.is_set():
+            os._exit(128 + number)
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    told.wait()
