@@ -22,6 +22,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from rlcm_serve.own_files import own_log
+
 _WRITTEN_EVERY = 30.0
 """Seconds between two lines of progress in a log."""
 
@@ -40,7 +42,7 @@ def state_folder() -> Path:
 
 @contextmanager
 def output_to(log: Path | None) -> Iterator[None]:
-    """Sends what this process and those it starts write to stdout and stderr into `log`.
+    """Sends what this process and those it starts write to stdout and stderr into `own_log(log)`.
 
     The processes that are started meanwhile keep writing there; this one gets its terminal back.
     With `log` None nothing is redirected. It acts on the whole process, other threads included.
@@ -48,13 +50,12 @@ def output_to(log: Path | None) -> Iterator[None]:
     if log is None:
         yield
         return
-    log.parent.mkdir(parents=True, exist_ok=True)
+    own = own_log(log)
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
-    with log.open("w") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    os.dup2(own.descriptor, 1)
+    os.dup2(own.descriptor, 2)
     try:
         yield
     finally:

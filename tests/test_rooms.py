@@ -28,6 +28,7 @@ LADDERS = {
     ),
     "rlcm_serve": (
         "errors",
+        "own_files",
         "terminal",
         "signing",
         "core",

@@ -19,6 +19,7 @@ from calibration.certificate.certificate import Certificate
 from calibration.errors import CertificateError
 from rlcm_serve.api.media import JSON, media_type, unsupported
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.own_files import scratch
 from rlcm_serve.recording.problems import LabelledProblem, parse_problems
 from rlcm_serve.signing import Envelope
 from rlcm_serve.store.connection.faults import storing
@@ -80,7 +81,7 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
             if traces is None:
                 yield UploadedCertificate(certificate, signature=signature)
                 return
-            with NamedTemporaryFile(prefix="rlcm-traces-", suffix=".parquet") as file:
+            with NamedTemporaryFile(suffix=".parquet", dir=scratch()) as file:
                 with storing():
                     await asyncio.to_thread(shutil.copyfileobj, traces.file, file)
                     await asyncio.to_thread(file.flush)

@@ -20,6 +20,7 @@ from rlcm_serve.engine.requests import STRUCTURED_OUTPUTS
 from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.errors import EngineDead, ModelRefused, UnsupportedVllm
+from rlcm_serve.own_files import keep_last, own_log
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
 from rlcm_serve.terminal import output_to
 
@@ -71,8 +72,9 @@ class EngineSettings:
         self_test: at the start, compare a run of ten tokens with a forward pass, if the model is
             small (`rlcm_serve.engine.diagnosis.self_test`).
         log_stats: let vLLM record its own metrics, for Prometheus.
-        log: file for vLLM's output; None leaves it on the terminal. The file of the start before
-            is kept beside it, with the suffix `.1`.
+        log: file for vLLM's output; None leaves it on the terminal. If another process writes it,
+            a file beside it (`own_log`). The output of the start before is kept, with the suffix
+            `.1`.
         shares_memory: let readings travel through shared memory if all of vLLM's workers run on
             this host. If false, they are fetched through vLLM, as from workers on other hosts.
         vllm_arguments: vLLM's own command line arguments, passed through unchanged.
@@ -143,7 +145,9 @@ def launch(
         ModelRefused: an argument is invalid, or does not work under exit control.
         EngineDead: vLLM could not start.
     """
-    _keep_last(settings.log)
+    log = None if settings.log is None else own_log(settings.log)
+    if log is not None:
+        keep_last(log)
     with output_to(settings.log):
         warning = check_hooks()
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -158,8 +162,8 @@ def launch(
         except (ModelRefused, UnsupportedVllm):
             raise
         except Exception as error:  # vLLM's start-up raises many kinds
-            log = f"; {settings.log} says more" if settings.log else ""
-            raise EngineDead(f"vLLM could not start: {error}{log}") from error
+            more = "" if log is None else f"; {log.path} says more"
+            raise EngineDead(f"vLLM could not start: {error}{more}") from error
 
 
 def configure(
@@ -200,12 +204,6 @@ def vllm_arguments(
     given |= exit_control(settings, files, stop_ids)
     given["logits_processors"] = [processor_for(arguments.create_engine_config())]
     return [*_defaults(files), *settings.vllm_arguments, *as_flags(given)]
-
-
-def _keep_last(log: Path | None) -> None:
-    """Renames the log of the last start to `.1`: it may say why vLLM died."""
-    if log is not None and log.is_file():
-        log.replace(log.with_name(f"{log.name}.1"))
 
 
 def _arguments(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rlcm_serve.own_files import own_log
 from rlcm_serve.terminal import StageClock, default_engine_log, output_to, progress_bar
 
 
@@ -37,6 +38,7 @@ def test_what_is_written_meanwhile_goes_to_the_log(
 def test_an_error_gives_the_terminal_back(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    own_log(tmp_path / "engine.log")  # stays open
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(RuntimeError), output_to(tmp_path / "engine.log"):
         raise RuntimeError

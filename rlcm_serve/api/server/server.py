@@ -30,6 +30,7 @@ from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.jobs.fit_process import FitLimits
+from rlcm_serve.own_files import own_log
 from rlcm_serve.profiles.profile_file import find_profiles, load_profiles
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.reference import shown
@@ -193,7 +194,7 @@ def _serve(
     context = build_context(settings, database, on_stage)
     _log.info("listening on %s", url_of(sockets))
     if (log := settings.engine().log) is not None:
-        _log.info("vLLM writes to %s", log)
+        _log.info("vLLM writes to %s", own_log(log).path)
     server = HttpServer(
         lambda fail: create_app(context, fail), lambda: drain(context), context.tracing.close
     )

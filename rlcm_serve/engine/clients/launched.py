@@ -16,6 +16,7 @@ from rlcm_serve.engine.clients.cleanup import DeadEngineCleanup, children
 from rlcm_serve.engine.launch import EngineSettings, launch
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter
+from rlcm_serve.own_files import scratch
 
 _SOCKETS = "VLLM_RPC_BASE_PATH"
 
@@ -37,7 +38,7 @@ class LaunchedClient(Client):
     ) -> None:
         before = children()
         # vLLM does not remove its sockets. It creates them in a folder that we can remove.
-        self._sockets = tempfile.mkdtemp(prefix="rlcm-vllm-")
+        self._sockets = tempfile.mkdtemp(prefix="vllm-", dir=scratch())
         try:
             with _sockets_in(self._sockets):
                 self.llm = launch(settings, files, stop_ids, on_stage, adapters)

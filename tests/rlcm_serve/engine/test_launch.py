@@ -17,7 +17,6 @@ from rlcm_serve.engine.launch import (
     _IN_THE_CORE,
     EngineSettings,
     _arguments,
-    _keep_last,
 )
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.vllm_engine import VllmEngine
@@ -188,17 +187,6 @@ def test_one_process_schedules_and_computes_where_no_threads_are_bound(
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", binding)
     given = _arguments(EngineSettings(vllm_arguments=arguments), files, STOP_IDS)
     assert given.distributed_executor_backend == executor
-
-
-def test_what_vllm_wrote_last_time_is_kept(tmp_path: Path) -> None:
-    log = tmp_path / "engine.log"
-    _keep_last(log)
-    for text in ("the first", "the second"):
-        log.write_text(text)
-        _keep_last(log)
-    assert [file.read_text() for file in tmp_path.iterdir()] == ["the second"]
-    _keep_last(None)
-    _keep_last(Path("/dev/null"))
 
 
 @pytest.mark.parametrize(
