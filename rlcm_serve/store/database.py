@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from rlcm_serve.store.connection.faults import (
 )
 from rlcm_serve.store.connection.health import DatabaseHealth
 from rlcm_serve.store.connection.threads import StoreThreads
+from rlcm_serve.store.limits import table as limits_table
 from rlcm_serve.store.unanswered import table as unanswered_table
 
 SCHEMA_VERSION = 1
@@ -43,8 +45,9 @@ WAIT = 5.0
 """Longest wait in seconds of a write for another process that writes, unless settings say more."""
 _WRITERS = 4
 """Threads that write to PostgreSQL. SQLite has one writer at a time, so one thread writes to it."""
-_TABLES = (calibration_tables, certificate_table, key_table, unanswered_table)
+_TABLES = (calibration_tables, certificate_table, key_table, limits_table, unanswered_table)
 """Their import puts every table into `Base.metadata`."""
+_NOW = text("SELECT extract(epoch FROM clock_timestamp())")
 _CREATION_LOCK = 0x726C636D
 """Advisory lock in PostgreSQL for processes that start at the same time ("rlcm")."""
 
@@ -118,6 +121,12 @@ class Database:
         """A transaction that only reads; it neither waits for writers nor delays them."""
         with self._transaction(self._reading) as session:
             yield session
+
+    def now(self, session: Session) -> float:
+        """Seconds since 1970: PostgreSQL's own clock, because hosts may disagree."""
+        if self.is_sqlite:  # all processes are on one host
+            return time.time()
+        return float(session.scalar(_NOW) or 0)
 
     @contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Session]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,9 +22,13 @@ def log_of(service: Served) -> Path:
 def test_each_keeps_its_files_while_the_other_starts_works_and_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    temporary = tmp_path / "t"
-    for folder in (temporary, tmp_path / "one", tmp_path / "two"):
-        folder.mkdir()
+    with TemporaryDirectory() as folder:  # sockets need a short path
+        check(tmp_path, Path(folder), monkeypatch)
+
+
+def check(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     shared = ["--state", str(tmp_path / "state"), "--engine-log", str(tmp_path / "engine.log")]
     shared += ["--evidence"]

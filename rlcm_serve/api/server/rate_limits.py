@@ -52,7 +52,7 @@ class RateLimitMiddleware:
             await send(message)
 
         try:
-            limits.enter(key_id, rates)
+            await limits.enter(key_id, rates)
         except RateLimited as error:
             await response_of(scope["path"], error)(scope, receive, send_with_headers)
             return

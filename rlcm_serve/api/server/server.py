@@ -14,7 +14,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from rlcm_serve.admission import ALONE_AFTER, Admission
+from rlcm_serve.admission import ALONE_AFTER, Admission, RateLimits
 from rlcm_serve.answers.profile_graders import require_answerable
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
@@ -42,6 +42,7 @@ from rlcm_serve.solving.service import LoadGuarantees, Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from rlcm_serve.store.limits.stored import StoredBudgets
 from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.metrics import Metrics
@@ -153,6 +154,7 @@ def build_context(
         first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
         tracing=start_tracing(settings.otlp_endpoint),
         evidence=open_log(settings, metrics.evidence.written),
+        rates=RateLimits(StoredBudgets(database)),
         cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
     )
 
@@ -221,6 +223,7 @@ async def drain(context: Context) -> None:
             _log.warning("%d requests do not end", context.draining.running)
     await context.first_asks.close()
     await context.keys.close()
+    await context.rates.close()
 
 
 @contextmanager

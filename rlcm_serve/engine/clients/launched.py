@@ -6,10 +6,11 @@ import asyncio
 import gc
 import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
 
 from rlcm_serve.engine.clients.base import Client
 from rlcm_serve.engine.clients.cleanup import DeadEngineCleanup, children
@@ -19,6 +20,7 @@ from rlcm_serve.engine.weights.adapters import Adapter
 from rlcm_serve.own_files import scratch
 
 _SOCKETS = "VLLM_RPC_BASE_PATH"
+_numbers = count(1)
 
 
 class LaunchedClient(Client):
@@ -38,7 +40,9 @@ class LaunchedClient(Client):
     ) -> None:
         before = children()
         # vLLM does not remove its sockets. It creates them in a folder that we can remove.
-        self._sockets = tempfile.mkdtemp(prefix="vllm-", dir=scratch())
+        # Its name is short, because the path of a socket has at most 107 characters.
+        self._sockets = scratch() / str(next(_numbers))
+        self._sockets.mkdir(mode=0o700)
         try:
             with _sockets_in(self._sockets):
                 self.llm = launch(settings, files, stop_ids, on_stage, adapters)
@@ -95,10 +99,10 @@ class LaunchedClient(Client):
 
 
 @contextmanager
-def _sockets_in(folder: str) -> Iterator[None]:
+def _sockets_in(folder: Path) -> Iterator[None]:
     """Lets vLLM create its sockets in this folder while it starts."""
     kept = os.environ.get(_SOCKETS)
-    os.environ[_SOCKETS] = folder
+    os.environ[_SOCKETS] = str(folder)
     try:
         yield
     finally:

@@ -7,10 +7,8 @@ Recordings and results are stored once, whoever writes them.
 from __future__ import annotations
 
 import secrets
-import time
 
-from sqlalchemy import delete, exists, or_, select, text, update
-from sqlalchemy.orm import Session
+from sqlalchemy import delete, exists, or_, select, update
 
 from rlcm_serve.store.calibration_tables import CalibrationRow, LeaseRow
 from rlcm_serve.store.database import Database
@@ -39,7 +37,7 @@ class Leases:
             ours = or_(
                 LeaseRow.job.is_(None),
                 LeaseRow.holder == self._holder,
-                LeaseRow.until <= self._now(session),
+                LeaseRow.until <= self._database.now(session),
             )
             return list(
                 session.scalars(
@@ -57,7 +55,7 @@ class Leases:
             row = select(CalibrationRow.state).where(CalibrationRow.number == job.number)
             if session.scalar(row.with_for_update()) not in UNFINISHED:
                 return False
-            held, now = session.get(LeaseRow, job.number), self._now(session)
+            held, now = session.get(LeaseRow, job.number), self._database.now(session)
             if held is not None and held.holder != self._holder and held.until > now:
                 return False
             session.merge(LeaseRow(job=job.number, holder=self._holder, until=now + self.seconds))
@@ -72,7 +70,7 @@ class Leases:
             renewed = session.execute(
                 update(LeaseRow)
                 .where(LeaseRow.job == job.number, LeaseRow.holder == self._holder, runs)
-                .values(until=self._now(session) + self.seconds)
+                .values(until=self._database.now(session) + self.seconds)
                 .returning(LeaseRow.job)
             )
             return renewed.scalar() is not None
@@ -82,9 +80,3 @@ class Leases:
         with self._database.session() as session:
             ours = LeaseRow.job == job.number, LeaseRow.holder == self._holder
             session.execute(delete(LeaseRow).where(*ours))
-
-    def _now(self, session: Session) -> float:
-        """Seconds since 1970: PostgreSQL's own clock, because hosts may disagree."""
-        if self._database.is_sqlite:  # all processes are on one host
-            return time.time()
-        return float(session.scalar(text("SELECT extract(epoch FROM clock_timestamp())")) or 0)

@@ -1,6 +1,7 @@
 import pytest
 
-from rlcm_serve.admission.rates import RateLimits, Rates, TokenBucket, duration
+from rlcm_serve.admission.budgets import TokenBucket
+from rlcm_serve.admission.rates import RateLimits, Rates, duration
 from rlcm_serve.errors import RateLimited
 
 
@@ -23,43 +24,43 @@ def test_a_bucket_fills_evenly_up_to_what_it_holds() -> None:
     assert (bucket.level, bucket.seconds_until(120)) == (120, 0)
 
 
-def test_a_key_waits_until_it_has_paid_what_it_owes() -> None:
+async def test_a_key_waits_until_it_has_paid_what_it_owes() -> None:
     clock = Clock()
-    limits, rates = RateLimits(clock), Rates(tokens=600)
-    limits.enter("a", rates)
+    limits, rates = RateLimits(clock=clock), Rates(tokens=600)
+    await limits.enter("a", rates)
     limits.spend("a", 900)
     with pytest.raises(RateLimited, match="has spent its 600 tokens per minute") as refused:
-        limits.enter("a", rates)
+        await limits.enter("a", rates)
     assert refused.value.retry_after == pytest.approx(30.1)
     clock.now += refused.value.retry_after
-    limits.enter("a", rates)
+    await limits.enter("a", rates)
 
 
-def test_so_many_requests_begin_at_once_and_then_one_after_another() -> None:
+async def test_so_many_requests_begin_at_once_and_then_one_after_another() -> None:
     clock = Clock()
-    limits, rates = RateLimits(clock), Rates(requests=3)
+    limits, rates = RateLimits(clock=clock), Rates(requests=3)
     for _ in range(3):
-        limits.enter("a", rates)
+        await limits.enter("a", rates)
     with pytest.raises(RateLimited, match="its 3 requests per minute: retry in 20 s"):
-        limits.enter("a", rates)
-    limits.enter("b", rates)
+        await limits.enter("a", rates)
+    await limits.enter("b", rates)
     clock.now += 20.001
-    limits.enter("a", rates)
+    await limits.enter("a", rates)
     with pytest.raises(RateLimited):
-        limits.enter("a", rates)
+        await limits.enter("a", rates)
 
 
-def test_tokens_that_were_not_needed_are_given_back() -> None:
-    limits, rates = RateLimits(Clock()), Rates(tokens=600)
-    limits.enter("a", rates)
+async def test_tokens_that_were_not_needed_are_given_back() -> None:
+    limits, rates = RateLimits(clock=Clock()), Rates(tokens=600)
+    await limits.enter("a", rates)
     limits.spend("a", 400)
     limits.spend("a", -300)
     assert limits.headers("a", rates)["x-ratelimit-remaining-tokens"] == "500"
 
 
-def test_headers_say_what_is_left_of_each_limit() -> None:
-    limits, rates = RateLimits(Clock()), Rates(requests=60, tokens=6000)
-    limits.enter("a", rates)
+async def test_headers_say_what_is_left_of_each_limit() -> None:
+    limits, rates = RateLimits(clock=Clock()), Rates(requests=60, tokens=6000)
+    await limits.enter("a", rates)
     limits.spend("a", 9000)
     assert limits.headers("a", rates) == {
         "x-ratelimit-limit-requests": "60",

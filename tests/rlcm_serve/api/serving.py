@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from rlcm_serve.admission import ALONE_AFTER, Admission
+from rlcm_serve.admission import ALONE_AFTER, Admission, RateLimits
 from rlcm_serve.api import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
@@ -26,6 +26,7 @@ from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from rlcm_serve.store.limits.stored import StoredBudgets
 from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.telemetry.metrics import Metrics
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
@@ -75,6 +76,7 @@ class Running:
             draining=Draining(),
             metrics=metrics,
             certificates=store,
+            rates=RateLimits(StoredBudgets(database)),
             first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
             evidence=open_log(settings, metrics.evidence.written),
             jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),

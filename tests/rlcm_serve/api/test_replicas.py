@@ -9,12 +9,42 @@ import pytest
 
 from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
-from tests.rlcm_serve.api.serving import Running, serving
+from rlcm_serve.store.caller import Scope
+from tests.rlcm_serve.api.serving import PROBLEM, Running, serving
 from tests.rlcm_serve.scripted_engine import certificate
 
 EARLY = ExitPolicy(lambda_high=0.9)
 ONE = certificate({0.1: EARLY})
 OTHER = certificate({0.05: EARLY, 0.1: EARLY})
+
+
+async def test_a_key_has_its_requests_once_for_all_processes(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        services = [
+            await stack.enter_async_context(
+                serving(
+                    settings=Settings(
+                        state=tmp_path / str(number),
+                        database=database_url,
+                        auth="on",
+                        requests_per_minute=5,
+                    )
+                )
+            )
+            for number in range(2)
+        ]
+        text, _ = services[0].context.keys.create("one", [Scope.SOLVE])
+        asks = [
+            service.client.post(
+                "/solve", json={"problem": PROBLEM, "alpha": 0.1}, headers={"X-API-Key": text}
+            )
+            for service in services * 5
+        ]
+        responses = await asyncio.gather(*asks)
+    accepted = [one for one in responses if one.status_code == 200]
+    assert (len(accepted), {one.status_code for one in responses}) == (5, {200, 429})
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ class Held:
             # Python's pool for what would block the loop grows to its size, and stays.
             threads=sum(not name.startswith("asyncio_") for name in names),
             native_threads=me.num_threads() - len(names),
-            sockets=len(list(temporary.rglob("vllm-*"))),
+            sockets=len(list(temporary.glob("rlcm-own-*/*"))),
         )
 
 

@@ -1,0 +1,1 @@
+"""What keys may still spend per minute, for all processes that share the database."""
