@@ -94,6 +94,7 @@ async def ask(
                 solution = asked.solution = await solver.run(
                     asked.prepared, observed.passing_on(on_event), text=text, on_start=on_start
                 )
+                solution = context.service.given_now(solution)
             place.cost = solution.total_tokens
         if context.evidence is not None:
             await context.evidence.keep(_answered(solver, caller, id_, question, solution))

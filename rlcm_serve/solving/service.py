@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.core import Solution
 from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import CertificateMismatch, EngineDead, NotReady
@@ -162,7 +164,7 @@ class Service:
         return self._guarantees
 
     def use(self, guarantees: Guarantees) -> None:
-        """Activates guarantees for all later questions; questions in progress keep theirs.
+        """Activates guarantees for all later questions; questions in progress keep their policy.
 
         During a restart of the engine this does nothing, because the next start loads them from
         the store.
@@ -179,6 +181,25 @@ class Service:
         _warn_of(guarantees)
         self._guarantees = guarantees
         self._solver = Solver(self.engine, guarantees, self.grader)
+
+    def given_now(self, solution: Solution) -> Solution:
+        """A solution as it may be given now.
+
+        It has no guarantee if its certificate is no longer active: whoever deactivated it does not
+        stand by it any more.
+        """
+        promised = solution.guarantee
+        if promised is None or promised.certificate in {
+            one.id for one in self.guarantees.certificates
+        }:
+            return solution
+        return replace(
+            solution,
+            guarantee=None,
+            no_guarantee_reason=f"certificate {promised.certificate} was deactivated or replaced "
+            "while the question was being answered: ask again",
+            expectation=None,
+        )
 
     async def check_health(self) -> None:
         """Returns unless the service has failed for good.

@@ -53,8 +53,7 @@ async def follow(store: CertificateStore, service: Service) -> NoReturn:
     while True:
         try:
             decided = await store.threads.check(store.decided)
-            if decided != followed:
-                await _use_current(store, service)
+            if decided != followed and await _uses_current(store, service):
                 followed = decided
         except (NotReady, DatabaseRefused):
             pass
@@ -64,12 +63,16 @@ async def follow(store: CertificateStore, service: Service) -> NoReturn:
         await asyncio.sleep(FOLLOW_EVERY)
 
 
-async def _use_current(store: CertificateStore, service: Service) -> None:
+async def _uses_current(store: CertificateStore, service: Service) -> bool:
+    """Uses what is active now. False while the engine restarts: it may have loaded what was."""
     async with store.changing:
         before = service.guarantees
         now = await store.threads.read(store.current, before.identities)
         if (now.certificates, now.unsigned) == (before.certificates, before.unsigned):
-            return
+            return True
         service.use(now)
+        if service.guarantees is not now:
+            return False
     ids = ", ".join(one.id for one in now.certificates) or "none"
     _log.info("certificates changed by another process; active now: %s", ids)
+    return True

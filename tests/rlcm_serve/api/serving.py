@@ -31,6 +31,8 @@ from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.telemetry.metrics import Metrics
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
+PATIENCE = 60
+"""Seconds; this machine may be busy."""
 PROBLEM = "A dial shows 3. A up 5."
 
 
@@ -93,13 +95,13 @@ class Running:
     async def until_settled(self) -> None:
         """Lets the engine start, and waits until it is ready or has failed."""
         self.engine.started.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await self.settled.wait()
             await asyncio.sleep(0)  # lets the failure propagate
 
     async def until(self, part: str) -> None:
         """Waits for a stage of the start that contains these words."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while not any(part in stage for stage in self.stages):
                 self._entered.clear()
                 await self._entered.wait()

@@ -5,14 +5,17 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 
 from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.activation import FOLLOW_EVERY
 from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import PROBLEM, Running, serving
 from tests.rlcm_serve.scripted_engine import certificate
 
+PATIENCE = 60
 EARLY = ExitPolicy(lambda_high=0.9)
 ONE = certificate({0.1: EARLY})
 OTHER = certificate({0.05: EARLY, 0.1: EARLY})
@@ -63,10 +66,16 @@ async def replicas(database_url: str, tmp_path: Path) -> AsyncIterator[list[Runn
         ]
 
 
+async def certificate_of(running: Running) -> str | None:
+    """Under which an answer is given now; None if its guarantee was lost on the way."""
+    guarantee = (await running.solve()).json()["guarantee"]
+    return None if guarantee is None else str(guarantee["certificate"])
+
+
 async def until_under(running: Running, expected: str) -> None:
     """Waits until answers are given under this certificate."""
-    async with asyncio.timeout(10):
-        while (await running.solve()).json()["guarantee"]["certificate"] != expected:  # noqa: ASYNC110
+    async with asyncio.timeout(PATIENCE):
+        while await certificate_of(running) != expected:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 
@@ -81,6 +90,63 @@ async def test_what_one_activates_and_deactivates_the_other_follows(
     assert ended.status_code == 200
     assert (await there.solve()).json()["guarantee"]["certificate"] == ONE.id
     await until_under(here, ONE.id)
+
+
+async def held_at(running: Running) -> asyncio.Task[httpx.Response]:
+    """A question that is in the engine; `killed` lets it go on."""
+    running.engine.hold(1)
+    asking = asyncio.create_task(running.solve())
+    async with asyncio.timeout(PATIENCE):
+        await running.engine.all_held.wait()
+    return asking
+
+
+async def until_active(running: Running, *ids: str) -> None:
+    """Waits until exactly these certificates are active here."""
+    async with asyncio.timeout(PATIENCE):
+        while {one.id for one in running.service.guarantees.certificates} != {*ids}:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_an_answer_has_no_guarantee_of_a_certificate_that_was_deactivated_meanwhile(
+    replicas: list[Running],
+) -> None:
+    here, there = replicas
+    asking = await held_at(there)
+    ended = await here.client.post(f"/certificates/{ONE.id}/deactivate")
+    assert ended.status_code == 200
+    await until_active(there)
+    there.engine.killed.set()
+    given = (await asking).json()
+    assert given["answer"] == "7"
+    assert given["guarantee"] is None
+    assert f"certificate {ONE.id} was deactivated" in given["no_guarantee_reason"]
+
+
+async def test_an_answer_keeps_its_guarantee_while_its_certificate_is_active(
+    replicas: list[Running],
+) -> None:
+    here, there = replicas
+    asking = await held_at(there)
+    other = certificate({0.1: EARLY}, risk="error")
+    await here.client.post("/certificates", json=other.to_json())
+    assert (await here.client.post(f"/certificates/{other.id}/activate")).status_code == 200
+    await until_active(there, other.id, ONE.id)
+    there.engine.killed.set()
+    assert (await asking).json()["guarantee"]["certificate"] == ONE.id
+
+
+async def test_what_was_deactivated_while_an_engine_restarted_is_not_served_afterwards(
+    replicas: list[Running],
+) -> None:
+    here, there = replicas
+    # As in a restart that has loaded its certificates and is not ready yet.
+    solver, there.service._solver = there.service._solver, None
+    assert (await here.client.post(f"/certificates/{ONE.id}/deactivate")).status_code == 200
+    await until_active(here)
+    await asyncio.sleep(2 * FOLLOW_EVERY)
+    there.service._solver = solver
+    await until_active(there)
 
 
 async def test_of_activations_at_the_same_moment_all_serve_the_last(
