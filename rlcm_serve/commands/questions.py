@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -27,6 +27,7 @@ from rlcm_serve.commands.options import (
 from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
+    from rlcm_serve.commands.batch import Batch
     from rlcm_serve.core import Question, Solution
     from rlcm_serve.solving.service import Service
 
@@ -40,14 +41,25 @@ def solve(
     file: Annotated[
         Path | None,
         typer.Option(
-            help="JSONL file of questions: `problem`, optionally `id`, `kind` and the correct "
-            "`answer`."
+            help="File of questions, JSONL or Parquet: `problem`, optionally `id`, `kind` and the "
+            "correct `answer`."
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="JSONL file for the answers to --file. Default: FILE.answers.jsonl."),
+        typer.Option(
+            help="File for the answers to --file, JSONL or Parquet. Default: FILE.answers.jsonl."
+        ),
     ] = None,
+    unordered: Annotated[
+        bool,
+        typer.Option(
+            "--unordered", help="Write answers to --out (JSONL) as they come, in any order."
+        ),
+    ] = False,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Questions of --file that are asked at the same time.")
+    ] = 64,
     alpha: Annotated[float, typer.Option(help="Accepted risk, between 0 and 1.")] = 0.1,
     n: Annotated[
         int, typer.Option("--n", "-n", help="Number of samples, merged into one answer by voting.")
@@ -89,11 +101,15 @@ def solve(
     An interrupted file continues where it stopped when the command is run again.
     """
     from rlcm_serve.api.server.server import build_service
+    from rlcm_serve.commands.batch import Batch
     from rlcm_serve.profiles.profile_file import load_profile
     from rlcm_serve.terminal import StageClock
 
     if (problem is None) == (file is None):
         raise RequestRefused("problem", "give either a question or --file")
+    batch = None
+    if file is not None:
+        batch = Batch.of(file, out, unordered=unordered, concurrency=concurrency)
     chosen = {
         "risk": risk, "vote": vote, "on_infeasible": on_infeasible, "on_unfamiliar": on_unfamiliar,
     }  # fmt: skip
@@ -113,8 +129,8 @@ def solve(
     )
     certificates = [] if no_certificate else certificate
     service = build_service(settings, certificates, StageClock(console), profiles=files)
-    if file is not None:
-        _solve_file(service, file, out or file.with_suffix(".answers.jsonl"), question, console)
+    if batch is not None:
+        _solve_file(service, batch, question, console)
     else:
         _solve_one(service, question, as_json)
 
@@ -172,33 +188,10 @@ def _solve_one(service: Service, question: Question, as_json: bool) -> None:
     console.print(f"{exit_}. {promise}", markup=False, highlight=False)
 
 
-def _solve_file(
-    service: Service, file: Path, out: Path, question: Question, console: Console
-) -> None:
-    from rlcm_serve.recording.journal import Journal
-    from rlcm_serve.solving.batch.answers import solve_all, write_answers
-    from rlcm_serve.solving.batch.questions import QuestionFile
-    from rlcm_serve.solving.batch.summary import BatchSummary
-    from rlcm_serve.terminal import shown_progress
-
-    asked = QuestionFile(file)
-    kept = out.with_suffix(".journal.jsonl")
-
-    async def work(service: Service) -> BatchSummary:
-        made_by = service.guarantees.identity_for(question).to_json()
-        certificates = [one.id for one in service.guarantees.certificates]
-        settings = asdict(question)
-        settings["problem"] = settings.pop("text")  # its name in the journals of earlier releases
-        how = {"engine": made_by, "certificates": certificates, "question": settings}
-        how["file"] = asked.digest
-        with Journal(kept, how) as journal:
-            with shown_progress(console, "answering") as progress:
-                await solve_all(service.solver, asked, question, journal, _described, progress)
-            return write_answers(asked, journal, out)
-
-    said = _run(service, work)
-    kept.unlink()
-    for line in (f"{said.counts()}: {out}", *said.statements()):
+def _solve_file(service: Service, batch: Batch, question: Question, console: Console) -> None:
+    said = _run(service, lambda service: batch.run(service, question, _described, console))
+    batch.kept.unlink()
+    for line in (f"{said.counts()}: {batch.out}", *said.statements()):
         Console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 

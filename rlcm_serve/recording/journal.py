@@ -20,33 +20,27 @@ _BLOCK = 1 << 16
 
 
 class Journal:
-    """An append-only file of JSON rows; its first line holds the settings of the run.
+    """An append-only file of JSON rows, and the settings of the run.
 
-    A row that a kill cut off is removed when the journal is opened, and its work is done again.
+    The settings are its first line, or in a file of their own, so that it holds rows alone. A row
+    that a kill cut off is removed when the journal is opened, and its work is done again.
     The file is locked until the journal is closed or the process dies.
+
+    Args:
+        path: of the rows.
+        settings: of the run.
+        header: file for the settings; None puts them into the first line of `path`.
 
     Raises:
         RequestRefused: the file was written with other settings.
         Conflict: another run is writing the file.
     """
 
-    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, path: Path, settings: dict[str, Any], header: Path | None = None) -> None:
         self.path = path
-        header = json.dumps(settings, sort_keys=True)
-        if path.exists():
-            with path.open() as file:
-                stored = file.readline().rstrip("\n")
-            if stored != header:
-                raise RequestRefused(
-                    "out",
-                    f"{path} was written with other settings: {stored}, not {header}; delete it "
-                    "to start again, or use the settings it was written with",
-                )
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f"{path.name}.partial")
-            partial.write_text(header + "\n")
-            partial.replace(path)  # a kill leaves either no journal or one with its header
+        self._has_header = header is None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _require_same(header or path, settings)
         self._file = path.open("a")
         if not lock_descriptor(self._file.fileno(), blocking=False):
             self.close()
@@ -60,7 +54,7 @@ class Journal:
     def located(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The finished rows, each with its place in the file for `at`."""
         with self.path.open("rb") as file:
-            place = len(file.readline())
+            place = len(file.readline()) if self._has_header else 0
             for line in file:
                 yield place, json.loads(line)
                 place += len(line)
@@ -86,6 +80,24 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _require_same(path: Path, settings: dict[str, Any]) -> None:
+    """Writes the settings into a new file, or compares them with the first line of an old one."""
+    header = json.dumps(settings, sort_keys=True)
+    if path.exists():
+        with path.open() as file:
+            stored = file.readline().rstrip("\n")
+        if stored != header:
+            raise RequestRefused(
+                "out",
+                f"{path} was written with other settings: {stored}, not {header}; delete it "
+                "to start again, or use the settings it was written with",
+            )
+    else:
+        partial = path.with_name(f"{path.name}.partial")
+        partial.write_text(header + "\n")
+        partial.replace(path)  # a kill leaves either no journal or one with its header
 
 
 def _end_of_last_line(path: Path) -> int:

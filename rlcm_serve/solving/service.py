@@ -19,6 +19,9 @@ from rlcm_serve.solving.solver import Solver
 LoadGuarantees = Callable[[Sequence[EngineIdentity], Sequence[Path]], Guarantees]
 """Loads the guarantees of an engine and its profiles from certificate files and from the store."""
 
+READY_POLL = 0.1
+"""Seconds between two looks at whether the engine is back."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -209,6 +212,20 @@ class Service:
         """
         if self._failed:
             raise EngineDead(self.stage)
+
+    async def when_ready(self) -> Solver:
+        """Waits while the engine starts or is restarted, then returns the solver.
+
+        Raises:
+            EngineDead: the service could not start, or has given up on its engine.
+        """
+        while True:
+            await self.check_health()
+            try:
+                await self.check_ready()
+                return self.solver
+            except (NotReady, EngineDead):
+                await asyncio.sleep(READY_POLL)
 
     async def check_ready(self) -> None:
         """Returns if the service can answer questions.

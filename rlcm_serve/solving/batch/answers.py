@@ -1,23 +1,25 @@
 """Answers a file of questions without a server; an interrupted run continues where it stopped.
 
-Questions and answers stay on disk: a run holds the ids of the finished questions, and where in the
-journal their answers are.
+Questions and answers stay on disk. A run holds one byte for each row of the file, and what
+recognises the questions that were not answered.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from array import array
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import Question, Solution
-from rlcm_serve.errors import RequestRefused, RlcmError, WorkerFailed
+from rlcm_serve.errors import EngineDead, Infeasible, RequestRefused, RlcmError, WorkerFailed
 from rlcm_serve.events import OnProgress, ignore_progress
-from rlcm_serve.recording.concurrency import run_all
+from rlcm_serve.recording.concurrency import CONCURRENCY, run_all
 from rlcm_serve.recording.journal import Journal
-from rlcm_serve.solving.batch.questions import FileQuestion, QuestionFile
+from rlcm_serve.solving.batch.files import write_rows
+from rlcm_serve.solving.batch.questions import FileQuestion, QuestionFile, QuestionRow
 from rlcm_serve.solving.batch.summary import BatchSummary
 from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.solver import Solver
@@ -28,67 +30,121 @@ Describe = Callable[[Solution], dict[str, Any]]
 
 MOST_FAILED_FIRST = 16
 """Failures without any answer, from the start, that end a run: then all questions would fail."""
+MOST_DEATHS = 3
+"""Deaths of the engine after which a question that it was answering each time counts as failed."""
 _OF_THE_QUESTION = ("problem", "messages")
 """Fields of `RequestRefused` that blame the question, and not the settings of all questions."""
+_MISSING, _DONE, _DECLINED = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Answers rows of files, each by a row of answers.
+
+    A question that is asked again after it was not answered gets no guarantee.
+
+    Attributes:
+        ready: waits until there is a solver; raises `EngineDead` if there will be none.
+        settings: of every question; its problem is replaced, and its kind if the row has one.
+        describe: makes the values of a solution.
+    """
+
+    ready: Callable[[], Awaitable[Solver]]
+    settings: Question
+    describe: Describe
+    _unanswered: UnansweredHere = field(default_factory=UnansweredHere)
+    _first_asks: FirstAsks = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_first_asks", FirstAsks(self._unanswered))
+
+    async def answer(self, row: QuestionRow) -> dict[str, Any]:
+        """The row of answers for a row of the file.
+
+        It has `row` (the number), `id`, the values from `describe` and, if the reference is known,
+        `reference` and `correct` (null for an abstention). If the row is no question, or its
+        question cannot be answered, it has `error` in their place.
+
+        Raises:
+            Infeasible, RequestRefused: no question can be answered with these settings.
+            EngineDead: the engine died, and could not be restarted.
+        """
+        question = row.question
+        if question is None:
+            return {"row": row.number, "id": None, "error": row.error}
+        named = {"row": row.number, "id": question.id}
+        try:
+            return named | await self._solve(question)
+        except (Infeasible, RequestRefused, WorkerFailed) as error:
+            if not _is_of(question, error):
+                raise
+            return named | {"error": str(error)}
+
+    async def remember_declined(self, question: FileQuestion) -> None:
+        """Notes a question that an earlier run has asked, and that got no answer."""
+        asked = (await self.ready()).prepare(question.under(self.settings)).terms.asked
+        await self._unanswered.add(None, digest_of_ask(asked))
+
+    async def _solve(self, question: FileQuestion) -> dict[str, Any]:
+        for _ in range(MOST_DEATHS):
+            solver = await self.ready()
+            try:
+                return await self._solve_once(solver, question)
+            except EngineDead as error:
+                died = error
+        return {"error": f"the engine died {MOST_DEATHS} times during this question: {died}"}
+
+    async def _solve_once(self, solver: Solver, question: FileQuestion) -> dict[str, Any]:
+        prepared = solver.prepare(question.under(self.settings))
+        async with self._first_asks.ask(prepared, digest_of_ask(prepared.terms.asked)) as ask:
+            solution = ask.solution = await solver.run(ask.prepared)
+        graded = await _grade(solver.verdicts(prepared), question, solution)
+        return self.describe(solution) | graded
 
 
 async def solve_all(
-    solver: Solver,
+    answering: Answering,
     questions: QuestionFile,
-    settings: Question,
     journal: Journal,
-    describe: Describe,
     progress: OnProgress = ignore_progress,
+    concurrency: int = CONCURRENCY,
 ) -> None:
-    """Answers the questions that the journal does not hold yet, all with the same settings.
+    """Answers the rows that the journal does not hold yet.
 
-    The journal gets a row for each: `id`, the values from `describe` and, if the reference is
-    known, `reference` and `correct` (null for an abstention). The row of a question that cannot be
-    answered, because its prompt is too long or its answers cannot be compared, has `error` instead,
-    and the others go on. A question that is in the file again after it was not answered gets no
-    guarantee there.
+    The journal gets one row for each, as they end.
 
     Args:
-        solver: of a running engine.
+        answering: answers one row.
         questions: of the whole file.
-        settings: of every question; its problem is replaced, and its kind if the line has one.
         journal: keeps finished rows.
-        describe: makes the row of a solution.
-        progress: called at the start and after each question.
+        progress: called at the start and after each row.
+        concurrency: rows that are worked on at the same time.
 
     Raises:
         Infeasible, RequestRefused, EngineDead: the journal holds what was finished.
     """
-    done, declined = _finished(journal)
-    first_asks = FirstAsks(unanswered := UnansweredHere())
-    for question in questions if declined else ():
-        if question.id in declined:
-            asked = solver.prepare(question.under(settings)).terms.asked
-            await unanswered.add(None, digest_of_ask(asked))
-    count, n_failed = len(done), 0
+    states = _states(journal, questions.count)
+    if _DECLINED in states:
+        for row in questions:
+            if states[row.number] == _DECLINED and row.question is not None:
+                await answering.remember_declined(row.question)
+    count, n_failed = questions.count - states.count(_MISSING), 0
     progress(count, questions.count)
 
-    async def solve(question: FileQuestion) -> dict[str, Any]:
-        prepared = solver.prepare(question.under(settings))
-        async with first_asks.ask(prepared, digest_of_ask(prepared.terms.asked)) as ask:
-            solution = ask.solution = await solver.run(ask.prepared)
-        return describe(solution) | await _grade(solver.verdicts(prepared), question, solution)
-
-    async def answer(question: FileQuestion) -> None:
+    async def answer(row: QuestionRow) -> None:
         nonlocal count, n_failed
-        try:
-            row = await solve(question)
-        except (RequestRefused, WorkerFailed) as error:
-            n_failed += 1
-            all_failed = n_failed > count and n_failed >= MOST_FAILED_FIRST
-            if all_failed or not _is_of_the_question(error):
-                raise
-            row = {"error": str(error)}
-        journal.add({"id": question.id} | row)
+        answered = await answering.answer(row)
+        n_failed += "error" in answered
+        if n_failed > count and n_failed >= MOST_FAILED_FIRST:
+            raise RequestRefused(
+                "file", f"the first {n_failed} rows all failed. The last: {answered['error']}"
+            )
+        journal.add(answered)
         count += 1
         progress(count, questions.count)
 
-    await run_all((question for question in questions if question.id not in done), answer)
+    missing = (row for row in questions if states[row.number] == _MISSING)
+    await run_all(missing, answer, concurrency)
 
 
 def write_answers(questions: QuestionFile, journal: Journal, out: Path) -> BatchSummary:
@@ -97,32 +153,41 @@ def write_answers(questions: QuestionFile, journal: Journal, out: Path) -> Batch
     Args:
         questions: all in the journal.
         journal: see `solve_all`.
-        out: JSON Lines; of a guarantee, a row has only the certificate and the levels.
+        out: as `write_rows` takes it; of a guarantee, a row has only the certificate and the
+            levels.
 
     Returns:
         What the rows say together.
     """
-    place = {row["id"]: at for at, row in journal.located()}
+    places = array("Q", bytes(8 * questions.count))
+    for place, row in journal.located():
+        places[row["row"]] = place
     said = BatchSummary()
-    unfinished = out.with_suffix(".unfinished")
-    with unfinished.open("w") as file:
-        for row in journal.at(place[question.id] for question in questions):
-            file.write(json.dumps(said.add(row)) + "\n")
-    unfinished.replace(out)
+    write_rows(out, map(said.add, journal.at(places)))
     return said
 
 
-def _finished(journal: Journal) -> tuple[set[str], set[str]]:
-    """Ids of the finished questions, and of those among them that were not answered."""
-    done, declined = set[str](), set[str]()
+def summary_of(journal: Journal) -> BatchSummary:
+    """What the rows of a journal say together."""
+    said = BatchSummary()
     for row in journal.rows():
-        done.add(row["id"])
-        if "error" not in row and row["answer"] is None:
-            declined.add(row["id"])
-    return done, declined
+        said.add(row)
+    return said
 
 
-def _is_of_the_question(error: RlcmError) -> bool:
+def _states(journal: Journal, count: int) -> bytearray:
+    """For each row of the file: missing, done, or done without an answer."""
+    states = bytearray(count)
+    for row in journal.rows():
+        is_declined = "error" not in row and row["answer"] is None
+        states[row["row"]] = _DECLINED if is_declined else _DONE
+    return states
+
+
+def _is_of(question: FileQuestion, error: RlcmError) -> bool:
+    """Whether an error blames this question, and not the settings of all."""
+    if isinstance(error, Infeasible):
+        return question.kind is not None
     return not isinstance(error, RequestRefused) or error.field in _OF_THE_QUESTION
 
 

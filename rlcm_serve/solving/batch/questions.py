@@ -1,24 +1,39 @@
-"""Questions in a file, read one by one, so that a file may be larger than the memory."""
+"""Questions in a file, read one by one, so that a file may be larger than the memory.
+
+Every row of the file has a number, and a row that is no question has the reason. So whatever is
+done with the rows, each ends in exactly one row of answers.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from rlcm_serve.core import Question
-from rlcm_serve.recording.json_lines import parse_lines, parse_rows
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import digest_text
 
-_REMEDY = "each line is a JSON object with 'problem' and, if it is known, 'answer'"
+PARQUET = ".parquet"
+"""Suffix of Parquet files; every other file is JSON Lines."""
+LONGEST_LINE = 16 * 2**20
+"""Bytes of a line; a longer one is not read into memory."""
+_COLUMNS = ("problem", "id", "answer", "kind")
+_REMEDY = "each row needs `problem`, and may have `id`, `kind` and the correct `answer`"
+_AT_ONCE = 1024
+"""Rows of Parquet that are in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileQuestion:
-    """One line of the file: a problem and, if it is known, the reference answer."""
+    """A problem and, if it is known, the reference answer."""
 
     id: str
     problem: str
@@ -27,7 +42,7 @@ class FileQuestion:
 
     @classmethod
     def from_json(cls, row: Any) -> Self:
-        """The question of one line. Without an id, the id is a digest of the problem.
+        """The question of one row. Without an id, the id is a digest of the problem.
 
         Raises:
             ValueError: `problem` is not a text, or is empty.
@@ -50,34 +65,94 @@ class FileQuestion:
         return replace(settings, text=self.problem, kind=self.kind or settings.kind)
 
 
-class QuestionFile:
-    """JSON Lines with `problem` and, optionally, `id`, `answer` and `kind` in each line.
-
-    It is read once to check every line, and again whenever it is iterated. Only the ids are held in
-    memory, and only for the check.
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """One row of a file.
 
     Attributes:
-        count: its questions, at least one.
-        digest: SHA-256 of ids, problems, answers and kinds, shortened to 16 hexadecimal digits.
+        number: of the row, from 0; blank lines do not count.
+        question: None if the row is no question.
+        error: why it is none.
+    """
+
+    number: int
+    question: FileQuestion | None
+    error: str | None = None
+
+    @classmethod
+    def parse(cls, number: int, row: Any) -> Self:
+        """The row with this value: what is in a line of JSON, or in the columns of Parquet."""
+        try:
+            return cls(number, FileQuestion.from_json(row))
+        except ValueError as error:
+            return cls(number, None, f"row {number} is no question: {error}; {_REMEDY}")
+
+    @classmethod
+    def parse_line(cls, number: int, line: bytes) -> Self:
+        """The row of a line of JSON Lines."""
+        try:
+            if len(line) > LONGEST_LINE:
+                raise ValueError(f"the line has over {LONGEST_LINE} bytes")
+            return cls.parse(number, json.loads(line))
+        except (ValueError, RecursionError) as error:
+            return cls(number, None, f"row {number} is not JSON: {error}; {_REMEDY}")
+
+
+class QuestionFile:
+    """JSON Lines, or Parquet (`.parquet`), with `problem` and maybe `id`, `answer` and `kind`.
+
+    The file is read once for its digest, and again whenever it is iterated. Of Parquet, one row
+    group at most is in memory.
+
+    Attributes:
+        count: its rows, at least one.
+        digest: SHA-256 of the file, shortened to 16 hexadecimal digits.
 
     Raises:
-        RequestRefused: a line is malformed, or an id comes twice; the message names the line.
+        RequestRefused: there is no row, or the file is Parquet without a column `problem`.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.count = 0
-        content = hashlib.sha256(b"[")
+        self._is_parquet = path.suffix == PARQUET
         with path.open("rb") as file:
-            for one in parse_rows(file, str(path), "file", FileQuestion.from_json, _REMEDY):
-                kind = [] if one.kind is None else [one.kind]
-                values = json.dumps([one.id, one.problem, one.answer, *kind])
-                content.update(f"{', ' if self.count else ''}{values}".encode())
-                self.count += 1
-        content.update(b"]")
-        self.digest = content.hexdigest()[:16]
+            self.digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        if self._is_parquet:
+            with _parquet(path) as table:
+                self.count = table.metadata.num_rows
+        else:
+            self.count = sum(1 for _ in self._lines())
+        if not self.count:
+            raise RequestRefused("file", f"{path} holds no question: {_REMEDY}")
 
-    def __iter__(self) -> Iterator[FileQuestion]:
+    def __iter__(self) -> Iterator[QuestionRow]:
+        if self._is_parquet:
+            return map(QuestionRow.parse, itertools.count(), self._rows_of_parquet())
+        return map(QuestionRow.parse_line, itertools.count(), self._lines())
+
+    def _rows_of_parquet(self) -> Iterator[dict[str, Any]]:
+        with _parquet(self._path) as file:
+            columns = [name for name in file.schema_arrow.names if name in _COLUMNS]
+            for batch in file.iter_batches(_AT_ONCE, columns=columns):
+                yield from batch.to_pylist()
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines that are not blank; of one that is too long, a part that is still too long."""
         with self._path.open("rb") as file:
-            for _, question in parse_lines(file, FileQuestion.from_json):
-                yield question
+            while line := file.readline(LONGEST_LINE + 1):
+                rest = line
+                while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
+                    rest = file.readline(LONGEST_LINE + 1)
+                if line.strip():
+                    yield line
+
+
+def _parquet(path: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise RequestRefused("file", f"{path} is not Parquet: {error}") from error
+    if "problem" not in file.schema_arrow.names:
+        file.close()
+        raise RequestRefused("file", f"{path} has no column 'problem': {_REMEDY}")
+    return file

@@ -11,8 +11,15 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.recording.journal import Journal
-from rlcm_serve.solving.batch.answers import MOST_FAILED_FIRST, solve_all, write_answers
-from rlcm_serve.solving.batch.questions import FileQuestion, QuestionFile
+from rlcm_serve.solving.batch.answers import (
+    MOST_DEATHS,
+    MOST_FAILED_FIRST,
+    Answering,
+    Describe,
+    solve_all,
+    write_answers,
+)
+from rlcm_serve.solving.batch.questions import QuestionFile
 from rlcm_serve.solving.batch.summary import BatchSummary
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
@@ -48,11 +55,23 @@ def describe(solution: Solution) -> dict[str, Any]:
     return {"answer": solution.answer, "tokens": solution.tokens}
 
 
+def answering(
+    engine: ScriptedEngine, grader: AnswerGrader, describe: Describe = describe
+) -> Answering:
+    solving = solver(engine, grader)
+
+    async def ready() -> Solver:
+        await engine.check_health()  # nobody restarts it
+        return solving
+
+    return Answering(ready, SETTINGS, describe)
+
+
 def test_each_question_gets_a_row_in_its_place(grader: AnswerGrader, tmp_path: Path) -> None:
     engine = ScriptedEngine(Script(), Script(own=r"\boxed{8}"), Script(confidences=(0.0,)))
     asked = written(tmp_path / "q", [*ASKED[:3], {"id": "q3", "problem": "What is 3?"}])
     with Journal(tmp_path / "j", {}) as journal:
-        asyncio.run(solve_all(solver(engine, grader), asked, SETTINGS, journal, describe))
+        asyncio.run(solve_all(answering(engine, grader), asked, journal))
         said = write_answers(asked, journal, tmp_path / "out")
     rows = lines(tmp_path / "out")
     assert [row["id"] for row in rows] == ["q0", "q1", "q2", "q3"]
@@ -67,11 +86,15 @@ def test_a_question_that_cannot_be_answered_has_its_reason_and_the_others_go_on(
     long = {"id": "long", "problem": "What " * 101}
     asked = written(tmp_path / "q", [*ASKED[:2], long, ASKED[2]])
     with Journal(tmp_path / "j", {}) as journal:
-        asyncio.run(solve_all(solver(ScriptedEngine(), grader), asked, SETTINGS, journal, describe))
+        asyncio.run(solve_all(answering(ScriptedEngine(), grader), asked, journal))
         said = write_answers(asked, journal, tmp_path / "out")
     rows = lines(tmp_path / "out")
     assert [row.get("answer") for row in rows] == ["7", "7", None, "7"]
-    assert rows[2] == {"id": "long", "error": "the prompt has over 100 tokens: shorten it"}
+    assert rows[2] == {
+        "row": 2,
+        "id": "long",
+        "error": "the prompt has over 100 tokens: shorten it",
+    }
     assert said.counts().endswith(
         "3 answered, 0 of 3 wrong (0.0%), 1 failed (their rows have `error`)"
     )
@@ -81,9 +104,7 @@ def test_a_file_whose_first_questions_all_fail_ends(grader: AnswerGrader, tmp_pa
     asked = written(tmp_path / "q", [row | {"problem": row["problem"] * 50} for row in ASKED])
     with Journal(tmp_path / "j", {}) as journal:
         with pytest.raises(RequestRefused, match="over 100 tokens"):
-            asyncio.run(
-                solve_all(solver(ScriptedEngine(), grader), asked, SETTINGS, journal, describe)
-            )
+            asyncio.run(solve_all(answering(ScriptedEngine(), grader), asked, journal))
         assert len(list(journal.rows())) == MOST_FAILED_FIRST - 1
 
 
@@ -98,9 +119,9 @@ def test_a_question_that_comes_again_in_the_file_gets_no_guarantee_unless_it_was
     alone = Script(confidences=(0.0,))
 
     def rows_of(engine: ScriptedEngine, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        file, solving = written(tmp_path / "q", questions), solver(engine, grader)
+        file = written(tmp_path / "q", questions)
         with Journal(tmp_path / "j", {}) as journal:
-            asyncio.run(solve_all(solving, file, SETTINGS, journal, promised))
+            asyncio.run(solve_all(answering(engine, grader, promised), file, journal))
             return list(journal.rows())
 
     (first,) = rows_of(ScriptedEngine(alone), asked[:1])
@@ -123,7 +144,7 @@ def test_an_interrupted_file_goes_on_where_it_stopped(grader: AnswerGrader, tmp_
     file, asked = tmp_path / "j", written(tmp_path / "q", ASKED)
     with Journal(file, {"alpha": 0.1}) as journal:
         with pytest.raises(EngineDead, match="restart"):
-            asyncio.run(solve_all(solver(Dying(), grader), asked, SETTINGS, journal, describe))
+            asyncio.run(solve_all(answering(Dying(), grader), asked, journal))
         kept = list(journal.rows())
     with file.open("a") as cut_off:
         cut_off.write('{"id": "q99", "answ')  # a kill in the middle of a row
@@ -131,11 +152,9 @@ def test_an_interrupted_file_goes_on_where_it_stopped(grader: AnswerGrader, tmp_
     with Journal(file, {"alpha": 0.1}) as journal:
         asyncio.run(
             solve_all(
-                solver(engine, grader),
+                answering(engine, grader),
                 asked,
-                SETTINGS,
                 journal,
-                describe,
                 lambda done, total: seen.append((done, total)),
             )
         )
@@ -149,33 +168,66 @@ def test_an_interrupted_file_goes_on_where_it_stopped(grader: AnswerGrader, tmp_
         Journal(file, {"alpha": 0.2})
 
 
-def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
-    file = tmp_path / "questions.jsonl"
-    rows = [{"problem": "What is 1?", "id": 5}, {"problem": "What is\u20282?", "answer": 2}]
-    file.write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n")
-    asked = QuestionFile(file)
-    first, second = asked
-    assert asked.count == 2
-    assert first == FileQuestion("5", "What is 1?")
-    assert (second.problem, second.answer, len(second.id)) == ("What is\u20282?", "2", 16)
+class Restarted(ScriptedEngine):
+    """Dies with every question that is long, and is back at once."""
+
+    async def think(self, *given: Any, **named: Any) -> Any:
+        prompt = given[0]
+        if len(prompt) > 60:
+            raise EngineDead("killed")
+        async for event in super().think(*given, **named):
+            yield event
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "holds no problem"),
-        ("[]", "line 1: not a JSON object"),
-        ('{"problem": "What?"}\n{"problem": " "}', "line 2: 'problem' is ' '"),
-        ('{"problem": 7}', "line 1: 'problem' is 7"),
-        ('{"problem": "What?"}\n{"problem": "What?"}', "line 2: .* comes twice"),
-        ("{", "line 1"),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "questions.jsonl"
-    file.write_text(text)
-    with pytest.raises(RequestRefused, match=said):
-        QuestionFile(file)
+def test_a_question_at_which_the_engine_always_dies_has_the_reason(
+    grader: AnswerGrader, tmp_path: Path
+) -> None:
+    deadly = {"id": "deadly", "problem": "What " * 70}
+    asked = written(tmp_path / "q", [ASKED[0], deadly, ASKED[1]])
+    with Journal(tmp_path / "j", {}) as journal:
+        asyncio.run(solve_all(answering(Restarted(), grader), asked, journal))
+        write_answers(asked, journal, tmp_path / "out")
+    first, failed, last = lines(tmp_path / "out")
+    assert (first["answer"], last["answer"]) == ("7", "7")
+    assert failed["error"].startswith(f"the engine died {MOST_DEATHS} times during this question")
+
+
+def test_rows_that_are_no_questions_have_their_reason_in_their_place(
+    grader: AnswerGrader, tmp_path: Path
+) -> None:
+    (tmp_path / "q").write_text('{"problem": "What is 1?"}\n\nnot JSON\n{"problem": "What is 2?"}')
+    asked = QuestionFile(tmp_path / "q")
+    with Journal(tmp_path / "j", {}) as journal:
+        asyncio.run(solve_all(answering(ScriptedEngine(), grader), asked, journal))
+        said = write_answers(asked, journal, tmp_path / "out")
+    rows = lines(tmp_path / "out")
+    assert [row["row"] for row in rows] == [0, 1, 2]
+    assert [row.get("answer") for row in rows] == ["7", None, "7"]
+    assert rows[1]["error"].startswith("row 1 is not JSON")
+    assert "1 failed" in said.counts()
+
+
+def test_no_more_questions_are_asked_at_a_time_than_allowed(
+    grader: AnswerGrader, tmp_path: Path
+) -> None:
+    running, most = 0, 0
+
+    class Counting(ScriptedEngine):
+        async def think(self, *given: Any, **named: Any) -> Any:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            try:
+                await asyncio.sleep(0)
+                async for event in super().think(*given, **named):
+                    yield event
+            finally:
+                running -= 1
+
+    asked = written(tmp_path / "q", ASKED)
+    with Journal(tmp_path / "j", {}) as journal:
+        asyncio.run(solve_all(answering(Counting(), grader), asked, journal, concurrency=5))
+    assert most == 5
 
 
 def test_the_statement_is_said_once_and_every_row_names_its_certificate() -> None:
