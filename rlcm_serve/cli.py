@@ -89,6 +89,7 @@ def build_app() -> typer.Typer:
 
     add(SERVE, "serve", commands.serve, "rlcm serve --model embedded --port 8000")
     app.add_typer(commands.ray, rich_help_panel=SERVE)
+    add(SERVE, "vllm-args", commands.vllm_args, "vllm serve MODEL $(rlcm vllm-args MODEL)")
     add(SERVE, "solve", commands.solve, 'rlcm solve "A dial shows 3. A up 5. ..." --alpha 0.1')
     add(SERVE, "aggregate", commands.aggregate, "rlcm aggregate rollouts.jsonl --out answers.jsonl")
     add(

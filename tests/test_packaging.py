@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,12 @@ def test_entry_points_load(group: str) -> None:
     ]
     assert ours
     assert all(callable(point.load()) for point in ours)
+
+
+@pytest.mark.parametrize("group", PROJECT["entry-points"])
+def test_entry_points_name_what_is_there(group: str) -> None:
+    for name, value in PROJECT["entry-points"][group].items():
+        assert EntryPoint(name, value, group).load()
 
 
 @pytest.mark.slow

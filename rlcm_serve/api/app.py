@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -53,12 +53,15 @@ READABLE_HEADERS = (
 """Headers of a response that pages of other origins may read, beside those that they always may."""
 
 
-def create_app(context: Context, on_failure: Callable[[BaseException], None]) -> FastAPI:
+def create_app(
+    context: Context, on_failure: Callable[[BaseException], None], *, runs_jobs: bool = True
+) -> FastAPI:
     """An application that starts the service in the background, and stops it at its own end.
 
     Args:
         context: what the routes work with.
         on_failure: called if the service cannot start; expected to end the server.
+        runs_jobs: whether this process takes calibration jobs from the database.
     """
 
     @asynccontextmanager
@@ -72,7 +75,7 @@ def create_app(context: Context, on_failure: Callable[[BaseException], None]) ->
         starting.add_done_callback(report)
         following = asyncio.create_task(follow(context.certificates, context.service))
         try:
-            async with context.jobs.running():
+            async with context.jobs.running() if runs_jobs else nullcontext():
                 yield
         finally:
             starting.cancel()

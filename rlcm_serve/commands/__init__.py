@@ -8,7 +8,7 @@ from rlcm_serve.commands.keys import keys
 from rlcm_serve.commands.questions import solve
 from rlcm_serve.commands.ray import ray
 from rlcm_serve.commands.recordings import add_familiarity, collect, regrade, reread
-from rlcm_serve.commands.service import config, serve
+from rlcm_serve.commands.service import config, serve, vllm_args
 from rlcm_serve.commands.store import store
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "serve",
     "solve",
     "store",
+    "vllm_args",
 ]

@@ -1,18 +1,22 @@
-"""`rlcm serve` and `rlcm config`."""
+"""`rlcm serve`, `rlcm vllm-args` and `rlcm config`."""
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.commands.options import JsonOption, VllmArguments
 from rlcm_serve.commands.settings_options import takes_settings
-from rlcm_serve.settings import Loaded, Settings
+from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.settings import Loaded, Settings, load_settings
 from rlcm_serve.settings.reference import template, to_json
+from rlcm_serve.terminal import output_to
 
 
 @takes_settings
@@ -27,6 +31,43 @@ def serve(loaded: Loaded) -> None:
 
     run_server(loaded.settings)
     raise typer.Exit(0)
+
+
+def vllm_args(
+    model: Annotated[
+        str, typer.Argument(help="Model: a folder or a Hugging Face id, as for `vllm serve`.")
+    ],
+    vllm_arguments: VllmArguments = None,
+) -> None:
+    """Print the arguments with which `vllm serve` has exit control.
+
+    For `vllm serve MODEL $(rlcm vllm-args MODEL)` with VLLM_PLUGINS=rlcm,rlcm-routes. All settings
+    come from RLCM_* variables and rlcm.toml, there and here.
+    """
+    from rlcm_serve.api.server.server import build_service
+    from rlcm_serve.engine.model_files import SHIPPED_MODELS
+    from rlcm_serve.engine.vllm_engine import VllmEngine
+
+    if model in SHIPPED_MODELS:
+        raise SettingsRefused(
+            f"vLLM does not know the model {model!r}: give the folder {SHIPPED_MODELS[model]}, "
+            "here and to `vllm serve`"
+        )
+    flags = {"model": model, "vllm_arguments": tuple(vllm_arguments or ())}
+    settings = load_settings(flags).settings
+    service = build_service(
+        settings.engine(), (), lambda stage: None, profiles=settings.profiles or ()
+    )
+    if not isinstance(service.engine, VllmEngine):
+        raise TypeError(f"the engine is {service.engine!r}, which is not vLLM")
+    with output_to(Path(os.devnull)):  # vLLM logs to the standard output
+        arguments = service.engine.command_line()
+    for argument in arguments:
+        if any(character.isspace() for character in argument):
+            raise SettingsRefused(
+                f"{argument!r} has a blank, at which a shell would split it: rename the folder"
+            )
+    typer.echo(" ".join(arguments))
 
 
 @takes_settings

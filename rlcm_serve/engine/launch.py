@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,7 +192,9 @@ def vllm_arguments(
     stop_ids: tuple[int, int],
     adapters: Sequence[Adapter] = (),
 ) -> list[str]:
-    """vLLM's command line for a server whose client can be adopted: what `launch` would set.
+    """vLLM's command line, but for the model, for a server whose client can be adopted.
+
+    It has all that `launch` would set.
 
     Raises:
         UnsupportedVllm, ModelRefused: as `launch`.
@@ -228,7 +229,8 @@ def _arguments(
             )
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(prog="rlcm serve --"))
     parser.error = _refuse_arguments
-    parsed = parser.parse_args([*_defaults(files), *settings.vllm_arguments])
+    model = ["--model", str(files.folder)]
+    parsed = parser.parse_args([*model, *_defaults(files), *settings.vllm_arguments])
     arguments = AsyncEngineArgs.from_cli_args(parsed)
     require_whole_batch(sharded=arguments.enable_batch_sharded_sampling)
     enable_adapters(arguments, adapters, spare=current_platform.is_cpu())
@@ -245,9 +247,9 @@ def _defaults(files: ModelFiles) -> list[str]:
     """vLLM arguments that the caller may override."""
     from vllm.platforms import current_platform
 
-    defaults = ["--model", str(files.folder), "--generation-config", "vllm"]
+    defaults = ["--generation-config", "vllm"]
     defaults += ["--enable-prefix-caching", "--scheduling-policy", "priority"]
-    defaults += ["--structured-outputs-config", json.dumps(STRUCTURED_OUTPUTS)]
+    defaults += as_flags({"structured_outputs_config": STRUCTURED_OUTPUTS})
     if current_platform.is_cpu():
         defaults += ["--enforce-eager", "--max-num-seqs", "128"]
         if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":

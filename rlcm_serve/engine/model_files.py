@@ -25,7 +25,8 @@ EMBEDDED_MODEL = _SHIPPED / "embedded"
 """The model that ships with the service."""
 WARM_START = _SHIPPED / "embedded-sft"
 """The embedded model before reinforcement learning; a start for training and comparisons."""
-_SHIPPED_MODELS = {folder.name: folder for folder in (EMBEDDED_MODEL, WARM_START)}
+SHIPPED_MODELS = {folder.name: folder for folder in (EMBEDDED_MODEL, WARM_START)}
+"""By the name under which this service knows them, and vLLM does not."""
 
 _RESERVED_NAME = re.compile(r"reserved|unused|<\|?extra_\d+\|?>|placeholder", re.IGNORECASE)
 _TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
@@ -39,8 +40,8 @@ def resolve_model(name: str) -> Path:
     Raises:
         ModelRefused: there is no such folder, and the model cannot be downloaded.
     """
-    if name in _SHIPPED_MODELS:
-        return _SHIPPED_MODELS[name]
+    if name in SHIPPED_MODELS:
+        return SHIPPED_MODELS[name]
     if Path(name).is_dir():
         return Path(name)
     if name.startswith((".", "/", "~")) or name.count("/") != 1:

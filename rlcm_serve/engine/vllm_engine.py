@@ -31,7 +31,7 @@ from rlcm_serve.engine.clients.launched import LaunchedClient
 from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
 from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
 from rlcm_serve.engine.identity import default_text, identify, identify_under
-from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings
+from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings, vllm_arguments
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.requests import (
@@ -132,6 +132,17 @@ class VllmEngine(ReasoningEngine):
         for other in self._under.values():
             other.running, other.context = self.running, self.context
             other.identity = replace(other.identity, facts=facts)
+
+    def command_line(self) -> list[str]:
+        """The arguments with which vLLM's own server gives its client exit control.
+
+        The model is not among them.
+
+        Raises:
+            ModelRefused, UnsupportedVllm: as `start`.
+        """
+        files = self._read_files()
+        return vllm_arguments(self.settings, files, self.stop_ids, tuple(self._adapters.values()))
 
     async def _connect(self, files: ModelFiles, adapters: Sequence[Adapter]) -> Client:
         """A vLLM that is started now, or the adopted one, under exit control."""

@@ -119,10 +119,8 @@ def configure(level: str = "info", form: str = "json", stream: TextIO | None = N
         form: one of `FORMATS`.
         stream: the destination; None is stderr.
     """
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
     root = logging.getLogger()
-    root.handlers = [handler]
+    root.handlers = [_handler(form, stream)]
     root.setLevel(logging.WARNING)
     logging.captureWarnings(True)
     for name in ("rlcm_serve", "uvicorn", "uvicorn.error"):
@@ -131,6 +129,20 @@ def configure(level: str = "info", form: str = "json", stream: TextIO | None = N
         logger.propagate = True
         logger.setLevel(level.upper())
     logging.getLogger("uvicorn.access").disabled = True
+
+
+def configure_own(level: str = "info", form: str = "json", stream: TextIO | None = None) -> None:
+    """As `configure`, but for this service's loggers alone, inside a server of somebody else."""
+    logger = logging.getLogger("rlcm_serve")
+    logger.handlers = [_handler(form, stream)]
+    logger.propagate = False
+    logger.setLevel(level.upper())
+
+
+def _handler(form: str, stream: TextIO | None) -> logging.Handler:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
+    return handler
 
 
 def _plain(value: Any) -> Any:

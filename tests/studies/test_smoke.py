@@ -31,6 +31,7 @@ SCRIPTS = (
 )
 ON_AN_ENGINE = (
     "gpu.training_speed",
+    "serving.beside_vllm",
     "serving.live_risk",
     "serving.load",
     "serving.channels",

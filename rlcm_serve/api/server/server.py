@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 
@@ -60,6 +60,7 @@ def build_service(
     restart_policy: RestartPolicy | None = None,
     *,
     profiles: Sequence[Path] = (),
+    client: Any = None,
 ) -> Service:
     """Builds a service without starting it.
 
@@ -71,6 +72,7 @@ def build_service(
         load: turns these files into guarantees once the engine is known.
         restart_policy: when the engine is restarted; None takes the defaults.
         profiles: files of prompt profiles, beside those in the model's folder.
+        client: of a vLLM that runs, to adopt it (`AsyncLLM`); None launches one.
 
     Raises:
         ModelRefused: the model does not exist.
@@ -82,7 +84,7 @@ def build_service(
     settings = replace(settings, profiles=load_profiles([*find_profiles(folder), *profiles]))
     for profile in settings.profiles:
         require_answerable(profile)
-    engine = VllmEngine(settings)
+    engine = VllmEngine(settings, client)
     service = Service(
         engine, certificates, on_stage=on_stage, load=load, restart_policy=restart_policy
     )
@@ -96,6 +98,7 @@ def build_context(
     on_stage: Callable[[str], None],
     *,
     restarts: bool = True,
+    client: Any = None,
 ) -> Context:
     """Builds the objects that the routes use, without starting them.
 
@@ -104,6 +107,7 @@ def build_context(
         database: open.
         on_stage: called with each stage of the start, in any thread.
         restarts: whether the service restarts an engine that dies or hangs; otherwise it fails.
+        client: of a vLLM that runs, to adopt it (`AsyncLLM`); None launches one.
 
     Raises:
         ModelRefused: the model does not exist.
@@ -119,7 +123,13 @@ def build_context(
     if not restarts:
         restart_policy = replace(restart_policy, attempts=0)
     service = build_service(
-        settings.engine(), files, on_stage, load, restart_policy, profiles=settings.profiles or ()
+        settings.engine(),
+        files,
+        on_stage,
+        load,
+        restart_policy,
+        profiles=settings.profiles or (),
+        client=client,
     )
     admission = Admission(
         settings.max_running,

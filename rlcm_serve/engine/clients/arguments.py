@@ -108,7 +108,8 @@ def require_exit_control(
     from vllm.platforms import current_platform
 
     model_config, parallel_config = vllm_config.model_config, vllm_config.parallel_config
-    if Path(model_config.model).resolve() != files.folder.resolve():
+    served = Path(model_config.model).resolve()
+    if model_config.model != settings.model and served != files.folder.resolve():
         raise ModelRefused(
             f"vLLM serves {model_config.model}, but the settings name {settings.model}, which is "
             f"in {files.folder}: start vLLM with that folder, or name the model that it serves"
@@ -129,7 +130,9 @@ def require_exit_control(
     if lacking:
         raise ModelRefused(
             "vLLM runs without exit control, because it was started without these arguments, or "
-            f"with others in their place: {shlex.join(as_flags(lacking))}"
+            f"with others in their place: {shlex.join(as_flags(lacking))}. All arguments that it "
+            f"needs are what `rlcm vllm-args {settings.model}` prints: start it with `vllm serve "
+            f"{settings.model} $(rlcm vllm-args {settings.model})`"
         )
 
 
@@ -145,8 +148,13 @@ def as_flags(values: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, list):
             flags += [flag, *map(str, value)]
         else:
-            flags += [flag, json.dumps(value) if isinstance(value, dict) else str(value)]
+            flags += [flag, _compact(value) if isinstance(value, dict) else str(value)]
     return flags
+
+
+def _compact(value: dict[str, Any]) -> str:
+    """JSON without blanks, at which a shell would split it."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _has(found: Any, wanted: Any) -> bool:

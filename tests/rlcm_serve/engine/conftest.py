@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlcm_serve.engine.launch import EngineSettings, vllm_arguments
+from rlcm_serve.engine.launch import EngineSettings
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 
 if TYPE_CHECKING:
@@ -32,12 +33,6 @@ async def engine() -> AsyncIterator[VllmEngine]:
     running.stop()
 
 
-def vllm_flags(engine: VllmEngine) -> list[str]:
-    """The command line with which vLLM's own server would be started for this engine."""
-    files = engine._read_files()
-    return vllm_arguments(engine.settings, files, engine.stop_ids, tuple(engine._adapters.values()))
-
-
 def start_vllm(flags: list[str]) -> AsyncLLM:
     """A vLLM as its own server starts it."""
     from vllm.engine.arg_utils import AsyncEngineArgs
@@ -52,7 +47,8 @@ def start_vllm(flags: list[str]) -> AsyncLLM:
 @pytest.fixture(scope="session")
 async def client() -> AsyncIterator[AsyncLLM]:
     """vLLM's client for the embedded model, started by vLLM's own command line."""
-    llm = start_vllm(vllm_flags(VllmEngine(EngineSettings())))
+    model = ["--model", str(EMBEDDED_MODEL)]
+    llm = start_vllm([*model, *VllmEngine(EngineSettings()).command_line()])
     yield llm
     llm.shutdown()
 

@@ -43,10 +43,10 @@ def changed(client: AsyncLLM, part: str, name: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("part", "name", "value", "lacks"),
     [
-        ("model_config", "hf_overrides", {}, '--hf-overrides \'{"architectures": ["ProbedQwen3'),
+        ("model_config", "hf_overrides", {}, '--hf-overrides \'{"architectures":["ProbedQwen3'),
         ("model_config", "logits_processors", None, "--logits-processors rlcm_serve.engine.work"),
         ("parallel_config", "worker_extension_cls", "", "--worker-extension-cls rlcm_serve.engi"),
-        ("", "additional_config", {}, '--additional-config \'{"rlcm": {"probe": "'),
+        ("", "additional_config", {}, '--additional-config \'{"rlcm":{"probe":"'),
     ],
 )
 async def test_what_vllm_was_started_without_is_named(

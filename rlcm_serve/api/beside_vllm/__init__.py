@@ -1,0 +1,1 @@
+"""Our routes inside `vllm serve`, over the engine that it starts."""
