@@ -49,7 +49,8 @@ class Batch:
         Raises:
             RequestRefused: the file holds no questions, or `out` can take no single rows.
         """
-        out = out or file.with_suffix(f".answers{file.suffix}")
+        suffix = PARQUET if file.suffix == PARQUET else ".jsonl"
+        out = out or file.with_suffix(f".answers{suffix}")
         if unordered and out.suffix == PARQUET:
             raise RequestRefused(
                 "out",

@@ -48,7 +48,8 @@ def solve(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File for the answers to --file, JSONL or Parquet. Default: FILE.answers.jsonl."
+            help="File for the answers to --file, JSONL or Parquet. Default: FILE.answers.jsonl, "
+            "or FILE.answers.parquet for Parquet."
         ),
     ] = None,
     unordered: Annotated[

@@ -45,7 +45,7 @@ class FileQuestion:
         """The question of one row. Without an id, the id is a digest of the problem.
 
         Raises:
-            ValueError: `problem` is not a text, or is empty.
+            ValueError: `problem` is not a text, or is empty, or a text has half a surrogate pair.
         """
         if not isinstance(row, dict):
             raise ValueError("not a JSON object")
@@ -53,6 +53,8 @@ class FileQuestion:
         if not isinstance(problem, str) or not problem.strip():
             raise ValueError(f"'problem' is {problem!r}: give it a text")
         id_, answer, kind = row.get("id"), row.get("answer"), row.get("kind")
+        for text in (problem, id_, answer, kind):
+            _require_whole_characters(str(text))
         return cls(
             id=digest_text(problem) if id_ is None else str(id_),
             problem=problem,
@@ -145,6 +147,16 @@ class QuestionFile:
                     rest = file.readline(LONGEST_LINE + 1)
                 if line.strip():
                     yield line
+
+
+def _require_whole_characters(text: str) -> None:
+    """Raises `ValueError` for half a surrogate pair, which no tokenizer and no Parquet takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{text[error.start : error.end]!r} is half a surrogate pair: give whole characters"
+        ) from error
 
 
 def _parquet(path: Path) -> pq.ParquetFile:

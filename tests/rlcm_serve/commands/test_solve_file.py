@@ -8,8 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from rlcm_serve.commands.batch import Batch
 from rlcm_serve.errors import RequestRefused
 from training.tasks.problems import Split, sample_problems
 
@@ -48,11 +51,17 @@ def test_a_run_that_was_killed_continues_and_answers_every_row_once(tmp_path: Pa
 
 
 def test_answers_as_they_come_cannot_be_parquet(tmp_path: Path) -> None:
-    from rlcm_serve.commands.batch import Batch
-
     file = tmp_path / "questions.jsonl"
     file.write_text('{"problem": "What?"}')
     with pytest.raises(RequestRefused, match="leave out --unordered"):
         Batch.of(file, tmp_path / "a.parquet", unordered=True, concurrency=1)
     ordered = Batch.of(file, tmp_path / "a.parquet", unordered=False, concurrency=1)
     assert ordered.kept.name == "a.journal.jsonl"
+
+
+def test_answers_have_the_format_of_the_questions_unless_told_otherwise(tmp_path: Path) -> None:
+    text, table = tmp_path / "questions.txt", tmp_path / "questions.parquet"
+    text.write_text('{"problem": "What?"}')
+    pq.write_table(pa.table({"problem": ["What?"]}), table)
+    for file, name in {text: "questions.answers.jsonl", table: "questions.answers.parquet"}.items():
+        assert Batch.of(file, None, unordered=False, concurrency=1).out == tmp_path / name

@@ -34,6 +34,8 @@ def test_a_row_that_is_no_question_is_kept_with_its_reason(tmp_path: Path) -> No
         "{": "row 1 is not JSON",
         "[" * 100_000: "row 1 is not JSON",
         "\udcff": "row 1 is not JSON",
+        r'{"problem": "What is \ud800?"}': "half a surrogate pair",
+        r'{"problem": "What?", "answer": "\ud800"}': "half a surrogate pair",
     }.items():
         good = '{"problem": "What?"}'
         file.write_bytes(f"{good}\n{text}\n{good}".encode(errors="surrogateescape"))
