@@ -18,6 +18,7 @@ LOCKED    := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
 CLIENTS   := .clients/.installed
 TRITON    := .triton/.installed
+RAY       := .ray/.installed
 
 # -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build; it refuses every file
 # whose hash is not in them.
@@ -25,7 +26,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-statistical test-studies test-training test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
+.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-ray test-statistical test-studies test-training test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -60,6 +61,12 @@ $(TRITON): requirements/triton.lock tests/interpreted/stand_in.py $(LOCKED)
 	@$(BIN)/python tests/interpreted/stand_in.py .triton
 	@touch $@
 
+$(RAY): requirements/ray.lock $(LOCKED)
+	@echo "Installing Ray into .ray (280 MB)"
+	@rm -rf .ray
+	@$(PIP) --target .ray $(FROM_LOCK) -r requirements/ray.lock
+	@touch $@
+
 serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --tensor-parallel-size 2')
 	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
 
@@ -68,7 +75,7 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 # event loop running in it, under which no other test can start one.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/pytest
 PARALLEL := -n $(PROCESSES) --dist loadfile
-SAMPLED  := slow and not docs and not page and not gpu and not load and not v2
+SAMPLED  := slow and not docs and not page and not gpu and not load and not ray and not v2
 
 test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; ARGS='-k voting', PROCESSES=0 for one process)
 	@$(PYTEST) $(PARALLEL) $(ARGS)
@@ -87,9 +94,10 @@ test-ci: $(INSTALLED) $(CLIENTS) page-modules docs  ## run what CI runs: fast te
 	$(call twice,-m '$(SAMPLED)',$(PARALLEL) --sample $(SAMPLE) --seed $(SEED))
 
 test-all: $(INSTALLED) $(CLIENTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
-	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page and not v2' $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page and not ray and not v2' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
 	@$(MAKE) test-v2
+	@$(MAKE) test-ray
 
 # The limit of half an hour is for a machine on which something hangs.
 test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, headers, floods and fuzzing that mean harm (ten minutes, half an hour at most)
@@ -101,6 +109,10 @@ test-docs: $(INSTALLED) $(CLIENTS)  ## run everything that the documentation sho
 test-v2: PYTEST := TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) $(PYTEST)
 test-v2: $(INSTALLED) $(TRITON)  ## test the engine on vLLM's V2 model runner, with and without speculative decoding, without a GPU (four minutes)
 	$(call twice,-m v2 tests/rlcm_serve/engine tests/studies/test_smoke.py,$(PARALLEL))
+
+# One process: each test file starts a Ray of its own, with two engines.
+test-ray: $(INSTALLED) $(RAY)  ## test two replicas behind Ray Serve: answers, streams, errors, keys, kills (ten minutes)
+	@PYTHONPATH=$(CURDIR)/.ray:$(CURDIR) $(PYTEST) -m ray tests/ray $(ARGS)
 
 speculation-study: $(INSTALLED) $(TRITON)  ## compare rollouts with and without speculative decoding, greedy and sampled (an hour; continues)
 	@TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) OMP_NUM_THREADS=1 \
@@ -187,7 +199,7 @@ clean:  ## remove caches and build output
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	@rm -rf $(VENV) .venv-docs .venv-supply .triton
+	@rm -rf $(VENV) .venv-docs .venv-supply .triton .ray
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

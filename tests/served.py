@@ -66,7 +66,10 @@ class Served:
 
 @contextmanager
 def serving(
-    folder: Path, *arguments: str, program: Sequence[str | Path] = (RLCM,)
+    folder: Path,
+    *arguments: str,
+    program: Sequence[str | Path] = (RLCM,),
+    seconds_to_health: float = SECONDS_TO_HEALTH,
 ) -> Iterator[Served]:
     """`rlcm serve` once it is ready; it is stopped at the end, even after an error.
 
@@ -74,6 +77,7 @@ def serving(
         folder: the working directory of the service.
         arguments: further arguments of `rlcm serve`.
         program: what runs in place of `rlcm`.
+        seconds_to_health: within which `/health` must answer.
     """
     port = free_port()
     state, log = folder / "state", folder / "service.log"
@@ -86,7 +90,7 @@ def serving(
     try:
         with httpx.Client(base_url=url, timeout=60) as client:
             began = time.monotonic()
-            wait_for(client, "/health", SECONDS_TO_HEALTH)
+            wait_for(client, "/health", seconds_to_health)
             seconds = time.monotonic() - began
             wait_for(client, "/readyz", SECONDS_TO_READY)
             seconds_to_ready = time.monotonic() - began

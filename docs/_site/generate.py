@@ -16,7 +16,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 import typer
 
-from rlcm_serve.api import create_app
+from rlcm_serve.api.app import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.cli import build_app
 from rlcm_serve.settings import Settings

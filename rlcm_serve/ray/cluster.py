@@ -14,16 +14,21 @@ from importlib.util import find_spec
 from rlcm_serve.api.server.http_protocol import KEEP_ALIVE
 from rlcm_serve.api.server.http_server import listen, url_of
 from rlcm_serve.api.server.server import log_form, open_database
-from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.errors import EngineDead, SettingsRefused
 from rlcm_serve.ray.scale import Scale
 from rlcm_serve.settings import Settings
 from rlcm_serve.telemetry import logs
 
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
     "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "rlcm_serve.ray.proxy:middlewares",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
 }
-"""Variables of all Ray's processes: no reports to Ray's authors, and our limits in its proxies."""
+"""Variables of all Ray's processes: no reports to Ray's authors, all log lines also if they are
+similar, limits in its proxies, and time for these to start on a busy machine."""
+LOGS = "/tmp/ray/session_latest/logs/serve"
+"""Where Ray writes what its processes say."""
 OBJECT_STORE = 200 * 2**20
 """Bytes of shared memory for Ray's objects. Requests and answers do not go through it."""
 
@@ -37,6 +42,7 @@ def run(settings: Settings, scale: Scale) -> None:
         SettingsRefused: Ray is not installed, the address is taken, or keys are required and none
             exists.
         DatabaseRefused: the database cannot be used.
+        EngineDead: the replicas, or Ray's own processes, did not start.
     """
     if find_spec("ray") is None:
         raise SettingsRefused(
@@ -52,7 +58,10 @@ def run(settings: Settings, scale: Scale) -> None:
 
         from rlcm_serve.ray.replica import NAME, application
 
-        serve.run(application(settings, scale), name=NAME, route_prefix="/")
+        try:
+            serve.run(application(settings, scale), name=NAME, route_prefix="/")
+        except RuntimeError as error:
+            raise EngineDead(f"the replicas did not start; see {LOGS}: {error}") from error
         _log.info("%d replicas are ready at %s", scale.replicas, url)
         _until_signal()
         _log.info("stopping")
@@ -61,14 +70,28 @@ def run(settings: Settings, scale: Scale) -> None:
 
 @contextmanager
 def cluster(settings: Settings) -> Iterator[None]:
-    """A cluster of this machine with Serve's proxy, until the block ends."""
+    """A cluster of this machine with Serve's proxy, until the block ends.
+
+    Raises:
+        EngineDead: Serve's processes did not start.
+    """
     import ray
     from ray import serve
+    from ray.exceptions import RayError
 
-    ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE)
+    # Ray's own ports are for this machine alone; the proxy's address is that of the settings.
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE,
+        _node_ip_address="127.0.0.1",
+    )
     try:
         http = {"host": settings.host, "port": settings.port, "keep_alive_timeout_s": KEEP_ALIVE}
-        serve.start(http_options=http)
+        try:
+            serve.start(http_options=http)
+        except RayError as error:
+            raise EngineDead(f"Ray Serve did not start; see {LOGS}: {error}") from error
         yield
     finally:
         serve.shutdown()

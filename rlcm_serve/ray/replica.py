@@ -12,7 +12,7 @@ from typing import Any
 
 from ray import serve
 
-from rlcm_serve.api import create_app
+from rlcm_serve.api.app import create_app
 from rlcm_serve.api.server.http_server import LAST_WORDS
 from rlcm_serve.api.server.open_files import raise_limit
 from rlcm_serve.api.server.server import build_context, drain, log_form

@@ -29,7 +29,7 @@ from typing import Any
 
 import uvloop
 
-from rlcm_serve.api import create_app
+from rlcm_serve.api.app import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.http_server import HttpServer, listen
 from rlcm_serve.api.server.server import build_context, drain

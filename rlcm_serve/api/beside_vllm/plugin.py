@@ -19,7 +19,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from rlcm_serve.api import create_app
+from rlcm_serve.api.app import create_app
 from rlcm_serve.api.beside_vllm.dispatch import Dispatch
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.server import build_context, log_form

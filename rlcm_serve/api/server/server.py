@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rlcm_serve.admission import ALONE_AFTER, Admission, RateLimits
 from rlcm_serve.answers.profile_graders import require_answerable
-from rlcm_serve.api import create_app
+from rlcm_serve.api.app import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.http_server import LAST_WORDS, HttpServer, listen, url_of

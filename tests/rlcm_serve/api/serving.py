@@ -11,7 +11,7 @@ import httpx
 from fastapi import FastAPI
 
 from rlcm_serve.admission import ALONE_AFTER, Admission, RateLimits
-from rlcm_serve.api import create_app
+from rlcm_serve.api.app import create_app
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.threaded import MOST_AT_ONCE, MOST_WAITING

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message, Receive, Scope, Send
 
 from calibration import ExitPolicy
-from rlcm_serve.api import create_app
+from rlcm_serve.api.app import create_app
 from rlcm_serve.api.server.middleware import ObservingMiddleware
 from rlcm_serve.settings import Settings
 from rlcm_serve.telemetry import logs
