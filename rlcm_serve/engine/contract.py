@@ -242,6 +242,11 @@ class ReasoningEngine(Reasoner):
     def outputs(self) -> int:
         """Outputs received since the start, for all requests together; each has new tokens."""
 
+    @property
+    def has_metrics(self) -> bool:
+        """Whether vLLM's metrics of this engine are in this process' registry for Prometheus."""
+        return False
+
     @abstractmethod
     async def canary(self) -> None:
         """Asks for one token; returns once it has arrived. Counts as output, not as in flight."""

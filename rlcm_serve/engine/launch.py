@@ -71,6 +71,7 @@ class EngineSettings:
         self_test: at the start, compare a run of ten tokens with a forward pass, if the model is
             small (`rlcm_serve.engine.diagnosis.self_test`).
         log_stats: let vLLM record its own metrics, for Prometheus.
+        served_name: the model's name in these metrics; None: as `model`.
         log: file for vLLM's output; None leaves it on the terminal. If another process writes it,
             a file beside it (`own_log`). The output of the start before is kept, with the suffix
             `.1`.
@@ -98,6 +99,7 @@ class EngineSettings:
     needs_probe: bool = True
     self_test: bool = False
     log_stats: bool = False
+    served_name: str | None = None
     log: Path | None = None
     shares_memory: bool = True
     vllm_arguments: tuple[str, ...] = ()
@@ -232,6 +234,7 @@ def _arguments(
     model = ["--model", str(files.folder)]
     parsed = parser.parse_args([*model, *_defaults(files), *settings.vllm_arguments])
     arguments = AsyncEngineArgs.from_cli_args(parsed)
+    arguments.served_model_name = settings.served_name or settings.model
     require_whole_batch(sharded=arguments.enable_batch_sharded_sampling)
     enable_adapters(arguments, adapters, spare=current_platform.is_cpu())
     if _takes_prompts_whole(arguments, files):

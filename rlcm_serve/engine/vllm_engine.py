@@ -255,6 +255,11 @@ class VllmEngine(ReasoningEngine):
         return 0 if self.running is None else self.running.in_flight
 
     @property
+    def has_metrics(self) -> bool:
+        """Whether vLLM runs and records its metrics."""
+        return self.running is not None and self.settings.log_stats
+
+    @property
     def outputs(self) -> int:
         """Outputs of the vLLM that runs now."""
         return 0 if self.running is None else self.running.outputs_received

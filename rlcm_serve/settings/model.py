@@ -216,6 +216,9 @@ class Settings(BaseSettings):
         "(shared). Whoever shares them can find out what others asked.",
     )
     metrics_open: bool = _setting(False, "Network", "Serve /metrics without a key.")
+    vllm_metrics: bool = _setting(
+        True, "Network", "Let vLLM record its own metrics, and show them at /metrics."
+    )
 
     max_running: Count = _setting(
         64, "Limits", "Maximum number of questions answered at the same time."
@@ -447,6 +450,8 @@ class Settings(BaseSettings):
             temperature=self.temperature,
             top_p=self.top_p,
             self_test=self.self_test,
+            log_stats=self.vllm_metrics,
+            served_name=next(iter(self.served_model_names), None),
             log=None if self.verbose else self.engine_log or default_engine_log(),
             vllm_arguments=self.vllm_arguments,
         )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """All metrics of one server, in a separate registry without vLLM's metrics.
+    """All metrics of one server, in a registry of its own. vLLM's are read from the engine.
 
     Attributes:
         requests: counts HTTP requests; the middleware reports them.

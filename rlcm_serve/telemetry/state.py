@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from prometheus_client import Metric
+from prometheus_client import REGISTRY, Metric
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlcm_serve.admission import Admission
     from rlcm_serve.solving.service import Service
 
+_WAITING = "vllm:num_requests_waiting"
 logger = logging.getLogger(__name__)
 
 
@@ -44,6 +45,7 @@ class StateCollector(Collector):
             yield from _batches(self.aggregations)
         if self.service is not None:
             yield from _engine(self.service)
+            yield from _vllm(self.service, self.admission)
             yield from _certificates(self.service)
         if self.jobs is not None:
             try:
@@ -101,6 +103,19 @@ def _engine(service: Service) -> Iterator[Metric]:
     yield CounterMetricFamily("rlcm_engine_restarts", restarts, value=service.restarts)
     hangs = "Times the engine produced nothing for `hang_s` seconds and was killed."
     yield CounterMetricFamily("rlcm_engine_hangs", hangs, value=service.hangs)
+
+
+def _vllm(service: Service, admission: Admission | None) -> Iterator[Metric]:
+    """vLLM's own metrics. Routers balance by what waits, so our queue counts as waiting too."""
+    if not service.engine.has_metrics:
+        return
+    queued = 0 if admission is None else admission.waiting
+    for family in REGISTRY.collect():
+        if family.name == _WAITING and family.samples:
+            first = family.samples[0]
+            family.samples[0] = first._replace(value=first.value + queued)
+        if family.name.startswith("vllm:"):
+            yield family
 
 
 def _certificates(service: Service) -> Iterator[Metric]:

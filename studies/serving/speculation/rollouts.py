@@ -19,7 +19,7 @@ from calibration.files import write_text
 from rlcm_serve.core import Budget, GenerationSettings, Message, Role, Rollout, Sampling
 from rlcm_serve.engine.clients import arguments
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START
+from rlcm_serve.engine.model_files import WARM_START
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from training.tasks.problems import Split, sample_problems
 
@@ -201,6 +201,6 @@ async def _rollout(
 
 
 def _counts() -> dict[str, float]:
-    labels = {"engine": "0", "model_name": str(EMBEDDED_MODEL)}
+    labels = {"engine": "0", "model_name": "embedded"}
     get = prometheus_client.REGISTRY.get_sample_value
     return {name: get(f"vllm:{counter}_total", labels) or 0.0 for name, counter in COUNTERS.items()}

@@ -1,10 +1,11 @@
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from prometheus_client import Metric
+from prometheus_client import REGISTRY, Gauge, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from calibration import ExitPolicy, ExitReason
@@ -161,6 +162,33 @@ def test_invented_methods_make_one_series() -> None:
     page = Page(metrics)
     assert page("rlcm_http_requests_total", route="(none)", method="other", status="405") == 5
     assert len(page.families["rlcm_http_requests"].samples) == 1
+
+
+class CountedEngine(ScriptedEngine):
+    """An engine whose vLLM keeps metrics."""
+
+    has_metrics = True
+
+
+@pytest.fixture
+def waiting() -> Iterator[Gauge]:
+    gauge = Gauge("vllm:num_requests_waiting", "Requests that wait.", ["engine"])
+    yield gauge
+    REGISTRY.unregister(gauge)
+
+
+async def test_routers_see_what_waits_for_vllm_and_what_waits_for_us(waiting: Gauge) -> None:
+    waiting.labels("0").set(3)
+    waiting.labels("1").set(0)
+    metrics, admission = Metrics(), Admission(max_running=1, max_waiting=5)
+    metrics.watch(admission=admission, service=Service(CountedEngine()))
+    async with admission.place(), asyncio.TaskGroup() as tasks:
+        waits = tasks.create_task(admission.place().__aenter__())
+        await asyncio.sleep(0)  # until it waits
+        page = Page(metrics)
+        waits.cancel()
+    assert page.labelled("vllm:num_requests_waiting", "engine") == {"0": 3 + 1, "1": 0}
+    assert Page(metrics)("vllm:num_requests_waiting", engine="0") == 3
 
 
 async def test_the_queue_is_shown_as_it_is_now() -> None:

@@ -68,7 +68,9 @@ async def run(model: Path, drafts: Sequence[str], folder: Path) -> Run:
     )
     prompts = [engine.prompt(user(question)) for question in QUESTIONS]
     pairs = list(zip(prompts, (one.rollout for one in told), strict=True))
-    counts = [vllm_says(f"spec_decode_num_{w}_tokens_total", model) for w in ("accepted", "draft")]
+    counts = [
+        vllm_says(f"spec_decode_num_{w}_tokens_total", str(model)) for w in ("accepted", "draft")
+    ]
     speculation = engine.identity.facts.speculation
     engine.stop()
     return Run(engine.stop_ids, speculation, counts[0] / max(counts[1], 1), pairs)

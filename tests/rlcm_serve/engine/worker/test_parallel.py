@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import prometheus_client
 import pytest
 
-from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
@@ -35,7 +34,7 @@ async def launched(request: pytest.FixtureRequest) -> AsyncIterator[VllmEngine]:
 
 def generated(engine: int) -> float:
     """Tokens that one data-parallel engine has generated since it started."""
-    labels = {"engine": str(engine), "model_name": str(EMBEDDED_MODEL)}
+    labels = {"engine": str(engine), "model_name": "embedded"}
     name = "vllm:generation_tokens_total"
     return prometheus_client.REGISTRY.get_sample_value(name, labels) or 0.0
 

@@ -69,7 +69,7 @@ async def test_signals_match_under_chunks_preemption_priorities_and_aborts(
     cramped: VllmEngine, forward: Forward, probeless: Path
 ) -> None:
     finished = [run for run in await crowd(cramped) if run is not None]
-    assert preemptions(probeless) > 0, "the cache was to be too small"
+    assert preemptions(str(probeless)) > 0, "the cache was to be too small"
     assert compare_signals_with_transformers(finished, forward, tolerance=1e-4) > 300
     for _, rollout in finished:
         for checkpoint in rollout.readings:
