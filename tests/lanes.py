@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 SUITES = (
-    *("attack", "docs", "engine", "gpu", "load", "page", "ray", "statistical", "studies"),
+    *("attack", "charts", "docs", "engine", "gpu", "load", "page", "ray", "statistical", "studies"),
     *("training", "v2"),
 )
 LANES = ("fast", "slow", *SUITES)
