@@ -1,6 +1,6 @@
 """`/solve` inside `vllm serve` against `/solve` of `rlcm serve`, with the same questions.
 
-    python -m studies.serving.beside_vllm [--pairs 15] [--questions 128] [--smoke]
+    python -m studies.serving.beside_vllm [--pairs 15] [--questions 128] [--smoke] [-- ARGUMENT ...]
 
 Both servers run at the same time, each with an engine of its own for the embedded model. They get
 the questions in turn, 64 at a time, so that other load on the machine affects both; the report has
@@ -137,6 +137,7 @@ def main() -> None:
     parser = study_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--questions", type=int, default=128, help="of each run")
+    parser.add_argument("vllm", nargs="*", help="arguments of `vllm serve`, after `--`")
     options = parser.parse_args()
     if options.smoke:
         options.pairs, options.questions = 2, 8
@@ -144,7 +145,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         own_service() as ours,
-        vllm_serve(Path(folder)) as beside,
+        vllm_serve(Path(folder), options.vllm) as beside,
     ):
         pairs = []
         for turn in range(options.pairs + 1):
