@@ -24,7 +24,7 @@ from rlcm_serve.errors import DatabaseRefused, RateLimited
 
 SHARE = 1 / 200
 """Part of a limit that a process takes at once; at least one request or token."""
-PAUSE = 0.2
+PAUSE = 0.5
 """Seconds for which settlements that nobody waits for are put together."""
 RETRY = 1.0
 """Seconds for which a process counts by itself after it could not reach the buckets."""
@@ -98,7 +98,8 @@ class RateLimits:
     ) -> None:
         self._budgets, self._clock = budgets, clock
         self._shares: dict[str, dict[str, Share]] = {}
-        self._due: set[Share] = set()
+        self._due: set[Share] = set()  # requests wait for them
+        self._uneven: set[Share] = set()  # nobody does
         self._turn = asyncio.Lock()
         self._failed_at = -math.inf
         self._later: asyncio.Task[None] | None = None
@@ -124,7 +125,10 @@ class RateLimits:
         if share is None:
             return
         share.held -= tokens
-        if not share.is_even and self._later is None:
+        if share.is_even:
+            return
+        self._uneven.add(share)
+        if self._later is None:
             self._later = asyncio.create_task(self._settle_later())
 
     def headers(self, key_id: str, rates: Rates) -> dict[str, str]:
@@ -154,7 +158,8 @@ class RateLimits:
         try:
             async with self._turn:  # what comes meanwhile is settled together in the next turn
                 if due & self._due:
-                    batch, self._due = self._due, set()
+                    batch = self._due | self._uneven
+                    self._due, self._uneven = set(), set()
                     # A request that leaves must not take along what was granted to others.
                     await asyncio.shield(asyncio.create_task(self._settle(batch)))
         finally:
@@ -164,9 +169,9 @@ class RateLimits:
     async def _settle_later(self) -> None:
         await asyncio.sleep(PAUSE)
         self._later = None
-        every = (share for shares in self._shares.values() for share in shares.values())
         async with self._turn:
-            await self._settle([share for share in every if not share.is_even])
+            batch, self._uneven = self._uneven, set()
+            await self._settle([share for share in batch if not share.is_even])
 
     async def _settle(self, shares: Iterable[Share], *, keep: bool = True) -> None:
         claims = {

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
 from rlcm_serve.jobs.extension import extending
 from rlcm_serve.jobs.fit_process import FitLimits
@@ -86,6 +87,7 @@ class CalibrationJobs:
         self._leases, self._abandoned = Leases(database, lease), abandoned
         self._unfit: dict[str, tuple[float, str]] = {}
         """Jobs of other engines: since when they wait here, and why."""
+        self._judged_for: tuple[EngineIdentity, ...] = ()
         self._posted = asyncio.Event()
         self._running: tuple[str, asyncio.Task[None]] | None = None
 
@@ -236,6 +238,8 @@ class CalibrationJobs:
         free = await self._threads.read(self._leases.free)
         self._unfit = {id_: since for id_, since in self._unfit.items() if id_ in free}
         for id_ in free:
+            if self._still_waits(id_):
+                continue
             with suppress(NotFound):  # it was deleted in the meantime
                 job = await self._threads.read(self.store.get, id_)
                 if await self._is_for_us(job) and await self._threads.write(
@@ -243,6 +247,14 @@ class CalibrationJobs:
                 ):
                     return job
         return None
+
+    def _still_waits(self, id_: str) -> bool:
+        """Whether a job is known to be for another engine, and may wait for it."""
+        if id_ not in self._unfit:
+            return False
+        if self._judged_for != self._service.guarantees.identities:  # the engine was restarted
+            return False
+        return time.monotonic() - self._unfit[id_][0] < self._abandoned
 
     async def _is_for_us(self, job: Calibration) -> bool:
         """Whether this engine can do the job, or nobody can: then it fails, with the reason."""
@@ -253,6 +265,7 @@ class CalibrationJobs:
             f"{'; '.join(differences)}"
         )
         since, _ = self._unfit.setdefault(job.id, (time.monotonic(), why))
+        self._judged_for = self._service.guarantees.identities
         return time.monotonic() - since >= self._abandoned
 
     async def _keep(self, job: Calibration, task: asyncio.Task[None]) -> None:

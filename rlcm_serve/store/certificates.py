@@ -34,7 +34,6 @@ from rlcm_serve.store.certificate_table import (
     STORED,
     WITHDRAWN,
     StoredCertificate,
-    StoredEvidence,
 )
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.evidence import Evidence
@@ -120,12 +119,10 @@ class CertificateStore:
         """What decides which certificates are active; differs once any process has changed it."""
         states = select(StoredCertificate.id, StoredCertificate.state)
         changed = states.where(StoredCertificate.state != STORED).order_by(StoredCertificate.id)
-        signed = select(StoredEvidence.digest).where(StoredEvidence.envelope.is_not(None))
         with self._database.reading() as session:
-            signatures = session.scalars(signed.order_by(StoredEvidence.digest))
             return (
                 *((id_, state) for id_, state in session.execute(changed)),
-                *((digest, "signed") for digest in signatures),
+                *((digest, "signed") for digest in self._evidence.signed(session)),
             )
 
     def all(self, identities: Sequence[EngineIdentity] | None) -> list[KeptCertificate]:

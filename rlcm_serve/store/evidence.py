@@ -5,10 +5,11 @@ Evidence belongs to the full digest of a certificate, and outlives its row and i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from calibration.certificate.certificate import Certificate
@@ -51,6 +52,11 @@ class Evidence:
         known.recomputed = known.recomputed or recomputed
         if envelope is not None:
             known.envelope = envelope.to_text()
+
+    def signed(self, session: Session) -> Sequence[str]:
+        """The digests of all certificates with a stored signature, whoever signed."""
+        signed = select(StoredEvidence.digest).where(StoredEvidence.envelope.is_not(None))
+        return session.scalars(signed.order_by(StoredEvidence.digest)).all()
 
     def verified(self, session: Session, certificate: Certificate) -> Verified:
         """How the figures of a certificate were verified; traces say more than a signature."""

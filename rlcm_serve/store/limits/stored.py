@@ -32,15 +32,14 @@ class StoredBudgets:
     def _settle(self, claims: Sequence[Claim]) -> list[Settled]:
         settled: list[Settled] = []
         with self._database.session() as session:
-            now = self._database.now(session)
             known = self._locked(session, claims)
+            now = self._database.now(session)
             if len(known) < len(claims):  # of keys that nobody has asked for before
                 full = [_row(claim, claim.per_minute, now) for claim in _in_order(claims)]
                 session.execute(self._insert.on_conflict_do_nothing(), full)
                 known = self._locked(session, claims)
             for claim in claims:
                 level, at = known[claim.key_id, claim.kind]
-                now = max(now, at)  # another process may have been first after our look at the time
                 settled.append(claim.settle(filled(level, now - at, claim.per_minute)))
             rows = (_row(claim, one.level, now) for claim, one in zip(claims, settled, strict=True))
             session.execute(update(BudgetRow), list(rows))

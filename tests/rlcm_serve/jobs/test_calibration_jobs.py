@@ -1,6 +1,7 @@
 import asyncio
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import NoReport, NotFound, RequestRefused
-from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.jobs import CalibrationJobs, calibration_jobs
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.trained import seen_problems
@@ -296,6 +297,35 @@ async def test_a_job_waits_for_a_process_with_its_engine(database: Database) -> 
             assert len(here.engine.begun) == len(PROBLEMS)
     assert (ended.state, ended.error) == (JobState.DONE, None)
     assert other.begun == []
+
+
+async def test_a_job_of_another_engine_is_judged_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration_jobs, "LOOK_EVERY", 0.01)
+    other = ProblemEngine()
+    other.identity = replace(IDENTITY, probe="p1")
+    CalibrationStore(database).create("cal_1", REQUEST, PROBLEMS, made_for=fingerprint_of(IDENTITY))
+    looked, read = Counter[str](), Counter[str]()
+    many = asyncio.Event()
+    async with running(database, other) as there:
+        loop, free, get = asyncio.get_running_loop(), there.jobs._leases.free, there.jobs.store.get
+
+        def look() -> list[str]:
+            looked["all"] += 1
+            if looked["all"] == 20:
+                loop.call_soon_threadsafe(many.set)
+            return free()
+
+        def read_job(id_: str) -> Calibration:
+            read[id_] += 1
+            return get(id_)
+
+        monkeypatch.setattr(there.jobs._leases, "free", look)
+        monkeypatch.setattr(there.jobs.store, "get", read_job)
+        async with asyncio.timeout(60):
+            await many.wait()
+    assert read["cal_1"] <= 1
 
 
 async def test_processes_divide_the_jobs_of_their_database(database: Database) -> None:
