@@ -18,6 +18,7 @@ SCRIPTS = (
     "serving.evidence_cost",
     "serving.first_light",
     "serving.statistics_cost",
+    "serving.store_cost",
     "statistics.asked_again",
     "statistics.betting_power",
     "statistics.calibration_speed",

@@ -5,6 +5,7 @@
     python -m studies.serving.siege kill [--rounds N]
     python -m studies.serving.siege crowd [--connections N ...] [--seconds S]
     python -m studies.serving.siege soak [--minutes M]
+    python -m studies.serving.siege replicas [--rounds N] [--database URL] [--scripted]
 
 Each part stores its figures in `studies/results` while it runs. An interrupted `fuzz` goes on where
 it was. `--smoke` is a tiny run of the part.
@@ -19,13 +20,16 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from studies.serving.siege import crowd, fuzz, kill, soak
+from studies.serving.siege import crowd, fuzz, kill, replicas, soak
 from studies.serving.siege.results import FOLDER, Results
 from studies.smoke import study_parser
 
 PARTS: dict[str, Callable[[Results, argparse.Namespace], bool]] = {
     "fuzz": lambda results, asked: fuzz.run(results, asked.requests, asked.seed),
     "kill": lambda results, asked: kill.run(results, asked.rounds),
+    "replicas": lambda results, asked: replicas.run(
+        results, replicas.Plan(asked.rounds), asked.database, scripted=asked.scripted
+    ),
     "crowd": lambda results, asked: crowd.run(results, asked.connections, asked.seconds),
     "soak": lambda results, asked: soak.run(
         results, asked.minutes, asked.seed, warm_up=asked.warm_up, every=asked.every
@@ -43,7 +47,9 @@ def main() -> bool:
     parser.add_argument("--seed", type=int, default=1, help="of fuzz and soak")
     parser.add_argument("--number", type=int, help="send this request of fuzz alone")
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figures")
-    parser.add_argument("--rounds", type=int, default=20, help="of kill")
+    parser.add_argument("--rounds", type=int, default=20, help="of kill and replicas")
+    parser.add_argument("--scripted", action="store_true", help="replicas: a scripted engine")
+    parser.add_argument("--database", help="of replicas: its URL; by default a new SQLite file")
     parser.add_argument("--connections", type=int, nargs="+", default=[64, 256, 1000])
     parser.add_argument("--seconds", type=float, default=60, help="of each crowd")
     parser.add_argument("--minutes", type=float, default=60, help="of soak")

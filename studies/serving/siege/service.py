@@ -29,6 +29,7 @@ SCOPES = {
     "admin": [Scope.SOLVE, Scope.ADMIN],
     "revoked": [Scope.SOLVE, Scope.ADMIN],
 }
+PROGRAM = (sys.executable, "-c", "from rlcm_serve.cli import main; main()")
 ENGINE, COMPARES, FITS = "EngineCore", "answers/worker.py", "rlcm_serve.jobs.fit_worker"
 """What names the processes of a service: their name, or a part of their command line."""
 
@@ -39,12 +40,14 @@ class Siege:
 
     Attributes:
         keys: the key of each role in `SCOPES`.
+        program: what runs as `rlcm`.
     """
 
     folder: Path
     port: int
     arguments: tuple[str, ...]
     keys: dict[str, str]
+    program: tuple[str, ...] = PROGRAM
     process: subprocess.Popen[bytes] = field(init=False)
 
     @property
@@ -65,8 +68,7 @@ class Siege:
 
     def start(self) -> None:
         """Starts the service; does not wait."""
-        rlcm = "from rlcm_serve.cli import main; main()"
-        command = [sys.executable, "-c", rlcm, "serve", "--port", str(self.port), "--auth", "on"]
+        command = [*self.program, "serve", "--port", str(self.port), "--auth", "on"]
         command += ["--state", str(self.state), "--engine-log", str(self.folder / "engine.log")]
         with self.log.open("ab") as log:
             self.process = _started([*command, *self.arguments], log)
