@@ -7,7 +7,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ray import serve
@@ -21,7 +20,6 @@ from rlcm_serve.ray.scale import SAMPLES, Scale, samples_of
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.database import Database
 from rlcm_serve.telemetry import logs
-from rlcm_serve.terminal import default_engine_log
 
 NAME = "rlcm"
 """Of the application and of its one deployment."""
@@ -42,7 +40,6 @@ class Replica:
 
     def __init__(self, settings: Settings) -> None:
         raise_limit()
-        settings = with_own_files(settings, serve.get_replica_context().replica_id.unique_id)
         logs.configure(settings.log_level, log_form(settings, sys.stderr))
         self._loop = asyncio.get_running_loop()
         self._settled = asyncio.Event()
@@ -106,13 +103,6 @@ class Replica:
                     self._context.evidence.close()
                 os._exit(1)
         self._end = None
-
-
-def with_own_files(settings: Settings, replica: str) -> Settings:
-    """The settings with a log of vLLM's for this replica alone, named after it."""
-    log = settings.engine_log or default_engine_log()
-    own: Path = log.with_name(f"{log.stem}-{replica}{log.suffix}")
-    return settings.model_copy(update={"engine_log": own})
 
 
 def application(

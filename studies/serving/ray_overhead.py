@@ -1,0 +1,213 @@
+"""The cost of Ray: the same two replicas asked through Ray's proxy and directly, in turn.
+
+    make .ray/.installed
+    PYTHONPATH=.ray:. python -m studies.serving.ray_overhead [--smoke]
+
+Each replica also listens on a port of its own. One client process sends the same questions, some
+at a time: through Ray's proxy, or to the two ports in equal shares. The pairs are interleaved, so
+that other load on the machine affects both ways. Sampling is greedy, so that the work is equal;
+token counts verify this. CPU time is that of Ray's proxy and of the replicas' processes, without
+engines and client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import psutil
+import uvloop
+from ray import serve
+
+from rlcm_serve.api.server.http_server import HttpServer, listen
+from rlcm_serve.ray.cluster import ENVIRONMENT, cluster
+from rlcm_serve.ray.replica import NAME, Replica, application
+from rlcm_serve.ray.scale import Scale
+from rlcm_serve.settings import Settings
+from studies.serving.service_overhead import AT_A_TIME, QUESTION, body_of, usage_in
+from studies.smoke import study_parser
+from training.tasks.problems import Split, sample_problems
+
+WAYS: dict[str, dict[str, object]] = {
+    "/solve": {},
+    "/solve, 4 samples": {"n": 4},
+    "/solve, streamed": {"stream": True},
+}
+GENERATED = ("reasoning_tokens", "answer_tokens", "discarded_tokens", "cancelled_tokens")
+REPLICAS = 2
+
+
+class Reachable(Replica):
+    """A replica that also listens on a port of its own, and leaves it in the state folder."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._ports = settings.state
+
+    def __serve_build_asgi_app__(self) -> Callable[..., Any]:
+        app = super().__serve_build_asgi_app__()
+
+        async def without_lifespan(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "lifespan":
+                await app(scope, receive, send)
+                return
+            for step in ("startup", "shutdown"):  # Ray runs the application's own
+                await receive()
+                await send({"type": f"lifespan.{step}.complete"})
+
+        async def at_once() -> None: ...
+
+        (listening,) = listen("127.0.0.1", 0)
+        server = HttpServer(lambda fail: without_lifespan, at_once)
+        self._serving = asyncio.create_task(server.serve([listening]))
+        port = str(listening.getsockname()[1])
+        (self._ports / f"{os.getpid()}.port").write_text(port)
+        return app
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass over all questions: seconds, CPU seconds, tokens."""
+
+    seconds: float
+    cpu: float
+    tokens: int
+
+
+class Asker:
+    """A separate process that sends the problems to ports, to each in equal shares."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self._pipe, other = multiprocessing.Pipe()
+        spawning = multiprocessing.get_context("spawn")
+        self._process = spawning.Process(target=ask_when_told, args=(other, problems))
+
+    def __enter__(self) -> Asker:
+        self._process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.send(None)
+        self._process.join()
+
+    def ask(self, ports: Sequence[int], changes: dict[str, object]) -> int:
+        """Sends all problems, some at a time; returns the generated tokens."""
+        self._pipe.send((ports, changes))
+        tokens: int = self._pipe.recv()
+        return tokens
+
+
+def ask_when_told(pipe: Connection, problems: list[str]) -> None:
+    """The main loop of the separate process."""
+    while (told := pipe.recv()) is not None:
+        ports, changes = told
+        pipe.send(uvloop.run(post_all(ports, problems, QUESTION | changes)))
+
+
+async def post_all(ports: Sequence[int], problems: list[str], body: dict[str, Any]) -> int:
+    """Sends every problem over several connections, each with one request after another."""
+    left, usage = iter(problems), Counter[str]()
+
+    async def work(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for problem in left:
+            content = json.dumps(body | {"problem": problem}).encode()
+            head = f"POST /solve HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n"
+            writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + content)
+            usage.update(usage_in(await body_of(reader)))
+        writer.close()
+
+    await asyncio.gather(*(work(ports[number % len(ports)]) for number in range(AT_A_TIME)))
+    return sum(usage[name] for name in GENERATED)
+
+
+def main() -> None:
+    """Prints a row for each way of asking."""
+    parser = study_parser(__doc__)
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--questions", type=int, default=256, help="of each run")
+    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
+    options = parser.parse_args()
+    if options.smoke:
+        options.pairs, options.questions = 1, 8
+    (free,) = listen("127.0.0.1", 0)
+    port = free.getsockname()[1]
+    free.close()
+    os.environ.update(ENVIRONMENT)
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder)
+        settings = Settings(
+            state=state, engine_log=state / "engine.log", port=port, log_level="error"
+        )
+        with cluster(settings):
+            serve.run(application(settings, Scale(REPLICAS), Reachable), name=NAME)
+            compare(settings, options)
+
+
+def compare(settings: Settings, options: argparse.Namespace) -> None:
+    """Measures both ways in turn, and prints the table."""
+    found = [*settings.state.glob("*.port")]
+    ports = [int(each.read_text()) for each in found]
+    processes = [psutil.Process(int(each.stem)) for each in found]
+    ours = psutil.Process().children(recursive=True)
+    processes += [each for each in ours if each.name().startswith("ray::ProxyA")]
+    if (len(ports), len(processes)) != (REPLICAS, REPLICAS + 1):
+        raise RuntimeError(f"{len(ports)} replicas and {len(processes)} processes were found")
+    problems = [p.question for p in sample_problems(Split.VALIDATION, options.questions, seed=9)]
+    print("| way | questions/s, direct | through Ray | ratio, median (min to max) | ", end="")
+    print("CPU ms per question, direct | through Ray |\n|---|---|---|---|---|---|")
+    with Asker(problems) as asker:
+        for way in options.ways:
+            pairs = []
+            for turn in range(options.pairs + 1):
+                runs = {
+                    through: measure(asker, [settings.port] if through else ports, way, processes)
+                    for through in ((False, True) if turn % 2 else (True, False))
+                }
+                pairs.append((runs[False], runs[True]))
+            print(row(way, pairs[1:], options.questions), flush=True)  # the first pair warms up
+
+
+def measure(
+    asker: Asker, ports: Sequence[int], way: str, processes: Sequence[psutil.Process]
+) -> Run:
+    """Measures one pass."""
+    began, cpu = time.perf_counter(), cpu_of(processes)
+    tokens = asker.ask(ports, WAYS[way])
+    return Run(time.perf_counter() - began, cpu_of(processes) - cpu, tokens)
+
+
+def cpu_of(processes: Sequence[psutil.Process]) -> float:
+    """CPU seconds so far."""
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+def row(way: str, pairs: list[tuple[Run, Run]], questions: int) -> str:
+    """A row of the table."""
+    apart = max(abs(ray.tokens / direct.tokens - 1) for direct, ray in pairs)
+    if apart > 0.02:
+        raise RuntimeError(f"{way}: the tokens differ by {apart:.1%}, so nothing comparable ran")
+    ratios = [direct.seconds / ray.seconds for direct, ray in pairs]
+    sides = [*zip(*pairs, strict=True)]
+    speeds = [statistics.median(questions / run.seconds for run in side) for side in sides]
+    cpu = [statistics.median(1000 * run.cpu / questions for run in side) for side in sides]
+    return (
+        f"| {way} | {speeds[0]:.1f} | {speeds[1]:.1f} | {statistics.median(ratios):.3f} "
+        f"({min(ratios):.3f} to {max(ratios):.3f}) | {cpu[0]:.2f} | {cpu[1]:.2f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
