@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.journal import Journal
 from rlcm_serve.solving.batch.answers import (
-    Answering,
-    Describe,
+    AnswersRows,
     solve_all,
     summary_of,
     write_answers,
@@ -79,14 +78,14 @@ class Batch:
         return Journal(self.out, settings, self.kept)
 
     async def run(
-        self, service: Service, question: Question, describe: Describe, console: Console
+        self, answering: AnswersRows, facts: dict[str, Any], question: Question, console: Console
     ) -> BatchSummary:
-        """Answers what is not answered yet, on a service that runs.
+        """Answers what is not answered yet.
 
         Args:
-            service: has the engine.
+            answering: on one engine or several, which run.
+            facts: of the engine, as `facts_of` makes them.
             question: the settings of all questions.
-            describe: makes the values of a solution.
             console: for the progress.
 
         Raises:
@@ -94,16 +93,18 @@ class Batch:
         """
         settings = asdict(question)
         settings["problem"] = settings.pop("text")  # its name in the journals of earlier releases
-        how = {
-            "engine": service.guarantees.identity_for(question).to_json(),
-            "certificates": [one.id for one in service.guarantees.certificates],
-            "question": settings,
-            "file": self.questions.digest,
-        }
-        answering = Answering(service.when_ready, question, describe)
+        how = {**facts, "question": settings, "file": self.questions.digest}
         with self.journal(how) as journal:
             with shown_progress(console, "answering") as progress:
                 await solve_all(answering, self.questions, journal, progress, self.concurrency)
             if self.unordered:
                 return summary_of(journal)
             return write_answers(self.questions, journal, self.out)
+
+
+def facts_of(service: Service, question: Question) -> dict[str, Any]:
+    """What the journal says about a running engine: answers of another one are not continued."""
+    return {
+        "engine": service.guarantees.identity_for(question).to_json(),
+        "certificates": [one.id for one in service.guarantees.certificates],
+    }

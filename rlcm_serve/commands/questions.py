@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -29,6 +30,8 @@ from rlcm_serve.errors import RequestRefused
 if TYPE_CHECKING:
     from rlcm_serve.commands.batch import Batch
     from rlcm_serve.core import Question, Solution
+    from rlcm_serve.ray.batch import BuildService
+    from rlcm_serve.solving.batch.summary import BatchSummary
     from rlcm_serve.solving.service import Service
 
 Result = TypeVar("Result")
@@ -61,6 +64,12 @@ def solve(
     concurrency: Annotated[
         int, typer.Option(min=1, help="Questions of --file that are asked at the same time.")
     ] = 64,
+    ray: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Answer --file on this number of engines, in Ray's processes. Default: one."
+        ),
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Accepted risk, between 0 and 1.")] = 0.1,
     n: Annotated[
         int, typer.Option("--n", "-n", help="Number of samples, merged into one answer by voting.")
@@ -129,11 +138,13 @@ def solve(
         verbose=verbose,
     )
     certificates = [] if no_certificate else certificate
-    service = build_service(settings, certificates, StageClock(console), profiles=files)
-    if batch is not None:
-        _solve_file(service, batch, question, console)
+    build = partial(build_service, settings, certificates, profiles=files)
+    if batch is None:
+        _solve_one(build(StageClock(console)), question, as_json)
+    elif ray is None:
+        _solve_file(build(StageClock(console)), batch, question, console)
     else:
-        _solve_one(service, question, as_json)
+        _solve_file_on_ray(build, ray, batch, question, console)
 
 
 def _question(problem: str, alpha: float, n: int, given: dict[str, str]) -> Question:
@@ -190,7 +201,38 @@ def _solve_one(service: Service, question: Question, as_json: bool) -> None:
 
 
 def _solve_file(service: Service, batch: Batch, question: Question, console: Console) -> None:
-    said = _run(service, lambda service: batch.run(service, question, _described, console))
+    from rlcm_serve.commands.batch import facts_of
+    from rlcm_serve.solving.batch.answers import Answering
+
+    answering = Answering(service.when_ready, question, _described)
+    _report(
+        batch,
+        _run(
+            service,
+            lambda service: batch.run(answering, facts_of(service, question), question, console),
+        ),
+    )
+
+
+def _solve_file_on_ray(
+    build: BuildService, engines: int, batch: Batch, question: Question, console: Console
+) -> None:
+    from rlcm_serve.commands.batch import facts_of
+    from rlcm_serve.ray.cluster import require_ray
+
+    require_ray()
+    from rlcm_serve.ray.batch import engines_on_ray
+
+    batch = replace(batch, concurrency=engines * batch.concurrency)
+
+    async def run() -> BatchSummary:
+        async with engines_on_ray(engines, build, question, _described, facts_of) as found:
+            return await batch.run(found, found.facts, question, console)
+
+    _report(batch, asyncio.run(run()))
+
+
+def _report(batch: Batch, said: BatchSummary) -> None:
     batch.kept.unlink()
     for line in (f"{said.counts()}: {batch.out}", *said.statements()):
         Console().print(line, markup=False, highlight=False, soft_wrap=True)

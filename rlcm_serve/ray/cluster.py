@@ -44,14 +44,10 @@ def run(settings: Settings, scale: Scale) -> None:
         DatabaseRefused: the database cannot be used.
         EngineDead: the replicas, or Ray's own processes, did not start.
     """
-    if find_spec("ray") is None:
-        raise SettingsRefused(
-            "Ray is not installed: install it with `pip install 'rlcm-serve[ray]'`"
-        )
+    require_ray()
     url = _url(settings)
     with open_database(settings):
         pass  # creates the tables before replicas need them, and checks that there are keys
-    os.environ.update({name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()})
     logs.configure(settings.log_level, log_form(settings, sys.stderr))
     with cluster(settings):
         from ray import serve
@@ -68,6 +64,36 @@ def run(settings: Settings, scale: Scale) -> None:
         serve.delete(NAME)
 
 
+def require_ray() -> None:
+    """Returns if Ray is installed.
+
+    Raises:
+        SettingsRefused: it is not.
+    """
+    if find_spec("ray") is None:
+        raise SettingsRefused(
+            "Ray is not installed: install it with `pip install 'rlcm-serve[ray]'`"
+        )
+
+
+@contextmanager
+def started_ray(address: str | None = "local") -> Iterator[None]:
+    """Ray, until the block ends.
+
+    Args:
+        address: of a cluster; `local` starts one, whose ports are for this machine alone.
+    """
+    os.environ.update({name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()})
+    import ray
+
+    own = {"object_store_memory": OBJECT_STORE, "_node_ip_address": "127.0.0.1"}
+    ray.init(address, include_dashboard=False, **(own if address == "local" else {}))
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
 @contextmanager
 def cluster(settings: Settings) -> Iterator[None]:
     """A cluster of this machine with Serve's proxy, until the block ends.
@@ -75,27 +101,18 @@ def cluster(settings: Settings) -> Iterator[None]:
     Raises:
         EngineDead: Serve's processes did not start.
     """
-    import ray
-    from ray import serve
-    from ray.exceptions import RayError
+    with started_ray():
+        from ray import serve
+        from ray.exceptions import RayError
 
-    # Ray's own ports are for this machine alone; the proxy's address is that of the settings.
-    ray.init(
-        address="local",
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE,
-        _node_ip_address="127.0.0.1",
-    )
-    try:
         http = {"host": settings.host, "port": settings.port, "keep_alive_timeout_s": KEEP_ALIVE}
         try:
             serve.start(http_options=http)
+            yield
         except RayError as error:
-            raise EngineDead(f"Ray Serve did not start; see {LOGS}: {error}") from error
-        yield
-    finally:
-        serve.shutdown()
-        ray.shutdown()
+            raise EngineDead(f"Ray Serve failed; see {LOGS}: {error}") from error
+        finally:
+            serve.shutdown()
 
 
 def _url(settings: Settings) -> str:

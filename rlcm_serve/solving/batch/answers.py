@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import Question, Solution
@@ -37,9 +37,19 @@ _OF_THE_QUESTION = ("problem", "messages")
 _MISSING, _DONE, _DECLINED = range(3)
 
 
+class AnswersRows(Protocol):
+    """Answers rows of files: on one engine (`Answering`), or on several."""
+
+    async def answer(self, row: QuestionRow) -> dict[str, Any]:
+        """As `Answering.answer`."""
+
+    async def remember_declined(self, question: FileQuestion) -> None:
+        """As `Answering.remember_declined`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """Answers rows of files, each by a row of answers.
+    """Answers rows of files on one engine, each by a row of answers.
 
     A question that is asked again after it was not answered gets no guarantee.
 
@@ -103,7 +113,7 @@ class Answering:
 
 
 async def solve_all(
-    answering: Answering,
+    answering: AnswersRows,
     questions: QuestionFile,
     journal: Journal,
     progress: OnProgress = ignore_progress,

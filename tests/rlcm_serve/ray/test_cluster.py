@@ -16,8 +16,10 @@ from tests.rlcm_serve.command_line import Rlcm
 
 
 @pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
-def test_without_ray_the_command_says_how_to_install_it(rlcm: Rlcm) -> None:
-    status, _, err = rlcm("ray serve")
+@pytest.mark.parametrize("command", ["ray serve", "solve --file q.jsonl --ray 2"])
+def test_without_ray_the_commands_say_how_to_install_it(rlcm: Rlcm, command: str) -> None:
+    Path("q.jsonl").write_text('{"problem": "What is 2 + 2?"}')
+    status, _, err = rlcm(command)
     assert status == 1
     assert "pip install 'rlcm-serve[ray]'" in err
 
