@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlcm_serve.admission import RateLimits, Rates
 from rlcm_serve.store.caller import Scope
@@ -119,7 +118,7 @@ def main() -> None:
     parser = study_parser(__doc__)
     parser.add_argument("--database", help="an empty database; by default a new SQLite file")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=None if options.smoke else Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         url = options.database or f"sqlite:///{folder}/rlcm.db"
         asyncio.run(measure(url, 2 * AT_A_TIME if options.smoke else 40 * AT_A_TIME))
 
