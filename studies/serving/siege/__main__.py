@@ -28,7 +28,10 @@ PARTS: dict[str, Callable[[Results, argparse.Namespace], bool]] = {
     "fuzz": lambda results, asked: fuzz.run(results, asked.requests, asked.seed),
     "kill": lambda results, asked: kill.run(results, asked.rounds),
     "replicas": lambda results, asked: replicas.run(
-        results, replicas.Plan(asked.rounds), asked.database, scripted=asked.scripted
+        results,
+        replicas.Plan(asked.rounds, jobs=max(1, asked.rounds // 3)),
+        asked.database,
+        scripted=asked.scripted,
     ),
     "crowd": lambda results, asked: crowd.run(results, asked.connections, asked.seconds),
     "soak": lambda results, asked: soak.run(
