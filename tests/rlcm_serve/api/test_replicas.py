@@ -1,6 +1,7 @@
 """Processes with one engine each that share a database."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -121,6 +122,31 @@ async def test_an_answer_has_no_guarantee_of_a_certificate_that_was_deactivated_
     assert given["answer"] == "7"
     assert given["guarantee"] is None
     assert f"certificate {ONE.id} was deactivated" in given["no_guarantee_reason"]
+
+
+async def test_the_end_of_a_stream_says_that_its_guarantee_was_lost(
+    replicas: list[Running],
+) -> None:
+    here, there = replicas
+    there.engine.hold(2)
+    body = {"messages": [{"role": "user", "content": PROBLEM}], "model": "scripted", "stream": True}
+    asked = {"problem": PROBLEM + " And now?", "alpha": 0.1, "stream": True}
+    asking = [
+        asyncio.create_task(there.client.post("/v1/chat/completions", json=body)),
+        asyncio.create_task(there.client.post("/solve", json=asked)),
+    ]
+    async with asyncio.timeout(PATIENCE):
+        await there.engine.all_held.wait()
+    await here.client.post(f"/certificates/{ONE.id}/deactivate")
+    await until_active(there)
+    there.engine.killed.set()
+    chat, events = [(await one).text for one in asking]
+    first, *_, last, _ = [line for line in chat.splitlines() if line.startswith("data: ")]
+    assert json.loads(first[6:])["system_fingerprint"] == ONE.id
+    assert json.loads(last[6:])["system_fingerprint"] is None
+    assert json.loads(last[6:])["rlcm"]["guarantee"] is None
+    done = json.loads(events.partition("event: done")[2].partition("data: ")[2].splitlines()[0])
+    assert done["guarantee"] is None
 
 
 async def test_an_answer_keeps_its_guarantee_while_its_certificate_is_active(

@@ -19,6 +19,7 @@ from rlcm_serve.api.wire.openai.chat.response import (
 )
 from rlcm_serve.api.wire.openai.outcome import FinishReason, Outcome, RlcmBody
 from rlcm_serve.api.wire.openai.writer import ResponseWriter, Sent
+from rlcm_serve.api.wire.solution import GuaranteeBody
 from rlcm_serve.core import Guarantee, Question
 
 DONE = "[DONE]"
@@ -103,6 +104,7 @@ class ChatWriter(ResponseWriter):
         yield self._chunk(ChunkDelta(refusal=text))
 
     def _end(self, outcome: Outcome) -> Iterator[Sent]:
+        self._cover(outcome.rlcm.guarantee)  # it may have been lost since the beginning
         yield self._chunk(ChunkDelta(), outcome.finish_reason, outcome.rlcm)
         if self._include_usage:
             yield _sent({**self._same, "choices": [], "usage": ChatUsage.of(outcome.counts)})
@@ -112,7 +114,7 @@ class ChatWriter(ResponseWriter):
         """An error in OpenAI's envelope."""
         return Sent(json.dumps(error.openai_error()))
 
-    def _cover(self, guarantee: Guarantee | None) -> None:
+    def _cover(self, guarantee: Guarantee | GuaranteeBody | None) -> None:
         self._same["system_fingerprint"] = None if guarantee is None else guarantee.certificate
 
     def _chunk(
