@@ -128,9 +128,11 @@ test-v2: PYTEST := TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CU
 test-v2: $(INSTALLED) $(TRITON)  ## test the engine on vLLM's V2 model runner, with and without speculative decoding, without a GPU (four minutes)
 	$(call twice,-m v2 tests/rlcm_serve/engine tests/studies/test_smoke.py,$(PARALLEL))
 
-# One process: each test file starts a Ray of its own, with two engines.
-test-ray: $(INSTALLED) $(RAY)  ## test two replicas behind Ray Serve: answers, streams, errors, keys, kills (ten minutes)
+# One process: each test file starts a Ray of its own, with two engines. The second command repeats the tests of the HTTP
+# interface with each request on its way through Ray's proxy and a replica.
+test-ray: $(INSTALLED) $(RAY)  ## test two replicas behind Ray Serve: answers, streams, errors, keys, kills (twenty minutes)
 	@PYTHONPATH=$(CURDIR)/.ray:$(CURDIR) $(PYTEST) -m ray tests/ray $(ARGS)
+	@RLCM_TEST_THROUGH_RAY=1 PYTHONPATH=$(CURDIR)/.ray:$(CURDIR) $(PYTEST) tests/rlcm_serve/api --ignore tests/rlcm_serve/api/server $(ARGS)
 
 speculation-study: $(INSTALLED) $(TRITON)  ## compare rollouts with and without speculative decoding, greedy and sampled (an hour; continues)
 	@TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) OMP_NUM_THREADS=1 \

@@ -70,9 +70,10 @@ class Replica:
 
     async def __del__(self) -> None:
         """Ray calls this after the last request and the end of the application's lifespan."""
-        await drain(self._context)
-        self._context.tracing.close()
-        self._database.close()
+        if hasattr(self, "_context"):  # else the constructor has failed
+            await drain(self._context)
+            self._context.tracing.close()
+            self._database.close()
 
     def _on_stage(self, stage: str) -> None:
         """Called in any thread."""
