@@ -29,7 +29,7 @@ class SlowEngine(ProblemEngine):
 
 
 if __name__ == "__main__":
-    server.VllmEngine = lambda settings: SlowEngine()  # type: ignore[misc, assignment]
+    server.VllmEngine = lambda *_: SlowEngine()  # type: ignore[misc, assignment]
     file = scratch() / "certificate.json"
     certificate({0.1: ExitPolicy(lambda_high=0.9)}).save(file)
     sys.argv += ["--certificate", str(file)]
