@@ -297,15 +297,15 @@ def main() -> None:
 
 
 @contextmanager
-def own_service() -> Iterator[str]:
-    """The address of a new service, which ends with the block."""
+def own_service(*arguments: str) -> Iterator[str]:
+    """The address of a new service with these options, which ends with the block."""
     (listening,) = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     listening.close()
     rlcm = "from rlcm_serve.cli import main; main()"
     with tempfile.TemporaryDirectory() as state, Path(state, "service.log").open("w") as log:
         command = [sys.executable, "-c", rlcm, "serve", "--port", str(port)]
-        command += ["--state", state, "--engine-log", f"{state}/engine.log"]
+        command += ["--state", state, "--engine-log", f"{state}/engine.log", *arguments]
         service = subprocess.Popen(command, stderr=log)
         try:
             yield ready(service, f"http://127.0.0.1:{port}")

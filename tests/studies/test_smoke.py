@@ -16,6 +16,7 @@ SCRIPTS = (
     "evaluation.familiarity_study",
     "evaluation.grading_study",
     "serving.evidence_cost",
+    "serving.fleet",
     "serving.first_light",
     "serving.statistics_cost",
     "serving.store_cost",
