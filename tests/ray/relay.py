@@ -141,4 +141,5 @@ class ThroughRay(httpx.AsyncBaseTransport):
 
 
 def client_of(app: ASGIApp) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=ThroughRay(app), base_url="http://localhost")
+    transport = ThroughRay(app)
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=120)
