@@ -24,5 +24,3 @@ def test_three_services_survive_kills_of_any_of_them(tmp_path: Path) -> None:
         account = kill_in_turn(tmp_path, server.new_database(), plan, SCRIPTED, BUSY)
     assert account.wrong == []
     assert (account.rounds, account.jobs) == (3, 2)
-    assert account.under > 0
-    assert account.outcomes["limited"]["429"] > 0

@@ -198,6 +198,7 @@ class _Run:
             sys.stderr.write(f"{self._account.to_json()}\n")
         for service in self._services:
             await asyncio.to_thread(service.await_ready, PATIENCE)
+        await self._until_all_was_seen()
         self._over.set()
         await asyncio.gather(*asking, changing)
         self._account.seconds = time.monotonic() - began
@@ -285,6 +286,15 @@ class _Run:
             await asyncio.sleep(0.2)
         raise TimeoutError(f"{method} {path} was never answered as expected")
 
+    async def _until_all_was_seen(self) -> None:
+        """Waits for an answer under the certificate, and a refusal for the limit."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if self._account.under and self._account.outcomes["limited"]["429"]:
+                return
+            await asyncio.sleep(0.1)
+        self._account.wrong.append("no answer under the certificate, or no refusal for the limit")
+
     async def _until_jobs_end(self) -> None:
         deadline = time.monotonic() + PATIENCE
         for id_ in self._posted:
@@ -301,7 +311,8 @@ class _Run:
         least, most = outcomes["200"] / whole, (outcomes["200"] + outcomes["lost"]) / whole
         self._account.share = (least, most)
         asks_much = outcomes["429"] > outcomes["200"]  # else it did not want all that it may
-        if least > 1.1 or (most < 0.9 and asks_much):
+        one = 1 / whole  # what flowed in of the next question
+        if least > 1.1 + one or (most < 0.9 - one and asks_much):
             self._account.wrong.append(
                 f"the limited key got {least:.3f} to {most:.3f} of its limit"
             )
