@@ -1,11 +1,14 @@
-"""All tests here need Ray; they are in the lane `ray` (make test-ray)."""
+"""Tests that need Ray, in the lane `ray` (make test-ray); without Ray they are left out."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+collect_ignore_glob = [] if importlib.util.find_spec("ray") else ["test_*.py"]
 
 
 @pytest.fixture

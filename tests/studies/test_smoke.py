@@ -45,6 +45,8 @@ ON_AN_ENGINE = (
     "serving.siege soak",
     "paper run",
 )
+ON_RAY = ("serving.ray_overhead",)
+"""Need Ray: `make test-ray`."""
 ON_V2 = ("serving.speculation",)
 """Need vLLM's V2 model runner: `make test-v2`."""
 
@@ -53,6 +55,7 @@ ON_V2 = ("serving.speculation",)
     "script",
     [
         *(pytest.param(script, marks=pytest.mark.studies) for script in SCRIPTS + ON_AN_ENGINE),
+        *(pytest.param(script, marks=pytest.mark.ray) for script in ON_RAY),
         *(pytest.param(script, marks=pytest.mark.v2) for script in ON_V2),
     ],
 )
@@ -71,7 +74,7 @@ def test_every_script_is_here() -> None:
         for path in (ROOT / "studies").rglob("*.py")
         if "\nif __name__ ==" in path.read_text()
     }
-    tested = {script.split()[0] for script in (*SCRIPTS, *ON_AN_ENGINE, *ON_V2)}
+    tested = {script.split()[0] for script in (*SCRIPTS, *ON_AN_ENGINE, *ON_RAY, *ON_V2)}
     assert {name.removesuffix(".__main__") for name in scripts} == tested
 
 

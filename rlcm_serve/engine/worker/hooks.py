@@ -79,7 +79,7 @@ def _set_by(class_: type) -> tuple[str, ...]:
 
 _ARGUMENTS = (
     *("add_cli_args", "from_cli_args"),
-    *("additional_config", "create_engine_config", "hf_overrides", "model"),
+    *("additional_config", "create_engine_config", "hf_overrides", "model", "served_model_name"),
     *("dtype", "enable_prefix_caching", "enforce_eager", "generation_config", "max_num_seqs"),
     *("enable_chunked_prefill", "max_model_len", "max_num_batched_tokens", "scheduling_policy"),
     *("enable_batch_sharded_sampling",),
