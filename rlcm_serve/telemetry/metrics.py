@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from prometheus_client import (
@@ -20,6 +21,7 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
 
 from rlcm_serve.telemetry.evidence_metrics import EvidenceMetrics
 from rlcm_serve.telemetry.question_metrics import QuestionMetrics
@@ -46,7 +48,6 @@ class Metrics:
         self._began = time.monotonic()
         self._registry = CollectorRegistry()
         self._state = StateCollector()
-        self._registry.register(self._state)
         ProcessCollector(registry=self._registry)
         build = Info("rlcm_build", "The running version of rlcm-serve.", registry=self._registry)
         build.info({"version": version("rlcm-serve")})
@@ -85,9 +86,9 @@ class Metrics:
         return (self.questions,) if key_id is None else (self.questions, self._of(key_id)[1])
 
     def readout(self, key_id: str | None = None) -> Readout:
-        """The numbers of the page, or only of one key's questions, for use in this process.
+        """What was counted, for the service or only for one key's questions.
 
-        May read jobs from the database, so call it outside the event loop.
+        Without the state of the parts that `watch` adds, and without vLLM's metrics.
         """
         registry = self._registry if key_id is None else self._of(key_id)[0]
         return Readout(registry.collect(), time.monotonic() - self._began)
@@ -104,20 +105,20 @@ class Metrics:
 
         May read jobs from the database, so call it outside the event loop.
         """
-        return generate_latest(_WithoutCreationTimes(self._registry)), CONTENT_TYPE_PLAIN_0_0_4
+        return generate_latest(_Page(self._state, self._registry)), CONTENT_TYPE_PLAIN_0_0_4
 
 
-class _WithoutCreationTimes(CollectorRegistry):
-    """A registry's metrics without the creation time of each series.
+class _Page(CollectorRegistry):
+    """The metrics of several collectors, without the creation time of each series.
 
     Prometheus does not read creation times from this format, and they would double the page.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, *collectors: Collector | CollectorRegistry) -> None:
         super().__init__()
-        self._all = registry
+        self._collectors = collectors
 
     def collect(self) -> Iterator[Metric]:
-        for metric in self._all.collect():
+        for metric in chain.from_iterable(one.collect() for one in self._collectors):
             metric.samples = [one for one in metric.samples if not one.name.endswith("_created")]
             yield metric

@@ -1,8 +1,11 @@
 import time
 
 from calibration import ExitReason
+from rlcm_serve.solving.service import Service
+from rlcm_serve.store.job import JobState
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.question_metrics import SHARES
+from tests.rlcm_serve.scripted_engine import ScriptedEngine
 from tests.rlcm_serve.telemetry.solutions import PROMISED, QUESTION, sample, solution
 
 
@@ -52,3 +55,17 @@ def test_it_says_for_how_long_it_has_counted() -> None:
     metrics = Metrics()
     time.sleep(0.01)
     assert 0.01 <= metrics.readout().uptime <= time.monotonic() - began
+
+
+def test_it_asks_neither_the_engine_nor_the_database() -> None:
+    def refuse() -> dict[JobState, int]:
+        raise AssertionError("the jobs were counted")
+
+    class Untouchable(ScriptedEngine):
+        @property
+        def has_metrics(self) -> bool:
+            raise AssertionError("vLLM's metrics were read")
+
+    metrics = Metrics()
+    metrics.watch(service=Service(Untouchable()), jobs=refuse)
+    assert metrics.readout().total("rlcm_questions_total") == 0
