@@ -46,6 +46,7 @@ LADDERS = {
         "aggregation",
         "solving",
         "evidence",
+        "monitoring",
         "store",
         "telemetry",
         "evaluation",

@@ -15,6 +15,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.store import calibration_tables, certificate_table, key_table
+from rlcm_serve.store.answers import table as answers_table
 from rlcm_serve.store.base import Base
 from rlcm_serve.store.connection.engines import (
     READS_ONLY,
@@ -45,7 +46,14 @@ WAIT = 5.0
 """Longest wait in seconds of a write for another process that writes, unless settings say more."""
 _WRITERS = 4
 """Threads that write to PostgreSQL. SQLite has one writer at a time, so one thread writes to it."""
-_TABLES = (calibration_tables, certificate_table, key_table, limits_table, unanswered_table)
+_TABLES = (
+    answers_table,
+    calibration_tables,
+    certificate_table,
+    key_table,
+    limits_table,
+    unanswered_table,
+)
 """Their import puts every table into `Base.metadata`."""
 _NOW = text("SELECT extract(epoch FROM clock_timestamp())")
 _CREATION_LOCK = 0x726C636D

@@ -1,0 +1,1 @@
+"""Wire types of live monitoring: labels that come in, and the figures that go out."""

@@ -1,0 +1,100 @@
+"""Wire types of `/feedback` and `/audit`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from rlcm_serve.api.wire.base import Wire
+
+_ID = "chatcmpl-019aae2fb9c09f86d081884c7d659a2f"
+_TIME = "2026-01-12T09:31:40.120+00:00"
+MOST_ITEMS = 10_000
+"""Labels of one request."""
+
+
+class FeedbackItem(Wire):
+    """A label: the verdict on one answer, or the reference to compare it with. Give one of both."""
+
+    id: str = Field(min_length=1, max_length=200, examples=[_ID])
+    """Id of the answer, as the service gave it."""
+    right: bool | None = Field(default=None, examples=[True])
+    """Whether the answer is right."""
+    reference: str | None = Field(default=None, max_length=100_000, examples=["8"])
+    """The reference answer. The service grades its answer as in calibration."""
+    answer: str | None = Field(default=None, max_length=100_000, examples=[None])
+    """The answer that the service gave. Needed with `reference` where the service keeps no texts;
+    it must be exactly the answer given.
+    """
+
+
+class FeedbackRequest(Wire):
+    """Labels, in order: of two for one answer, the last is shown."""
+
+    answers: list[FeedbackItem] = Field(
+        min_length=1, max_length=MOST_ITEMS, examples=[[FeedbackItem.example(reference=None)]]
+    )
+    """One entry for each label."""
+
+
+class RefusedLabel(Wire):
+    """A label that was not taken."""
+
+    id: str = Field(examples=[_ID])
+    """Id of the answer."""
+    why: str = Field(examples=["the answer was declined, so it is neither right nor wrong"])
+    """Why the label was not taken, and what to do."""
+
+
+class FeedbackResponse(Wire):
+    """What became of the labels. Those that were taken are stored."""
+
+    labelled: int = Field(examples=[1])
+    """Number of answers that had no label before."""
+    corrected: int = Field(examples=[0])
+    """Number of labels that changed an earlier one. The earlier one is kept, and no longer shown.
+    """
+    unchanged: int = Field(examples=[0])
+    """Number of labels that said what was known already."""
+    audited: int = Field(examples=[1])
+    """Number of answers among `labelled` that were drawn for audit, in time: they enter the test.
+    """
+    unknown: list[str] = Field(examples=[[]])
+    """Ids of no answer that this key may label."""
+    refused: list[RefusedLabel] = Field(examples=[[]])
+    """Labels that were not taken, each with the reason."""
+
+
+class AuditItem(Wire):
+    """An answer that was drawn for audit and waits for its label."""
+
+    id: str = Field(examples=[_ID])
+    """Id of the answer."""
+    time: str = Field(examples=[_TIME])
+    """When the answer was given, as an ISO 8601 time in UTC."""
+    due: str = Field(examples=["2026-01-19T09:31:40.120+00:00"])
+    """When a label must be in to count in the test, as an ISO 8601 time in UTC."""
+    key: str | None = Field(examples=["9f2c01ab"])
+    """Id of the API key that asked; null where no key is needed."""
+    kind: str | None = Field(examples=[None])
+    """Kind of the question; null if it named none."""
+    profile: str = Field(examples=["default"])
+    """Prompt profile under which the question was answered."""
+    certificate: str | None = Field(examples=["571b667eda0c"])
+    """Id of the certificate that covered the answer; null without a guarantee."""
+    alpha: float | None = Field(examples=[0.1])
+    """Certified level that the question was served at; null without a guarantee."""
+    confidence: float | None = Field(examples=[0.97])
+    """Confidence in the answer."""
+    question: str | None = Field(examples=["A dial shows 3. A up 5."])
+    """Text of the question; null where the service keeps no texts."""
+    answer: str | None = Field(examples=["8"])
+    """The answer; null where the service keeps no texts."""
+
+
+class AuditResponse(Wire):
+    """Answers that wait for a label, the oldest first: the test of a level waits for its oldest."""
+
+    waiting: int = Field(examples=[1])
+    """Number of answers that wait for a label, among those that this key may see."""
+    answers: list[AuditItem] = Field(examples=[[AuditItem.example()]])
+    """At most `limit` of them."""

@@ -1,0 +1,133 @@
+"""What monitoring stores and shows: answers, labels, monitors, events. Plain and frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What the service gave for one question: an answer, or none. Times are Unix times in seconds.
+
+    Attributes:
+        id: of the answer.
+        key_id: of the API key that asked; None where no key is needed.
+        started: when the question was asked.
+        time: when the answer was given.
+        profile: prompt profile of the question.
+        kind: kind of the question, if it named one.
+        certificate: digest of the certificate that covers it; None without a guarantee. With one,
+            the question was asked for the first time.
+        alpha: the certified level; None without a guarantee.
+        risk: what alpha limits.
+        answered: whether an answer was given.
+        confidence: at the exit; with several samples, the winner's share of the vote.
+        tokens: reasoning and answer tokens of all samples.
+        familiarity: of the question; None if it was not read.
+        audited: whether the draw chose it for audit.
+        audit_share: the probability with which the draw could.
+        due: when its label must be in to count in the test.
+        question: its text; None where texts are not kept.
+        answer: the answer given; None without one.
+    """
+
+    id: str
+    key_id: str | None
+    started: float
+    time: float
+    profile: str
+    kind: str | None
+    certificate: str | None
+    alpha: float | None
+    risk: str
+    answered: bool
+    confidence: float
+    tokens: int
+    familiarity: float | None
+    audited: bool
+    audit_share: float
+    due: float
+    question: str | None = None
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A verdict on an answer. Of several, the last counts.
+
+    Attributes:
+        id: of the answer.
+        right: whether it is right.
+        by: id of the API key that said so; None where no key is needed.
+        time: Unix time in seconds.
+    """
+
+    id: str
+    right: bool
+    by: str | None
+    time: float
+
+
+class MonitorKind(StrEnum):
+    """What a monitor looks at."""
+
+    RISK = "risk"
+    """Labels of audited answers."""
+    DRIFT = "drift"
+    """Readings of first asks, without labels."""
+
+
+class EventKind(StrEnum):
+    """What an event says."""
+
+    RISK_ALARM = "risk_alarm"
+    DRIFT_ALARM = "drift_alarm"
+    WITHDRAWN = "withdrawn"
+    RESTORED = "restored"
+
+
+class Action(StrEnum):
+    """What is done about an alarm."""
+
+    WITHDRAW = "withdraw"
+    WARN = "warn"
+    NONE = "none"
+
+
+class Hook(StrEnum):
+    """Whether the webhook was told of an event."""
+
+    NONE = "none"
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorEvent:
+    """Something that a monitor found, or that was done about it.
+
+    Attributes:
+        time: Unix time in seconds.
+        certificate: its digest.
+        alpha: the level; None if it is about all levels.
+        what: the kind of event.
+        text: in words.
+        figures: the numbers behind it, as plain JSON values.
+        action: what was done about it.
+        hook: whether the webhook was told.
+        number: in order of the events; 0 before it is stored.
+    """
+
+    time: float
+    certificate: str
+    alpha: float | None
+    what: EventKind
+    text: str
+    figures: Mapping[str, Any]
+    action: Action
+    hook: Hook = Hook.NONE
+    number: int = 0

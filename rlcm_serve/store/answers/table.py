@@ -1,0 +1,145 @@
+"""The tables of live monitoring. Times are in seconds since 1970, UTC."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from rlcm_serve.store.base import Base
+
+_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTEGER keys only
+
+
+class AnswerRow(Base):
+    """One answer or abstention. `sequence` is the order in which the monitors see answers.
+
+    `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
+    the answer. `question` and `answer` are None where texts are not kept.
+    """
+
+    __tablename__ = "rlcm_answers"
+
+    sequence: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    key_id: Mapped[str | None] = mapped_column(String(16))
+    started: Mapped[float]
+    time: Mapped[float]
+    profile: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str | None] = mapped_column(Text)
+    certificate: Mapped[str | None] = mapped_column(String(64))
+    alpha: Mapped[float | None]
+    risk: Mapped[str] = mapped_column(String(16))
+    answered: Mapped[bool]
+    confidence: Mapped[float]
+    tokens: Mapped[int] = mapped_column(BigInteger)
+    familiarity: Mapped[float | None]
+    audited: Mapped[bool]
+    audit_share: Mapped[float]
+    due: Mapped[float]
+    answer_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32))
+    question: Mapped[str | None] = mapped_column(Text)
+    answer: Mapped[str | None] = mapped_column(Text)
+
+    __table_args__ = (
+        Index(
+            "rlcm_answers_certificate",
+            "certificate",
+            "alpha",
+            "sequence",
+            sqlite_where=text("certificate IS NOT NULL"),
+            postgresql_where=text("certificate IS NOT NULL"),
+        ),
+        Index("rlcm_answers_time", "time"),
+    )
+
+
+class AuditRow(Base):
+    """An audited answer that has no label yet. The row goes with the first label."""
+
+    __tablename__ = "rlcm_answers_waiting"
+
+    sequence: Mapped[int] = mapped_column(ForeignKey(AnswerRow.sequence), primary_key=True)
+    due: Mapped[float] = mapped_column(index=True)
+
+
+class LabelRow(Base):
+    """One verdict on an answer. Of several, the one with the largest number is shown."""
+
+    __tablename__ = "rlcm_labels"
+
+    number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    sequence: Mapped[int] = mapped_column(ForeignKey(AnswerRow.sequence), index=True)
+    right: Mapped[bool]
+    key_id: Mapped[str | None] = mapped_column(String(16))
+    time: Mapped[float]
+
+
+class MonitorRow(Base):
+    """The state of one monitor of one level: what it has seen, and up to which answer.
+
+    `certificate` is a digest, `what` a `MonitorKind`. `state` is JSON.
+    """
+
+    __tablename__ = "rlcm_monitors"
+
+    certificate: Mapped[str] = mapped_column(String(64), primary_key=True)
+    alpha: Mapped[float] = mapped_column(primary_key=True)
+    what: Mapped[str] = mapped_column(String(8), primary_key=True)
+    sequence: Mapped[int] = mapped_column(BigInteger)
+    state: Mapped[str] = mapped_column(Text)
+    alarmed: Mapped[float | None]
+
+
+class EventRow(Base):
+    """One event of the monitors; `figures` is JSON. `hook` says whether the webhook was told."""
+
+    __tablename__ = "rlcm_monitor_events"
+
+    number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    time: Mapped[float]
+    certificate: Mapped[str] = mapped_column(String(64))
+    alpha: Mapped[float | None]
+    what: Mapped[str] = mapped_column(String(16))
+    text: Mapped[str] = mapped_column(Text)
+    figures: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(String(16))
+    hook: Mapped[str] = mapped_column(String(16), index=True)
+
+
+class HistoryRow(Base):
+    """A level as it was at one time, for the page. `figures` is JSON."""
+
+    __tablename__ = "rlcm_monitor_history"
+
+    certificate: Mapped[str] = mapped_column(String(64), primary_key=True)
+    alpha: Mapped[float] = mapped_column(primary_key=True)
+    time: Mapped[float] = mapped_column(primary_key=True)
+    figures: Mapped[str] = mapped_column(Text)
+
+
+class WithdrawalRow(Base):
+    """A certificate whose guarantee is no longer given. `slot` is as in `StoredCertificate`.
+
+    `restored` is when an admin put its policies back, without a guarantee.
+    """
+
+    __tablename__ = "rlcm_withdrawn_certificates"
+
+    certificate: Mapped[str] = mapped_column(String(64), primary_key=True)
+    slot: Mapped[str] = mapped_column(String(64), index=True)
+    delta: Mapped[float]
+    time: Mapped[float]
+    why: Mapped[str] = mapped_column(Text)
+    restored: Mapped[float | None]
+    restored_by: Mapped[str | None] = mapped_column(String(16))
+
+
+class BettingRow(Base):
+    """Which process runs the monitors, and until when; it renews the row while it does."""
+
+    __tablename__ = "rlcm_betting"
+
+    name: Mapped[str] = mapped_column(String(16), primary_key=True)
+    holder: Mapped[str] = mapped_column(String(16))
+    until: Mapped[float]
+    looked: Mapped[float]
