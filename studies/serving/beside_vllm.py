@@ -23,15 +23,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import psutil
 import uvloop
 
 from rlcm_serve.api.server.http_server import listen
 from rlcm_serve.engine.launch import ENVIRONMENT
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
-from studies.serving.load import listener_at, own_service
-from studies.serving.service_overhead import QUESTION, Run, post_all
+from studies.serving.asking import QUESTION, post_all
+from studies.serving.load import listener_at, own_service, ready
+from studies.serving.service_overhead import Run
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
@@ -103,26 +103,17 @@ def vllm_serve(folder: Path, arguments: Sequence[str] = ()) -> Iterator[str]:
     with log.open("w") as output:
         server = subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT)
     try:
-        yield _healthy(server, f"http://127.0.0.1:{port}", log)
+        yield ready(server, f"http://127.0.0.1:{port}", "/health", log)
     finally:
         server.terminate()
         server.wait()
-
-
-def _healthy(server: subprocess.Popen[bytes], url: str, log: Path) -> str:
-    while server.poll() is None:
-        with suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/health").is_success:
-                return url
-        time.sleep(0.2)
-    raise SystemExit(f"vllm serve ended with {server.returncode}: {log.read_text()[-4000:]}")
 
 
 def measure(url: str, problems: list[str]) -> Run:
     """One pass over the problems."""
     server = listener_at(url)
     began, cpu = time.perf_counter(), _cpu(server)
-    tokens = uvloop.run(post_all(urlsplit(url).port or 0, problems, QUESTION))
+    tokens = uvloop.run(post_all([urlsplit(url).port or 0], problems, QUESTION))
     return Run(time.perf_counter() - began, _cpu(server) - cpu, tokens)
 
 

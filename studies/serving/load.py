@@ -308,20 +308,24 @@ def own_service(*arguments: str) -> Iterator[str]:
         command += ["--state", state, "--engine-log", f"{state}/engine.log", *arguments]
         service = subprocess.Popen(command, stderr=log)
         try:
-            yield ready(service, f"http://127.0.0.1:{port}")
+            yield ready(service, f"http://127.0.0.1:{port}", "/readyz", Path(log.name))
         finally:
             service.terminate()
             service.wait()
 
 
-def ready(service: subprocess.Popen[bytes], url: str) -> str:
-    """Waits until the service answers questions; returns its address."""
-    while service.poll() is None:
+def ready(server: subprocess.Popen[bytes], url: str, route: str, log: Path) -> str:
+    """Waits until the server answers at the route with success; returns its address.
+
+    Raises:
+        SystemExit: it has ended; the message has the end of its log.
+    """
+    while server.poll() is None:
         with suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/readyz").is_success:
+            if httpx.get(url + route).is_success:
                 return url
         time.sleep(0.2)
-    raise SystemExit(f"the service ended with {service.returncode} before it was ready")
+    raise SystemExit(f"the server ended with {server.returncode}: {log.read_text()[-4000:]}")
 
 
 def measure(url: str, clients: int, seconds: float, warm_up: float) -> None:

@@ -14,21 +14,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import multiprocessing
 import os
 import statistics
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import psutil
-import uvloop
 from ray import serve
 
 from rlcm_serve.api.server.http_server import HttpServer, listen
@@ -36,7 +31,7 @@ from rlcm_serve.ray.cluster import ENVIRONMENT, cluster
 from rlcm_serve.ray.replica import NAME, Replica, application
 from rlcm_serve.ray.scale import Scale
 from rlcm_serve.settings import Settings
-from studies.serving.service_overhead import AT_A_TIME, QUESTION, body_of, usage_in
+from studies.serving.asking import Asker
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
@@ -45,7 +40,6 @@ WAYS: dict[str, dict[str, object]] = {
     "/solve, 4 samples": {"n": 4},
     "/solve, streamed": {"stream": True},
 }
-GENERATED = ("reasoning_tokens", "answer_tokens", "discarded_tokens", "cancelled_tokens")
 REPLICAS = 2
 
 
@@ -84,53 +78,6 @@ class Run:
     seconds: float
     cpu: float
     tokens: int
-
-
-class Asker:
-    """A separate process that sends the problems to ports, to each in equal shares."""
-
-    def __init__(self, problems: list[str]) -> None:
-        self._pipe, other = multiprocessing.Pipe()
-        spawning = multiprocessing.get_context("spawn")
-        self._process = spawning.Process(target=ask_when_told, args=(other, problems))
-
-    def __enter__(self) -> Asker:
-        self._process.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pipe.send(None)
-        self._process.join()
-
-    def ask(self, ports: Sequence[int], changes: dict[str, object]) -> int:
-        """Sends all problems, some at a time; returns the generated tokens."""
-        self._pipe.send((ports, changes))
-        tokens: int = self._pipe.recv()
-        return tokens
-
-
-def ask_when_told(pipe: Connection, problems: list[str]) -> None:
-    """The main loop of the separate process."""
-    while (told := pipe.recv()) is not None:
-        ports, changes = told
-        pipe.send(uvloop.run(post_all(ports, problems, QUESTION | changes)))
-
-
-async def post_all(ports: Sequence[int], problems: list[str], body: dict[str, Any]) -> int:
-    """Sends every problem over several connections, each with one request after another."""
-    left, usage = iter(problems), Counter[str]()
-
-    async def work(port: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for problem in left:
-            content = json.dumps(body | {"problem": problem}).encode()
-            head = f"POST /solve HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n"
-            writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + content)
-            usage.update(usage_in(await body_of(reader)))
-        writer.close()
-
-    await asyncio.gather(*(work(ports[number % len(ports)]) for number in range(AT_A_TIME)))
-    return sum(usage[name] for name in GENERATED)
 
 
 def main() -> None:

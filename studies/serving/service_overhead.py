@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import multiprocessing
+import functools
 import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import uvloop
 
@@ -37,18 +34,21 @@ from rlcm_serve.core import Question
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.database import Database
 from rlcm_serve.telemetry import logs
+from studies.serving.asking import AT_A_TIME, QUESTION, Asker
 from studies.serving.sampled_profile import SampledProfile
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
-AT_A_TIME = 64
-QUESTION: dict[str, Any] = {"alpha": 0.1, "temperature": 0.0}
 WAYS: dict[str, dict[str, object]] = {
     "/solve": {},
     "/solve, trace": {"return_trace": True},
     "/solve, streamed": {"stream": True},
     "/solve, streamed with tokens": {"stream": True, "stream_tokens": True},
 }
+
+
+Asking: TypeAlias = Callable[[dict[str, object]], int]
+"""Asks all problems with these changes to the body; the tokens generated."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ async def main() -> None:
             state=Path(state), engine_log=log, log_format="json", evidence=options.evidence
         )
         async with serving(settings) as (context, port):
-            with Asker(port, problems) as asker:
-                await compare(context, asker, problems, options)
+            with Asker(problems) as asker:
+                await compare(context, functools.partial(asker.ask, [port]), problems, options)
 
 
 @asynccontextmanager
@@ -106,7 +106,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[Context, int]]:
 
 
 async def compare(
-    context: Context, asker: Asker, problems: list[str], options: argparse.Namespace
+    context: Context, ask: Asking, problems: list[str], options: argparse.Namespace
 ) -> None:
     """Prints the table, then the profiles."""
 
@@ -119,7 +119,7 @@ async def compare(
     for way in options.ways:
 
         async def over_http(way: str = way) -> int:
-            return await asker.ask_all(WAYS[way])
+            return await asyncio.to_thread(ask, WAYS[way])
 
         pairs = [
             await pair(in_process, over_http, solver_first=turn % 2 == 0)
@@ -188,76 +188,6 @@ async def solve_all(context: Context, problems: list[str]) -> int:
 
     await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
     return tokens
-
-
-class Asker:
-    """A separate process that sends the problems to the port."""
-
-    def __init__(self, port: int, problems: list[str]) -> None:
-        self._pipe, other = multiprocessing.Pipe()
-        spawning = multiprocessing.get_context("spawn")
-        self._process = spawning.Process(target=ask_when_told, args=(other, port, problems))
-
-    def __enter__(self) -> Asker:
-        self._process.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pipe.send(None)
-        self._process.join()
-
-    async def ask_all(self, changes: dict[str, object]) -> int:
-        """Sends all problems, some at a time; returns the generated tokens."""
-        self._pipe.send(changes)
-        tokens: int = await asyncio.to_thread(self._pipe.recv)
-        return tokens
-
-
-def ask_when_told(pipe: Connection, port: int, problems: list[str]) -> None:
-    """The main loop of the separate process."""
-    while (changes := pipe.recv()) is not None:
-        pipe.send(uvloop.run(post_all(port, problems, QUESTION | changes)))
-
-
-async def post_all(port: int, problems: list[str], body: dict[str, Any]) -> int:
-    """Sends every problem over several connections, each with one request after another."""
-    left, usage = iter(problems), Counter[str]()
-
-    async def work() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for problem in left:
-            content = json.dumps(body | {"problem": problem}).encode()
-            head = f"POST /solve HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n"
-            writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + content)
-            usage.update(usage_in(await body_of(reader)))
-        writer.close()
-
-    await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
-    generated = ("reasoning_tokens", "answer_tokens", "discarded_tokens", "cancelled_tokens")
-    return sum(usage[name] for name in generated)
-
-
-async def body_of(reader: asyncio.StreamReader) -> bytes:
-    """The next response's body, read with as little work as possible."""
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    if b" 200 " not in head.split(b"\r\n")[0]:
-        raise RuntimeError(head.decode())
-    if b"content-length:" in head:
-        length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-        return await reader.readexactly(length)
-    parts = []
-    while size := int(await reader.readline(), 16):
-        parts.append(await reader.readexactly(size))
-        await reader.readline()
-    await reader.readline()
-    return b"".join(parts)
-
-
-def usage_in(body: bytes) -> dict[str, int]:
-    """The usage of the solution, which is the whole body or its last event."""
-    last = body.rpartition(b"data: ")[2]
-    usage: dict[str, int] = json.loads(last)["usage"]
-    return usage
 
 
 if __name__ == "__main__":
