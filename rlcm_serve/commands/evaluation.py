@@ -18,11 +18,13 @@ from rlcm_serve.commands.options import (
     ModelOption,
     ProbeOption,
     ProfileOption,
+    RayOption,
     TemperatureOption,
     ThinkingOption,
     TopPOption,
     VerboseOption,
     engine_settings,
+    recorders_on,
 )
 from rlcm_serve.errors import RequestRefused
 
@@ -99,6 +101,7 @@ def evaluate(
     top_p: TopPOption = None,
     max_tokens: MaxTokensOption = None,
     thinking: ThinkingOption = None,
+    ray: RayOption = None,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -139,7 +142,7 @@ def evaluate(
         answers=answers,
         out=out,
     )
-    report = asyncio.run(run(plan, Console(stderr=True)))
+    report = asyncio.run(run(plan, Console(stderr=True), recorders_on(ray)))
     Console().print(str(report), markup=False, highlight=False, soft_wrap=True)
 
 

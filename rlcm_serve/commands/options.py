@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.recording.offline import OpenRecorders
 
 ModelOption = Annotated[
     str, typer.Option("--model", help="Model: a folder, a Hugging Face id, or 'embedded'.")
@@ -72,6 +74,9 @@ ThinkingOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RayOption = Annotated[
+    int | None, typer.Option("--ray", min=1, help="Run so many engines on Ray, and record on all.")
+]
 LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for vLLM's output.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show vLLM's output.")]
 VllmArguments = Annotated[
@@ -140,3 +145,21 @@ def engine_settings(
         vllm_arguments=tuple(vllm_arguments or ()),
         log=None if verbose else engine_log or default_engine_log(),
     )
+
+
+def recorders_on(ray: int | None) -> OpenRecorders:
+    """What records: an engine here, or as many as asked for on Ray.
+
+    Raises:
+        SettingsRefused: Ray is not installed.
+    """
+    from rlcm_serve.recording.offline import recorders_here
+
+    if ray is None:
+        return recorders_here
+    from rlcm_serve.ray.cluster import require_ray
+
+    require_ray()
+    from rlcm_serve.ray.recording import recorders_on_ray
+
+    return partial(recorders_on_ray, ray)

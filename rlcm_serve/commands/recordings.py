@@ -19,13 +19,16 @@ from rlcm_serve.commands.options import (
     ModelOption,
     ProbeOption,
     ProfileOption,
+    RayOption,
     TemperatureOption,
     ThinkingOption,
     TopPOption,
     VerboseOption,
     VllmArguments,
     engine_settings,
+    recorders_on,
 )
+from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
@@ -49,6 +52,7 @@ def collect(
     keep_inputs: Annotated[
         bool, typer.Option(help="Also write what a probe can read, for `rlcm reread`.")
     ] = False,
+    ray: RayOption = None,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -68,6 +72,10 @@ def collect(
     from rlcm_serve.recording.rollouts import to_rollouts
     from rlcm_serve.solving.fingerprints import fingerprint_of
 
+    if keep_inputs and ray is not None:
+        raise RequestRefused(
+            "ray", "--keep-inputs records on one engine alone: leave out --ray or --keep-inputs"
+        )
     settings = engine_settings(
         model,
         probe=probe,
@@ -94,7 +102,7 @@ def collect(
         recordings = kept
     else:
         identity, recordings = asyncio.run(
-            record_problems(settings, data, journal, rollouts, 1, console)
+            record_problems(settings, data, journal, rollouts, 1, console, recorders_on(ray))
         )
     with AnswerGrader() as grader:
         recorded = to_rollouts(recordings, verdicts_of(identity.profile, grader))

@@ -6,10 +6,11 @@ reports again, which takes seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from calibration.files import write_text
 from calibration.testing.methods import find_split
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.traces import Traces
+from rlcm_serve.answers.extraction import Extractor
 from rlcm_serve.answers.grading.base import Grader
 from rlcm_serve.answers.profile_graders import grader_name
 from rlcm_serve.core import RiskName
@@ -41,8 +43,8 @@ from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.run_folder import RunFolder, flat, plain_manifest, write_table
 from rlcm_serve.evaluation.sources import ABOUT, Source
 from rlcm_serve.recording.journal import RecordingJournal
-from rlcm_serve.recording.offline import running_engine
-from rlcm_serve.recording.recorder import record_missing
+from rlcm_serve.recording.offline import OpenRecorders, recorders_here
+from rlcm_serve.recording.recorder import RecordsRollouts, record_missing
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import find_certificates
 from rlcm_serve.terminal import shown_progress
@@ -83,7 +85,9 @@ class EvaluationPlan:
         return RunFolder(self.out)
 
 
-async def evaluate(plan: EvaluationPlan, console: Console) -> Path:
+async def evaluate(
+    plan: EvaluationPlan, console: Console, open_recorders: OpenRecorders = recorders_here
+) -> Path:
     """Records what is missing, grades, measures and reports; returns the path of the report.
 
     Raises:
@@ -94,26 +98,33 @@ async def evaluate(plan: EvaluationPlan, console: Console) -> Path:
     with ExitStack() as graders:
         for benchmark in plan.benchmarks:
             graders.enter_context(benchmark.grader)
-        async with running_engine(plan.settings, console) as engine:
-            reasoner = engine.under(plan.settings.profile)
-            await record(reasoner, plan, console)
+        identity = await record(plan, console, open_recorders)
         for benchmark in plan.benchmarks:
-            grade(benchmark, plan, reasoner.identity, console)
+            grade(benchmark, plan, identity, console)
     return measure(plan, console)
 
 
-async def record(engine: Reasoner, plan: EvaluationPlan, console: Console) -> None:
-    """Records the rollouts that the folder does not hold yet."""
-    recorders = [
-        EvaluationRecorder(engine, benchmark.grader, plan.answers, plan.sources)
-        for benchmark in plan.benchmarks
-    ]
-    for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
-        for problem in benchmark.problems:  # before hours are spent on the first ones
-            recorder.check(problem)
-    plan.folder.begin(_manifest(plan, engine.identity))
-    for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
-        await _record(recorder, benchmark, plan, console)
+async def record(
+    plan: EvaluationPlan, console: Console, open_recorders: OpenRecorders
+) -> EngineIdentity:
+    """Records the rollouts that the folder does not hold yet; returns the engine's identity."""
+    extractors = [benchmark.grader.extractor for benchmark in plan.benchmarks]
+    build = partial(_recorders, extractors, plan.answers, plan.sources)
+    async with open_recorders(plan.settings, build, console) as (identity, recorders):
+        for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
+            await recorder.check_all(benchmark.problems)
+        plan.folder.begin(_manifest(plan, identity))
+        for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
+            await _record(recorder, benchmark, plan, console)
+    return identity
+
+
+@contextmanager
+def _recorders(
+    extractors: Sequence[Extractor], answers: int, sources: Collection[Source], engine: Reasoner
+) -> Iterator[Sequence[EvaluationRecorder]]:
+    """A recorder for each benchmark's extractor."""
+    yield [EvaluationRecorder(engine, extractor, answers, sources) for extractor in extractors]
 
 
 def _manifest(plan: EvaluationPlan, identity: EngineIdentity) -> dict[str, Any]:
@@ -130,7 +141,7 @@ def _manifest(plan: EvaluationPlan, identity: EngineIdentity) -> dict[str, Any]:
 
 
 async def _record(
-    recorder: EvaluationRecorder,
+    recorder: RecordsRollouts[EvaluationRollout],
     benchmark: LoadedBenchmark,
     plan: EvaluationPlan,
     console: Console,

@@ -12,7 +12,6 @@ from itertools import takewhile
 from calibration import ExitReason
 from rlcm_serve.answers.extraction import BOXED, Extractor, extractor_named
 from rlcm_serve.answers.forcing import opening_of, read_forced
-from rlcm_serve.answers.grading.base import Grader
 from rlcm_serve.core import (
     Budget,
     Completion,
@@ -40,7 +39,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
 
     Args:
         engine: has started, with `record_signals`.
-        grader: its extractor finds answers in texts and opens forced answers.
+        extractor: of the benchmark's grader: finds answers in texts and opens forced answers.
         answers: K, forced at every reading.
         sources: of confidence; what only other sources need is not generated.
     """
@@ -48,12 +47,12 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
     def __init__(
         self,
         engine: Reasoner,
-        grader: Grader,
+        extractor: Extractor,
         answers: int = ANSWERS,
         sources: Collection[Source] = tuple(Source),
     ) -> None:
         identity = engine.identity
-        extractor = _extractor(identity.profile, grader)
+        extractor = _extractor(identity.profile, extractor)
         answer = max(identity.budget.answer, extractor.answer_tokens or 0)
         budget = replace(identity.budget, answer=answer)
         schema = identity.profile.schema_text
@@ -129,11 +128,9 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
         return verbalized(f"<confidence>{stated.text}"), _tokens_before(stated, "<")
 
 
-def _extractor(profile: Profile, grader: Grader) -> Extractor:
+def _extractor(profile: Profile, of_grader: Extractor) -> Extractor:
     """The profile's extractor if it names one; else the grader's."""
-    return (
-        grader.extractor if profile.extractor == BOXED.spec else extractor_named(profile.extractor)
-    )
+    return of_grader if profile.extractor == BOXED.spec else extractor_named(profile.extractor)
 
 
 def _probability(completion: Completion, answer: str | None) -> float | None:

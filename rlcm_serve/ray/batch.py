@@ -6,30 +6,20 @@ of engines.
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-import ray
-from ray.exceptions import RayError
-
 from rlcm_serve.core import Question
-from rlcm_serve.errors import EngineDead, RlcmError
-from rlcm_serve.ray.cluster import started_ray
+from rlcm_serve.ray.actors import Failure, engines_started, received, sent
 from rlcm_serve.solving.batch.answers import Answering, Describe
 from rlcm_serve.solving.batch.questions import FileQuestion, QuestionRow
 from rlcm_serve.solving.service import Service
 
 BuildService = Callable[[Callable[[str], None]], Service]
 """Builds the service of an engine; the argument is called with the stages of its start."""
-_ENDS = "the run ends here"
-"""In place of a row: the error that ends the run. Not all exceptions can be sent."""
-_AT_ONCE = 1000
-"""Calls that one of Ray's processes takes at a time."""
 
 
 class Engine:
@@ -53,20 +43,18 @@ class Engine:
         self._question, self._facts = question, facts
         self._answering = Answering(self._service.when_ready, question, describe)
 
-    async def start(self) -> dict[str, Any]:
-        """Starts the engine; returns its facts, or the error."""
-        try:
+    async def start(self) -> dict[str, Any] | Failure:
+        """Starts the engine; returns its facts."""
+
+        async def started() -> dict[str, Any]:
             await self._service.start()
             return self._facts(self._service, self._question)
-        except RlcmError as error:
-            return {_ENDS: str(error)}
 
-    async def answer(self, row: QuestionRow) -> dict[str, Any]:
-        """The row of answers, or the error that ends the run."""
-        try:
-            return await self._answering.answer(row)
-        except RlcmError as error:
-            return {_ENDS: str(error)}
+        return await sent(started())
+
+    async def answer(self, row: QuestionRow) -> dict[str, Any] | Failure:
+        """The row of answers."""
+        return await sent(self._answering.answer(row))
 
     async def remember_declined(self, question: FileQuestion) -> None:
         """As `Answering.remember_declined`."""
@@ -99,12 +87,12 @@ class Engines:
             EngineDead: no question can be answered with these settings, or a process ended.
         """
         problem = "" if row.question is None else row.question.problem
-        answered: dict[str, Any] = await _result(self._actor(problem).answer.remote(row))
+        answered: dict[str, Any] = await received(self._actor(problem).answer.remote(row))
         return answered
 
     async def remember_declined(self, question: FileQuestion) -> None:
         """Notes a question that an earlier run has asked, and that got no answer."""
-        await _result(self._actor(question.problem).remember_declined.remote(question))
+        await received(self._actor(question.problem).remember_declined.remote(question))
 
     def _actor(self, problem: str) -> Any:
         return self.actors[crc32(problem.encode()) % len(self.actors)]
@@ -118,37 +106,10 @@ async def engines_on_ray(
     describe: Describe,
     facts: Callable[[Service, Question], dict[str, Any]],
 ) -> AsyncIterator[Engines]:
-    """Engines on the cluster that RAY_ADDRESS names, or on a cluster of this machine alone.
+    """Engines that answer rows; see `engines_started`.
 
     Raises:
-        EngineDead: an engine did not start, or the engines differ.
+        RequestRefused, EngineDead: an engine did not start, or the engines differ.
     """
-    with started_ray(os.environ.get("RAY_ADDRESS", "local")):
-        gpus = 1 if ray.cluster_resources().get("GPU") else 0
-        kind = ray.remote(num_cpus=1, num_gpus=gpus, max_concurrency=_AT_ONCE)(Engine)
-        actors = [kind.remote(build, question, describe, facts) for _ in range(count)]
-        try:
-            found = await asyncio.gather(*(_result(actor.start.remote()) for actor in actors))
-            if any(other != found[0] for other in found):
-                raise EngineDead("the engines on Ray differ: install the same model on all nodes")
-            yield Engines(actors, found[0])
-        finally:
-            stopping = (_result(actor.stop.remote()) for actor in actors)
-            await asyncio.gather(*stopping, return_exceptions=True)
-
-
-async def _result(reference: Any) -> Any:
-    """What a call to an engine returns.
-
-    Raises:
-        EngineDead: the engine's process has ended, or the run is to end.
-    """
-    try:
-        result = await reference
-    except RayError as error:
-        raise EngineDead(
-            f"an engine on Ray has ended: run the same command again to continue ({error})"
-        ) from error
-    if isinstance(result, dict) and _ENDS in result:
-        raise EngineDead(result[_ENDS])
-    return result
+    async with engines_started(count, Engine, build, question, describe, facts) as (actors, found):
+        yield Engines(actors, found)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from rlcm_serve.core import Rollout, TokenIds
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import FullBudgetRecorder, Recorder
+from rlcm_serve.recording.recorder import FullBudgetRecorder
 from rlcm_serve.recording.rollouts import RecordedRollout
 
 _FLOAT = np.dtype("<f4")
@@ -101,7 +101,7 @@ def map_inputs(path: Path, n_inputs: int) -> npt.NDArray[np.float32]:
 class InputsRecorder(FullBudgetRecorder[ProbeRollout]):
     """Records what `recorder` records, and keeps the inputs of a probe in `inputs`."""
 
-    def __init__(self, recorder: Recorder, inputs: InputsFile) -> None:
+    def __init__(self, recorder: FullBudgetRecorder[RecordedRollout], inputs: InputsFile) -> None:
         super().__init__(recorder.engine, recorder.generation)
         self._recorder, self._inputs = recorder, inputs
 

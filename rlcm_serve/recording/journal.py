@@ -13,7 +13,7 @@ from filelock import lock_descriptor
 from rlcm_serve.errors import Conflict, RequestRefused
 from rlcm_serve.events import OnProgress, ignore_progress
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.recording.recorder import FullBudgetRecorder, Recording, record_missing
+from rlcm_serve.recording.recorder import Recording, RecordsRollouts, record_missing
 from rlcm_serve.recording.rollouts import Key
 
 _BLOCK = 1 << 16
@@ -145,7 +145,7 @@ class RecordingJournal(Journal, Generic[Recording]):
 
 
 async def record_all(
-    recorder: FullBudgetRecorder[Recording],
+    recorder: RecordsRollouts[Recording],
     problems: Sequence[LabelledProblem],
     rollouts: int,
     journal: RecordingJournal[Recording],

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from rich.console import Console
 
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.engine.contract import EngineIdentity
+from rlcm_serve.engine.contract import EngineIdentity, Reasoner
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.statistics import DEFINITION
@@ -19,9 +25,23 @@ from rlcm_serve.recording.concurrency import CONCURRENCY
 from rlcm_serve.recording.inputs import InputsFile, InputsRecorder, ProbeRollout, inputs_beside
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
-from rlcm_serve.recording.recorder import Recorder
+from rlcm_serve.recording.recorder import FullBudgetRecorder, Recorder, Recording, RecordsRollouts
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.terminal import StageClock, shown_progress
+
+BuildRecorders: TypeAlias = Callable[
+    [Reasoner], AbstractContextManager[Sequence[FullBudgetRecorder[Recording]]]
+]
+"""Builds recorders on a running engine; they work until the block ends."""
+
+
+class OpenRecorders(Protocol):
+    """Starts what records: one engine here (`recorders_here`), or several on Ray."""
+
+    def __call__(
+        self, settings: EngineSettings, build: BuildRecorders[Recording], console: Console, /
+    ) -> AbstractAsyncContextManager[tuple[EngineIdentity, Sequence[RecordsRollouts[Recording]]]]:
+        """The engine's identity under the settings' profile, and the recorders."""
 
 
 @asynccontextmanager
@@ -41,6 +61,21 @@ async def running_engine(settings: EngineSettings, console: Console) -> AsyncIte
         engine.stop()
 
 
+@asynccontextmanager
+async def recorders_here(
+    settings: EngineSettings, build: BuildRecorders[Recording], console: Console
+) -> AsyncIterator[tuple[EngineIdentity, Sequence[FullBudgetRecorder[Recording]]]]:
+    """Recorders on an engine that runs until the block ends.
+
+    Raises:
+        ModelRefused, EngineDead: as `running_engine`.
+    """
+    async with running_engine(settings, console) as engine:
+        reasoner = engine.under(settings.profile)
+        with build(reasoner) as recorders:
+            yield reasoner.identity, recorders
+
+
 async def record_problems(
     settings: EngineSettings,
     data: Path,
@@ -48,6 +83,7 @@ async def record_problems(
     rollouts: int,
     answers: int,
     console: Console,
+    open_recorders: OpenRecorders = recorders_here,
 ) -> tuple[EngineIdentity, list[RecordedRollout]]:
     """Records labelled problems with a progress bar; continues from `journal` if it exists.
 
@@ -60,13 +96,14 @@ async def record_problems(
         Conflict: another run is writing the journal.
         ModelRefused, EngineDead: as `running_engine`.
     """
-    async with _running_recorder(settings, data, answers, console) as (recorder, problems, how):
+    problems, build = read_problems(data), partial(graded_recorder, answers)
+    async with open_recorders(settings, build, console) as (identity, (recorder,)):
+        how = _described(settings, identity, problems, answers)
         with (
             RecordingJournal(RecordedRollout, journal, how) as kept,
             shown_progress(console, "recording") as progress,
         ):
-            recordings = await record_all(recorder, problems, rollouts, kept, progress)
-        return recorder.engine.identity, recordings
+            return identity, await record_all(recorder, problems, rollouts, kept, progress)
 
 
 async def record_inputs(
@@ -85,29 +122,33 @@ async def record_inputs(
     """
     # The engine has room for the inputs of this many rollouts.
     settings = replace(settings, record_inputs=True, slots=CONCURRENCY)
-    async with _running_recorder(settings, data, answers, console) as (recorder, problems, how):
+    problems, build = read_problems(data), partial(graded_recorder, answers)
+    async with recorders_here(settings, build, console) as (identity, (recorder,)):
+        how = _described(settings, identity, problems, answers) | {"inputs": DEFINITION}
         with (
-            RecordingJournal(ProbeRollout, journal, how | {"inputs": DEFINITION}) as kept,
+            RecordingJournal(ProbeRollout, journal, how) as kept,
             InputsFile(inputs_beside(journal), kept.recordings()) as inputs,
             shown_progress(console, "recording") as progress,
         ):
             recording = InputsRecorder(recorder, inputs)
-            recordings = await record_all(recording, problems, rollouts, kept, progress)
-        return recorder.engine.identity, recordings
+            return identity, await record_all(recording, problems, rollouts, kept, progress)
 
 
-@asynccontextmanager
-async def _running_recorder(
-    settings: EngineSettings, data: Path, answers: int, console: Console
-) -> AsyncIterator[tuple[Recorder, list[LabelledProblem], dict[str, Any]]]:
-    """A recorder on a running engine, the problems, and the settings for the journal's header."""
-    problems = read_problems(data)
-    async with running_engine(settings, console) as engine:
-        reasoner = engine.under(settings.profile)
-        identity = reasoner.identity
-        if not settings.needs_probe:
-            identity = replace(identity, probe="")
-        digest = digest_problems(problems)
-        how = {"identity": identity.to_json(), "answers": answers, "data": digest}
-        with AnswerGrader() as grader:
-            yield Recorder(reasoner, grader, answers), problems, how
+@contextmanager
+def graded_recorder(answers: int, engine: Reasoner) -> Iterator[Sequence[Recorder]]:
+    """A recorder with a grader of its own."""
+    with AnswerGrader() as grader:
+        yield [Recorder(engine, grader, answers)]
+
+
+def _described(
+    settings: EngineSettings,
+    identity: EngineIdentity,
+    problems: Sequence[LabelledProblem],
+    answers: int,
+) -> dict[str, Any]:
+    """The settings for the journal's header."""
+    if not settings.needs_probe:
+        identity = replace(identity, probe="")
+    digest = digest_problems(problems)
+    return {"identity": identity.to_json(), "answers": answers, "data": digest}

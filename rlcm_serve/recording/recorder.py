@@ -35,6 +35,7 @@ Result = TypeVar("Result")
 _TRIED = 16
 """Finished rollouts, after which a recording without any answer ends."""
 Recording = TypeVar("Recording", bound=FullBudgetRollout)
+Recording_co = TypeVar("Recording_co", bound=FullBudgetRollout, covariant=True)
 Recording_contra = TypeVar("Recording_contra", bound=FullBudgetRollout, contravariant=True)
 
 
@@ -46,8 +47,20 @@ class FullBudgetRecorder(ABC, Generic[Recording]):
         generation: settings of every request to the engine.
     """
 
+    concurrency = CONCURRENCY
+    """Rollouts to record at a time."""
+
     def __init__(self, engine: Reasoner, generation: GenerationSettings) -> None:
         self.engine, self.generation = engine, generation
+
+    async def check_all(self, problems: Sequence[LabelledProblem]) -> None:
+        """`check` for every problem, before hours are spent on the first ones.
+
+        Raises:
+            RequestRefused: as `check`.
+        """
+        for problem in problems:
+            self.check(problem)
 
     def check(self, problem: LabelledProblem) -> None:
         """Returns if the engine accepts the problem.
@@ -210,20 +223,34 @@ class RecordingLog(Protocol[Recording_contra]):
         """Adds a recording; once this returns, a kill does not lose it."""
 
 
+class RecordsRollouts(Protocol[Recording_co]):
+    """Records rollouts as `FullBudgetRecorder` does, on one engine or several."""
+
+    @property
+    def concurrency(self) -> int:
+        """Rollouts to record at a time."""
+
+    async def check_all(self, problems: Sequence[LabelledProblem]) -> None:
+        """Returns if every problem is accepted."""
+
+    async def record(self, problem: LabelledProblem, number: int) -> Recording_co:
+        """One rollout at full budget."""
+
+
 async def record_missing(
-    recorder: FullBudgetRecorder[Recording],
+    recorder: RecordsRollouts[Recording],
     problems: Sequence[LabelledProblem],
     rollouts: int,
     log: RecordingLog[Recording],
     progress: OnProgress = ignore_progress,
-    concurrency: int = CONCURRENCY,
+    concurrency: int | None = None,
     in_thread: InThread = asyncio.to_thread,
 ) -> None:
     """Records `rollouts` rollouts of every problem, except those that the log already holds.
 
     Args:
         progress: called at the start and after each rollout.
-        concurrency: rollouts in flight.
+        concurrency: rollouts in flight; None takes the recorder's.
         in_thread: runs the log's methods outside the event loop.
 
     Raises:
@@ -244,4 +271,4 @@ async def record_missing(
         done += 1
         progress(done, len(wanted))
 
-    await run_all(missing, record, concurrency)
+    await run_all(missing, record, concurrency or recorder.concurrency)

@@ -1,6 +1,7 @@
 import asyncio
 import io
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.early_exits import OracleExits, depth_auroc, oracle_distances
 from calibration.metrics.estimates import Estimate
 from rlcm_serve.answers.grading.exact import ExactGrader
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
@@ -31,7 +33,9 @@ from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import RunFolder
 from rlcm_serve.evaluation.sources import Source
+from rlcm_serve.recording.offline import BuildRecorders, OpenRecorders
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
+from rlcm_serve.recording.recorder import FullBudgetRecorder, Recording
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
@@ -84,10 +88,27 @@ def plan_of(
     )
 
 
+def on(engine: ScriptedEngine) -> OpenRecorders:
+    """Recorders on this engine."""
+
+    @asynccontextmanager
+    async def opened(
+        _: EngineSettings, build: BuildRecorders[Recording], __: Console
+    ) -> AsyncIterator[tuple[EngineIdentity, Sequence[FullBudgetRecorder[Recording]]]]:
+        with build(engine) as recorders:
+            yield engine.identity, recorders
+
+    return opened
+
+
+def record_on(engine: ScriptedEngine, to_do: EvaluationPlan) -> None:
+    asyncio.run(record(to_do, Console(file=io.StringIO()), on(engine)))
+
+
 def run(to_do: EvaluationPlan, engine: ScriptedEngine) -> None:
     """All but the start of an engine, and the figures."""
     console = Console(file=io.StringIO())
-    asyncio.run(record(engine, to_do, console))
+    record_on(engine, to_do)
     for benchmark in to_do.benchmarks:
         grade(benchmark, to_do, engine.identity, console)
 
@@ -231,14 +252,14 @@ class Dying(ScriptedEngine):
 
 
 def test_a_run_that_was_interrupted_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
-    folder, console = RunFolder(tmp_path), Console(file=io.StringIO())
+    folder = RunFolder(tmp_path)
     dying = Dying(90, scripts())
     with pytest.raises(EngineDead):
-        asyncio.run(record(dying, plan_of(tmp_path, rollouts=5), console))
+        record_on(dying, plan_of(tmp_path, rollouts=5))
     kept = folder.benchmark("dials").journal.read_text().splitlines()[1:]
     assert 0 < len(kept) < 100
     second = ScriptedEngine(*scripts())
-    asyncio.run(record(second, plan_of(tmp_path, rollouts=5), console))
+    record_on(second, plan_of(tmp_path, rollouts=5))
     assert len(second.policies) == 100 - len(kept)
     assert not folder.benchmark("dials").journal.exists()
     assert len(folder.benchmark("dials").finished()) == 100

@@ -31,7 +31,7 @@ NATURAL = Script(
 def record(
     script: Script, answers: int = 2, sources: Collection[Source] = tuple(Source)
 ) -> EvaluationRollout:
-    recorder = EvaluationRecorder(ScriptedEngine(script), ExactGrader(), answers, sources)
+    recorder = EvaluationRecorder(ScriptedEngine(script), ExactGrader().extractor, answers, sources)
     return asyncio.run(recorder.record(PROBLEM, number=3))
 
 
@@ -119,4 +119,4 @@ def test_a_problem_that_does_not_fit_is_named() -> None:
             raise RequestRefused("problem", "the prompt is too long")
 
     with pytest.raises(RequestRefused, match=r"problem 'p1': the prompt is too long"):
-        EvaluationRecorder(Short(), ExactGrader()).check(PROBLEM)
+        EvaluationRecorder(Short(), ExactGrader().extractor).check(PROBLEM)
