@@ -423,7 +423,8 @@ class Solution:
     as its first sample wrote it. `expectation` is None without a guarantee. `text` is the whole
     text of the first sample that gave the answer, and `forced` says whether it was forced.
     `profile` is the name of the profile under which the question was answered.
-    `familiarity` is the question's (`PromptReading`); None if it was not read.
+    `familiarity` is the question's (`PromptReading`); None if it was not read. `audited` says
+    whether the answer was drawn for audit, so that a label of it is wanted.
     """
 
     answer: str | None
@@ -440,6 +441,7 @@ class Solution:
     forced: bool = False
     profile: str = "default"
     familiarity: float | None = None
+    audited: bool = False
 
     @property
     def abstained(self) -> bool:

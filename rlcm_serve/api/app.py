@@ -81,6 +81,8 @@ def create_app(
             starting.cancel()
             following.cancel()
             await asyncio.wait({starting, following})
+            if context.monitoring is not None:
+                await context.monitoring.close()
             # First, because the process may be ended while vLLM stops.
             if context.evidence is not None:
                 context.evidence.close()

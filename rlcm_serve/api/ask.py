@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -63,6 +64,7 @@ async def ask(
         Overloaded, NotReady: there is no capacity for the question.
         Infeasible, RequestRefused, EngineDead, OutOfTime: as `Solver.solve`.
     """
+    asked_at = time.time()
     if context.evidence is not None:
         context.evidence.require_writable()
     solver = context.service.solver
@@ -98,6 +100,11 @@ async def ask(
             place.cost = solution.total_tokens
         if context.evidence is not None:
             await context.evidence.keep(_answered(solver, caller, id_, question, solution))
+        if context.monitoring is not None:
+            digest_of = _digests(solver)
+            solution = context.monitoring.given(
+                id_, caller.key_id, question, solution, digest_of, asked_at
+            )
         observed.solved(solution)
     return solution
 
@@ -113,15 +120,19 @@ def _answered(
 ) -> Answered:
     """What the record of an answer needs to know."""
     named = None if solution.guarantee is None else solution.guarantee.certificate
-    digests = {one.id: one.digest for one in solver.guarantees.certificates}
     return Answered(
         id=id_,
         key=caller.key_id,
         question=question,
         solution=solution,
-        certificate=None if named is None else digests[named],
+        certificate=None if named is None else _digests(solver)[named],
         engine=fingerprint_of(solver.guarantees.identity_for(question)),
     )
+
+
+def _digests(solver: Solver) -> dict[str, str]:
+    """The digests of the active certificates, by their ids."""
+    return {one.id: one.digest for one in solver.guarantees.certificates}
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rlcm_serve.settings import Settings
     from rlcm_serve.solving.first_asks import FirstAsks
     from rlcm_serve.solving.service import Service
+    from rlcm_serve.store.answers.live import LiveMonitoring
     from rlcm_serve.store.certificates import CertificateStore
     from rlcm_serve.store.database import Database
     from rlcm_serve.store.keys import Keys
@@ -52,6 +53,7 @@ class Context:
     cache_salts: CacheSalts = field(default_factory=CacheSalts)
     rates: RateLimits = field(default_factory=RateLimits)
     evidence: EvidenceLog | None = None
+    monitoring: LiveMonitoring | None = None
     recomputing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property

@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from rlcm_serve.core import MAX_SAMPLES, MAX_TEMPERATURE, Signal
+from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.terminal import default_engine_log, state_folder
 
 if TYPE_CHECKING:
@@ -363,6 +364,34 @@ class Settings(BaseSettings):
         8, "State", "Problems that a calibration job records at the same time."
     )
 
+    monitor: bool = _setting(
+        True,
+        "Monitoring",
+        "Store what is known of each answer, without its text, and test the certificates on labels "
+        "and readings.",
+    )
+    audit_share: Annotated[float, Field(ge=0, le=1)] = _setting(
+        0.05, "Monitoring", "Share of the answers that is drawn for audit: these need a label."
+    )
+    audit_shares: Annotated[list[str], NoDecode, Listed] = _setting(
+        [],
+        "Monitoring",
+        "Shares of single keys and kinds of questions: key:ID=SHARE or kind:NAME=SHARE. A key's "
+        "goes before a kind's.",
+        flag="--audit-share-of",
+    )
+    audit_deadline_s: Seconds = _setting(
+        604800.0,
+        "Monitoring",
+        "Time for the label of an audited answer. Without one, the test counts it as right.",
+    )
+    audit_texts: bool = _setting(
+        False, "Monitoring", "Also store the texts of questions and answers, for who labels them."
+    )
+    answers_days: Annotated[float, Field(gt=0)] = _setting(
+        90.0, "Monitoring", "Days for which answers and their labels are stored."
+    )
+
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = (
         _setting("info", "Logs", "Minimum level of logged messages.")
     )
@@ -408,6 +437,15 @@ class Settings(BaseSettings):
             _refuse(
                 f"otlp_endpoint is {self.otlp_endpoint!r}: give a URL such as http://localhost:4318"
             )
+        try:
+            AuditShares.parse(self.audit_share, self.audit_shares)
+        except ValueError as error:
+            _refuse(str(error))
+        if self.answers_days * 86_400 < self.audit_deadline_s:
+            _refuse(
+                f"answers_days is {self.answers_days:g}, and audit_deadline_s is "
+                f"{self.audit_deadline_s:g}: keep answers until their deadline, or longer"
+            )
         return self
 
     @property
@@ -424,6 +462,11 @@ class Settings(BaseSettings):
     def keys_needed(self) -> bool:
         """Whether a request must carry an API key."""
         return self.auth == "on" or (self.auth == "auto" and not self.is_loopback)
+
+    @property
+    def shares(self) -> AuditShares:
+        """The shares of answers that are drawn for audit."""
+        return AuditShares.parse(self.audit_share, self.audit_shares)
 
     @property
     def evidence_path(self) -> Path:

@@ -70,6 +70,12 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "engine_log": WORDS.map(lambda word: f"/l{word}"),
     "evidence_folder": WORDS.map(lambda word: f"/e{word}"),
     "evidence_key": WORDS.map(lambda word: f"/k{word}"),
+    "audit_share": st.floats(0, 1),
+    "audit_shares": st.lists(
+        WORDS.filter(str.isalnum).map(lambda word: f"kind:{word}=0.5"), min_size=1, max_size=3
+    ),
+    "audit_deadline_s": st.floats(0.001, 86_400),
+    "answers_days": st.integers(1, 10**6),
     "host": st.sampled_from(["127.0.0.1", "::1", "localhost", "127.9.9.9"]),
     "port": st.integers(0, 65535),
     "confidence": st.sampled_from(["probe", "sequence-probability", "lowest-group", "tail"]),

@@ -39,6 +39,7 @@ from rlcm_serve.solving.cache_salts import CacheSalts
 from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.solving.service import LoadGuarantees, Service
+from rlcm_serve.store.answers.live import open_monitoring
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
@@ -164,6 +165,7 @@ def build_context(
         first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
         tracing=start_tracing(settings.otlp_endpoint),
         evidence=open_log(settings, metrics.evidence.written),
+        monitoring=open_monitoring(settings, database),
         rates=RateLimits(StoredBudgets(database)),
         cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
     )

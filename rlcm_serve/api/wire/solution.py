@@ -203,6 +203,8 @@ class SolveResponse(Wire):
     """The answer to a question, or an abstention, with its guarantee and its cost."""
 
     id: terms.AnswerId
+    audit: bool = Field(examples=[False])
+    """Whether the answer was drawn for audit: a label of it is wanted, by `POST /feedback`."""
     answer: str | None = Field(examples=["8"])
     """The answer alone, as it is compared and counted; null if the service abstains."""
     text: str | None = Field(examples=["3 + 5 = 8. The answer is \\boxed{8}."])
@@ -253,6 +255,7 @@ class SolveResponse(Wire):
         """The wire form of a solution."""
         return cls(
             id=id_,
+            audit=solution.audited,
             answer=solution.answer,
             text=solution.text,
             forced=solution.forced,

@@ -10,11 +10,21 @@ from rlcm_serve.store.base import Base
 _Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTEGER keys only
 
 
+_GUARANTEED = "certificate IS NOT NULL"
+_WAITING = "audited AND answered AND labelled IS NULL"
+
+
+def _partial(name: str, where: str, *columns: str) -> Index:
+    """An index of the rows for which a condition holds."""
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
+
 class AnswerRow(Base):
     """One answer or abstention. `sequence` is the order in which the monitors see answers.
 
     `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
-    the answer. `question` and `answer` are None where texts are not kept.
+    the answer. `question` and `answer` are None where texts are not kept. `labelled` is when the
+    first label came, and `right` what the last one says; both are None without one.
     """
 
     __tablename__ = "rlcm_answers"
@@ -28,7 +38,7 @@ class AnswerRow(Base):
     kind: Mapped[str | None] = mapped_column(Text)
     certificate: Mapped[str | None] = mapped_column(String(64))
     alpha: Mapped[float | None]
-    risk: Mapped[str] = mapped_column(String(16))
+    risk: Mapped[str] = mapped_column(Text)
     answered: Mapped[bool]
     confidence: Mapped[float]
     tokens: Mapped[int] = mapped_column(BigInteger)
@@ -36,30 +46,17 @@ class AnswerRow(Base):
     audited: Mapped[bool]
     audit_share: Mapped[float]
     due: Mapped[float]
+    right: Mapped[bool | None]
+    labelled: Mapped[float | None]
     answer_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32))
     question: Mapped[str | None] = mapped_column(Text)
     answer: Mapped[str | None] = mapped_column(Text)
 
     __table_args__ = (
-        Index(
-            "rlcm_answers_certificate",
-            "certificate",
-            "alpha",
-            "sequence",
-            sqlite_where=text("certificate IS NOT NULL"),
-            postgresql_where=text("certificate IS NOT NULL"),
-        ),
+        _partial("rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "sequence"),
+        _partial("rlcm_answers_waiting", _WAITING, "sequence"),
         Index("rlcm_answers_time", "time"),
     )
-
-
-class AuditRow(Base):
-    """An audited answer that has no label yet. The row goes with the first label."""
-
-    __tablename__ = "rlcm_answers_waiting"
-
-    sequence: Mapped[int] = mapped_column(ForeignKey(AnswerRow.sequence), primary_key=True)
-    due: Mapped[float] = mapped_column(index=True)
 
 
 class LabelRow(Base):
@@ -77,7 +74,9 @@ class LabelRow(Base):
 class MonitorRow(Base):
     """The state of one monitor of one level: what it has seen, and up to which answer.
 
-    `certificate` is a digest, `what` a `MonitorKind`. `state` is JSON.
+    `certificate` is a digest, `what` a `MonitorKind`, `risk` that of the certificate, `delta` the
+    monitor's share of its delta. `reference` has the readings of calibration that a drift monitor
+    compares with, and `state` what it has seen; both are JSON.
     """
 
     __tablename__ = "rlcm_monitors"
@@ -85,6 +84,9 @@ class MonitorRow(Base):
     certificate: Mapped[str] = mapped_column(String(64), primary_key=True)
     alpha: Mapped[float] = mapped_column(primary_key=True)
     what: Mapped[str] = mapped_column(String(8), primary_key=True)
+    risk: Mapped[str] = mapped_column(Text)
+    delta: Mapped[float]
+    reference: Mapped[str] = mapped_column(Text)
     sequence: Mapped[int] = mapped_column(BigInteger)
     state: Mapped[str] = mapped_column(Text)
     alarmed: Mapped[float | None]

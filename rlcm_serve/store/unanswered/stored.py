@@ -7,7 +7,6 @@ without it, nobody can look up whether a question was asked.
 from __future__ import annotations
 
 import hmac
-import secrets
 import time
 from collections.abc import Callable
 from itertools import count
@@ -19,7 +18,8 @@ from sqlalchemy.orm import Session
 
 from rlcm_serve.solving.unanswered import UnansweredQuestions
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.unanswered.table import SecretRow, UnansweredRow
+from rlcm_serve.store.shared_secret import shared_secret
+from rlcm_serve.store.unanswered.table import UnansweredRow
 
 MOST_OF_KEY = 100_000
 """Questions that are remembered for one key; beyond it, the oldest are forgotten."""
@@ -56,12 +56,12 @@ class StoredUnanswered(UnansweredQuestions):
         self._clock = clock
         self._most = most
         self._added = count()
-        self._dialect: Any = sqlite if database.is_sqlite else postgresql
-        adding = self._dialect.insert(UnansweredRow)
+        dialect: Any = sqlite if database.is_sqlite else postgresql
+        adding = dialect.insert(UnansweredRow)
         self._insert = adding.on_conflict_do_update(
             index_elements=[UnansweredRow.digest], set_={"asked": adding.excluded.asked}
         )
-        self._secret = self._read_secret() or self._make_secret()
+        self._secret = shared_secret(database, _SECRET)
 
     async def find(self, key_id: str | None, digest: bytes) -> float | None:
         """As `UnansweredQuestions.find`."""
@@ -101,15 +101,3 @@ class StoredUnanswered(UnansweredQuestions):
                     UnansweredRow.key_id == key_id, UnansweredRow.asked <= beyond
                 )
             )
-
-    def _read_secret(self) -> bytes | None:
-        with self._database.reading() as session:
-            return session.scalar(select(SecretRow.secret).where(SecretRow.name == _SECRET))
-
-    def _make_secret(self) -> bytes:
-        """Makes the secret, unless another process has made it in the meantime."""
-        row = {"name": _SECRET, "secret": secrets.token_bytes(32)}
-        with self._database.session() as session:
-            adding = self._dialect.insert(SecretRow).on_conflict_do_nothing()
-            session.execute(adding, row)
-            return session.scalars(select(SecretRow.secret).where(SecretRow.name == _SECRET)).one()

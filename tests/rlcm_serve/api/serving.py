@@ -23,6 +23,7 @@ from rlcm_serve.settings import Settings
 from rlcm_serve.signing import TrustedKeys
 from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.service import Service
+from rlcm_serve.store.answers.live import open_monitoring
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
@@ -81,6 +82,7 @@ class Running:
             rates=RateLimits(StoredBudgets(database)),
             first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
             evidence=open_log(settings, metrics.evidence.written),
+            monitoring=open_monitoring(settings, database),
             jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),
         )
         self.app = create_app(self.context, self.failures.append)

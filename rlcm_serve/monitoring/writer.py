@@ -1,0 +1,81 @@
+"""Writes answers to the store in batches, beside the answering."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from rlcm_serve.errors import DatabaseRefused
+from rlcm_serve.monitoring.records import GivenAnswer
+
+LINGER = 0.02
+"""Seconds for which a batch waits for more answers."""
+LARGEST = 500
+"""Answers of one batch: one transaction."""
+PAUSE = 1.0
+"""Seconds after a failed write."""
+MOST_WAITING = 20_000
+"""Answers that wait in memory while the store cannot be written; beyond it, the oldest are lost."""
+_CLOSING = 5.0
+
+Write = Callable[[Sequence[GivenAnswer]], Awaitable[None]]
+_log = logging.getLogger(__name__)
+
+
+class AnswerWriter:
+    """Takes each answer at once, and writes it within milliseconds. Belongs to one event loop.
+
+    An answer does not wait for its row: if the process is killed in these milliseconds, the row is
+    missing, and a label of it is of an unknown answer.
+
+    Args:
+        write: stores a batch as a whole or not at all.
+    """
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._waiting: list[GivenAnswer] = []
+        self._writing: asyncio.Task[None] | None = None
+        self.lost = 0
+        """Answers that were given up because the store could not be written for long."""
+
+    def put(self, answer: GivenAnswer) -> None:
+        """Takes an answer; returns at once."""
+        self._waiting.append(answer)
+        if len(self._waiting) > MOST_WAITING:
+            del self._waiting[0]
+            self.lost += 1
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._work())
+
+    async def written(self, seconds: float = _CLOSING) -> None:
+        """Returns once all answers are stored that were taken before, or after this long."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing}, timeout=seconds)
+
+    async def close(self) -> None:
+        """Writes what waits; gives up after some seconds."""
+        await self.written()
+        if self._writing is not None:
+            self._writing.cancel()
+        if self._waiting:
+            _log.error("%d answers were not stored for monitoring", len(self._waiting))
+
+    async def _work(self) -> None:
+        has_failed = False
+        await asyncio.sleep(LINGER)
+        while batch := self._waiting[:LARGEST]:
+            try:
+                await self._write(batch)
+            except DatabaseRefused as error:
+                if not has_failed:
+                    _log.error("answers cannot be stored for monitoring, trying again: %s", error)
+                has_failed = True
+                await asyncio.sleep(PAUSE)
+                continue
+            written = {answer.id for answer in batch}
+            self._waiting = [one for one in self._waiting if one.id not in written]
+            if has_failed:
+                _log.info("answers are stored again; %d were lost", self.lost)
+            has_failed = False

@@ -1,0 +1,90 @@
+"""Live monitoring of one process: takes its answers, and knows the store of all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rlcm_serve.core import Question, Solution
+from rlcm_serve.monitoring.audit import AuditDraw
+from rlcm_serve.monitoring.given import given_answer
+from rlcm_serve.monitoring.records import GivenAnswer
+from rlcm_serve.monitoring.writer import AnswerWriter
+from rlcm_serve.settings import Settings
+from rlcm_serve.store.answers.stored import StoredAnswers
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.shared_secret import shared_secret
+
+_SECRET = "monitoring"
+
+
+class LiveMonitoring:
+    """Keeps each answer of this process, and draws those that need a label.
+
+    Args:
+        database: shared by all processes.
+        settings: of monitoring.
+
+    Attributes:
+        answers: those of all processes.
+        draw: decides which answers need a label.
+        writer: stores the answers of this process.
+    """
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.settings = settings
+        self.draw = AuditDraw(shared_secret(database, _SECRET), settings.shares)
+        self.answers = StoredAnswers(database, self.draw, texts=settings.audit_texts)
+        self.writer = AnswerWriter(self._add)
+        self._threads = database.threads
+
+    def given(
+        self,
+        id_: str,
+        key_id: str | None,
+        question: Question,
+        solution: Solution,
+        digests: Mapping[str, str],
+        started: float,
+    ) -> Solution:
+        """Takes a solution that is about to be given; returns it with whether it was drawn.
+
+        Args:
+            id_: of the answer.
+            key_id: of the API key that asked.
+            question: as it was asked.
+            solution: what came of it.
+            digests: of the active certificates, by their ids.
+            started: when the question was asked, Unix time.
+        """
+        guarantee = solution.guarantee
+        answer = given_answer(
+            question,
+            solution,
+            id_=id_,
+            key_id=key_id,
+            certificate=None if guarantee is None else digests[guarantee.certificate],
+            draw=self.draw,
+            started=started,
+            now=time.time(),
+            deadline=self.settings.audit_deadline_s,
+        )
+        self.writer.put(answer)
+        return replace(solution, audited=answer.audited and answer.answered)
+
+    async def close(self) -> None:
+        """Stores what waits."""
+        await self.writer.close()
+
+    async def _add(self, answers: Sequence[GivenAnswer]) -> None:
+        await self._threads.write(self.answers.add, answers)
+
+
+def open_monitoring(settings: Settings, database: Database) -> LiveMonitoring | None:
+    """The monitoring that the settings ask for; None if they ask for none.
+
+    Raises:
+        DatabaseRefused: the database cannot be used.
+    """
+    return LiveMonitoring(database, settings) if settings.monitor else None
