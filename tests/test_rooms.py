@@ -22,6 +22,7 @@ LADDERS = {
         "metrics",
         "simulation",
         "testing",
+        "monitoring",
         "report_kit",
         "certificate",
         "report",

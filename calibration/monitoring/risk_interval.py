@@ -1,0 +1,111 @@
+"""A confidence sequence for the running mean of the conditional risks of a live service.
+
+Answer t has the loss l_t in [0, 1] and, given everything before it, the mean loss mu_t, which may
+be any number and may move. The sequence covers (mu_1 + ... + mu_n) / n at all n together with
+probability at least 1 - delta. It is not a statement about the risk of the last answers alone.
+
+With the audit draw A, its probability pi and a guess g of the loss (see
+`calibration.monitoring.risk_test`), X = g + A (l - g) / pi has the mean mu_t, and lies within 1 /
+rho of every number in [0, 1], where rho is the smallest pi so far. For a centre m in [0, 1] that
+is fixed before the answer, and 0 <= lambda < rho, the inequality exp(y - psi(y's scale) y^2) <= 1
++ y of Fan, Grama and Liu (2015) gives
+
+    E[exp(lambda (X - mu_t) - psi (X - m)^2) | past] <= 1,
+    psi = rho^2 (-log(1 - lambda / rho) - lambda / rho).
+
+So exp(lambda S_n - psi V_n) is a supermartingale, with S_n the sum of X - mu_t and V_n that of (X
+- m)^2. A mixture over a fixed grid of lambda, weights summing to one, reaches 2 / delta with
+probability at most delta / 2 (Ville). Solved for S_n, this is one side; -X gives the other
+(Howard, Ramdas, McAuliffe and Sekhon, arXiv 1810.08240, theorem 4; time-varying means: Choe and
+Ramdas, arXiv 2110.00115). As psi grows when rho falls, the smallest rho is taken for all answers;
+grid points with lambda >= rho are left out, which only lowers the mixture.
+
+A label that did not come may be any loss: the lower side counts it as 0, the upper side as 1.
+"""
+
+import numpy as np
+
+from calibration.monitoring.loss_model import Array, Mask, State
+
+_GRID = 0.75 * 0.5 ** np.arange(16)
+"""Values of lambda, as multiples of the first audit share."""
+_LOG_WEIGHTS = -np.log(np.arange(16) + 2.0) + np.log((1 / (np.arange(16) + 2.0)).sum())
+_PRIOR_ANSWERS = 10.0
+_NEWTON_STEPS = 8
+
+
+class RiskInterval:
+    """The confidence sequences of `size` services (M), each with coverage 1 - delta."""
+
+    def __init__(self, alpha: float, delta: float, size: int) -> None:
+        self._log_bar = np.log(2 / delta)
+        zeros = np.zeros(size)
+        self.state: State = {
+            "answers": zeros,
+            "first_share": zeros,  # 0 before the first answer
+            "least_share": zeros + 1.0,
+            "guesses": zeros + _PRIOR_ANSWERS * alpha,
+            "low": zeros,  # sums of X, missing labels as 0 and as 1
+            "high": zeros,
+            "low_squares": zeros,  # sums of (X - m)^2
+            "high_squares": zeros,
+        }
+
+    def add(
+        self, loss_M: Array, guess_M: Array, share_M: Array, audited_M: Mask, missing_M: Mask
+    ) -> None:
+        """One answer of each service; arguments as in `calibration.monitoring.risk_test.RiskTest`.
+
+        Args:
+            missing_M: of the audited answers, those whose label did not come.
+        """
+        s = self.state
+        centre_M = s["guesses"] / (s["answers"] + _PRIOR_ANSWERS)
+        for side, assumed in (("low", 0.0), ("high", 1.0)):
+            shown_M = np.where(missing_M, assumed, loss_M)
+            residual_M = np.where(audited_M, (shown_M - guess_M) / share_M, 0.0)
+            x_M = guess_M + residual_M
+            s[side] = s[side] + x_M
+            s[f"{side}_squares"] = s[f"{side}_squares"] + (x_M - centre_M) ** 2
+        s["first_share"] = np.where(s["answers"] > 0, s["first_share"], share_M)
+        s["least_share"] = np.minimum(s["least_share"], share_M)
+        s["guesses"] = s["guesses"] + guess_M
+        s["answers"] = s["answers"] + 1
+
+    def estimate(self) -> Array:
+        """The unbiased estimate of the running mean, cut to [0, 1]; 0.5 before any answer. Where
+        labels are missing it is the middle of what they allow."""
+        s, n_M = self.state, self.state["answers"]
+        middle_M = (s["low"] + s["high"]) / 2 / np.maximum(n_M, 1)
+        return np.where(n_M > 0, np.clip(middle_M, 0, 1), 0.5)
+
+    def interval(self) -> tuple[Array, Array]:
+        """Lower and upper ends, in [0, 1]."""
+        s, n_M = self.state, np.maximum(self.state["answers"], 1)
+        low_M = (s["low"] - self._radius(s["low_squares"])) / n_M
+        high_M = (s["high"] + self._radius(s["high_squares"])) / n_M
+        begun_M = s["answers"] > 0
+        low_M = np.where(begun_M, np.clip(low_M, 0, 1), 0.0)
+        return low_M, np.where(begun_M, np.clip(high_M, 0, 1), 1.0)
+
+    def _radius(self, squares_M: Array) -> Array:
+        """The deviation at which the mixture reaches 2 / delta.
+
+        Newton steps on a convex, growing function from above its root stay above it, so that the
+        result covers however many steps are taken.
+        """
+        rho_M1 = self.state["least_share"][:, None]
+        lambda_MK = np.maximum(self.state["first_share"], 1e-300)[:, None] * _GRID
+        ratio_MK = np.minimum(lambda_MK / rho_M1, 1 - 1e-12)
+        psi_MK = rho_M1**2 * (-np.log1p(-ratio_MK) - ratio_MK)
+        offset_MK = _LOG_WEIGHTS - psi_MK * squares_M[:, None]
+        offset_MK = np.where(lambda_MK < rho_M1, offset_MK, -np.inf)
+        radius_M = ((self._log_bar - offset_MK) / lambda_MK).min(1)
+        for _ in range(_NEWTON_STEPS):
+            term_MK = offset_MK + lambda_MK * radius_M[:, None]
+            top_M = term_MK.max(1)
+            part_MK = np.exp(term_MK - top_M[:, None])
+            value_M = top_M + np.log(part_MK.sum(1)) - self._log_bar
+            slope_M = (part_MK * lambda_MK).sum(1) / part_MK.sum(1)
+            radius_M = radius_M - value_M / slope_M
+        return np.asarray(radius_M)
