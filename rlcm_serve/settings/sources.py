@@ -19,6 +19,8 @@ from rlcm_serve.settings.reference import flag_of, shown, variable_of
 
 CONFIG_VARIABLE = "RLCM_CONFIG"
 """Variable that names the settings file; it is not itself a setting."""
+CLIENT_VARIABLES = ("RLCM_SERVICE", "RLCM_API_KEY")
+"""Variables for commands that call a running service; they are not settings either."""
 DEFAULT_CONFIG = Path("rlcm.toml")
 """Default settings file."""
 
@@ -73,7 +75,7 @@ def _find_config(given: Path | None) -> Path | None:
 
 
 def _read_environment() -> dict[str, object]:
-    known = [*map(variable_of, Settings.model_fields), CONFIG_VARIABLE]
+    known = [*map(variable_of, Settings.model_fields), CONFIG_VARIABLE, *CLIENT_VARIABLES]
     for variable in os.environ:
         upper = variable.upper()
         if upper.startswith(PREFIX) and variable not in known:

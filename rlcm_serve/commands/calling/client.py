@@ -1,0 +1,66 @@
+"""What commands share that call a running service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.settings.sources import CLIENT_VARIABLES
+
+if TYPE_CHECKING:
+    import httpx
+
+_SERVICE, _KEY = CLIENT_VARIABLES
+SERVICE = "http://127.0.0.1:8000"
+SECONDS = 60.0
+"""For a response to begin, and between two parts of it."""
+
+ServiceOption = Annotated[
+    str, typer.Option("--service", envvar=_SERVICE, help="Address of the running service.")
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", envvar=_KEY, help="API key, if the service asks for one."),
+]
+
+
+def client_of(service: str, key: str | None) -> httpx.Client:
+    """A client of the service at this address."""
+    import httpx
+
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=service, headers=headers, timeout=SECONDS)
+
+
+def call(client: httpx.Client, method: str, path: str, **options: Any) -> Any:
+    """The JSON that the service answers with.
+
+    Raises:
+        RequestRefused: the service cannot be reached, or refuses the request; the message has what
+            it says.
+    """
+    import httpx
+
+    try:
+        response = client.request(method, path, **options)
+    except httpx.HTTPError as error:
+        raise RequestRefused(
+            "service",
+            f"the service at {client.base_url} cannot be reached ({error}): start it with "
+            "`rlcm serve`, or give its address with --service",
+        ) from error
+    if response.is_success:
+        return response.json()
+    raise RequestRefused(
+        "service", f"the service answers {response.status_code}: {_said(response)}"
+    )
+
+
+def _said(response: httpx.Response) -> str:
+    """What an error response says; its text where it is none of ours."""
+    try:
+        return str(response.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return response.text[:500]
