@@ -33,6 +33,7 @@ class Results:
         part = path.with_suffix(".part")
         # A logged traceback has paths; those of this checkout are the same for everybody.
         text = json.dumps(figures, indent=1).replace(f"{ROOT}/", "")
+        part.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(f"{text}\n")
         part.replace(path)
 
