@@ -92,6 +92,8 @@ def build_app() -> typer.Typer:
     add(SERVE, "vllm-args", commands.vllm_args, "vllm serve MODEL $(rlcm vllm-args MODEL)")
     add(SERVE, "solve", commands.solve, 'rlcm solve "A dial shows 3. A up 5. ..." --alpha 0.1')
     add(SERVE, "aggregate", commands.aggregate, "rlcm aggregate rollouts.jsonl --out answers.jsonl")
+    add(SERVE, "feedback", commands.feedback, "rlcm feedback labels.jsonl")
+    add(SERVE, "audit", commands.audit, "rlcm audit --json")
     add(
         CERTIFICATES,
         "collect",

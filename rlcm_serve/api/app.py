@@ -20,6 +20,7 @@ from rlcm_serve.api.routes import (
     answers,
     calibrations,
     certificates,
+    feedback,
     page,
     solve,
     status,
@@ -107,7 +108,7 @@ def create_app(
     def document() -> JSONResponse:  # in a thread: FastAPI takes 0.2 s to make it
         return JSONResponse(app.openapi())
 
-    questions = (solve, chat, responses, models, answers, aggregate)
+    questions = (solve, chat, responses, models, answers, aggregate, feedback)
     for area in (*questions, certificates, calibrations, status, page):
         app.include_router(area.router)
     add_handlers(app)

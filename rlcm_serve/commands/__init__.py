@@ -1,6 +1,7 @@
 """The service's own commands. Heavy imports are made inside, so that `rlcm --help` is quick."""
 
 from rlcm_serve.commands.aggregation import aggregate
+from rlcm_serve.commands.calling.feedback import audit, feedback
 from rlcm_serve.commands.doctor import doctor
 from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.evidence import evidence
@@ -14,12 +15,14 @@ from rlcm_serve.commands.store import store
 __all__ = [
     "add_familiarity",
     "aggregate",
+    "audit",
     "collect",
     "compare",
     "config",
     "doctor",
     "evaluate",
     "evidence",
+    "feedback",
     "keys",
     "ray",
     "regrade",

@@ -62,13 +62,13 @@ class Label:
         id: of the answer.
         right: whether it is right.
         by: id of the API key that said so; None where no key is needed.
-        time: Unix time in seconds.
+        reference: the reference answer that it was graded with; None if the verdict came as it is.
     """
 
     id: str
     right: bool
     by: str | None
-    time: float
+    reference: str | None = None
 
 
 class MonitorKind(StrEnum):

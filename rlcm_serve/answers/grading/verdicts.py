@@ -33,8 +33,12 @@ class Verdicts(ABC):
         """As `classes`, without blocking the event loop."""
 
     @abstractmethod
-    async def equal_async(self, answer: str, other: str) -> bool:
+    def equal(self, answer: str, other: str) -> bool:
         """Whether an answer equals another, such as the reference."""
+
+    @abstractmethod
+    async def equal_async(self, answer: str, other: str) -> bool:
+        """As `equal`, without blocking the event loop."""
 
 
 class KeyedVerdicts(Verdicts):
@@ -57,6 +61,10 @@ class KeyedVerdicts(Verdicts):
         """As `classes`."""
         return self.classes(answers)
 
-    async def equal_async(self, answer: str, other: str) -> bool:
+    def equal(self, answer: str, other: str) -> bool:
         """Whether the answer is right; the other one is the reference."""
         return self._grader.is_right(answer, other)
+
+    async def equal_async(self, answer: str, other: str) -> bool:
+        """As `equal`."""
+        return self.equal(answer, other)

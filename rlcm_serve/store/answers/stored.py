@@ -130,9 +130,17 @@ class StoredAnswers:
                 else:
                     done.corrected += 1
                 row.right = label.right
-                session.add(
-                    LabelRow(sequence=row.sequence, right=label.right, key_id=label.by, time=now)
-                )
+                session.add(self._label_row(row, label, now))
+
+    def _label_row(self, row: AnswerRow, label: Label, now: float) -> LabelRow:
+        reference = label.reference if self._texts else None
+        return LabelRow(
+            sequence=row.sequence,
+            right=label.right,
+            key_id=label.by,
+            time=now,
+            reference=None if reference is None else _storable(reference),
+        )
 
     def _row(self, answer: GivenAnswer) -> dict[str, Any]:
         kept = {name: getattr(answer, name) for name in _PLAIN}

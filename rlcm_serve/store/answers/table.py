@@ -60,7 +60,10 @@ class AnswerRow(Base):
 
 
 class LabelRow(Base):
-    """One verdict on an answer. Of several, the one with the largest number is shown."""
+    """One verdict on an answer. Of several, the one with the largest number is shown.
+
+    `reference` is what it was graded with, where texts are kept.
+    """
 
     __tablename__ = "rlcm_labels"
 
@@ -69,6 +72,7 @@ class LabelRow(Base):
     right: Mapped[bool]
     key_id: Mapped[str | None] = mapped_column(String(16))
     time: Mapped[float]
+    reference: Mapped[str | None] = mapped_column(Text)
 
 
 class MonitorRow(Base):

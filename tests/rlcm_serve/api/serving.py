@@ -128,7 +128,7 @@ async def starting(
 ) -> AsyncIterator[Running]:
     """The app before its engine starts; `until_settled` lets it start."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as state:
-        settings = settings or Settings(state=Path(state))
+        settings = settings or Settings(state=Path(state), audit_share=0)  # nothing random
         engine = ScriptedEngine(*scripts, profiles=profiles)
         running = Running(engine, Path(state), certificates, settings, restart_policy)
         async with running.app.router.lifespan_context(running.app), running.client:

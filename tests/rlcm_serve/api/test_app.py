@@ -63,6 +63,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
         "answer": "7",
         "text": r"It is \boxed{7}.",
         "forced": False,
+        "audit": False,
         "abstained": False,
         "confidence": 0.6,
         "exit": "natural",

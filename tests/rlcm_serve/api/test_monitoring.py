@@ -12,6 +12,7 @@ from sqlalchemy import select
 from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.answers.table import AnswerRow
+from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import Running, serving
 from tests.rlcm_serve.scripted_engine import Script, certificate
 
@@ -98,3 +99,114 @@ async def test_the_share_of_a_kind_is_its_own(tmp_path: Path) -> None:
         assert (await running.solve()).json()["audit"] is False
         assert (await running.solve(kind="dials")).json()["audit"] is True
         assert [row.audit_share for row in await answered(running)] == [0, 1]
+
+
+async def feedback(running: Running, *labels: dict[str, Any], key: str = "") -> dict[str, Any]:
+    response = await running.client.post(
+        "/feedback", json={"answers": labels}, headers={"X-API-Key": key}
+    )
+    assert response.status_code == 200, response.text
+    said: dict[str, Any] = response.json()
+    return said
+
+
+async def test_labels_come_back_and_the_last_one_is_shown(certified: Path, tmp_path: Path) -> None:
+    settings = Settings(state=tmp_path, audit_share=1)
+    async with serving(
+        Script(c_end=0.6), Script(c_end=0.2), certificates=[certified], settings=settings
+    ) as running:
+        given = (await running.solve()).json()["id"]
+        declined = (await running.solve(problem="A dial shows 5.")).json()["id"]
+        first = await feedback(
+            running,
+            {"id": given, "right": True},
+            {"id": declined, "right": True},
+            {"id": "chatcmpl-none", "right": True},
+        )
+        again = await feedback(running, {"id": given, "right": False})
+        (row, _) = await answered(running)
+    assert (first["labelled"], first["audited"], first["unknown"]) == (1, 1, ["chatcmpl-none"])
+    assert [one["id"] for one in first["refused"]] == [declined]
+    assert "declined" in first["refused"][0]["why"]
+    assert (again["labelled"], again["corrected"], again["audited"]) == (0, 1, 0)
+    assert row.right is False
+
+
+@pytest.mark.parametrize("texts", [True, False])
+async def test_references_are_graded_as_in_calibration(tmp_path: Path, texts: bool) -> None:
+    """The answer is 7; without texts the label must bring it, and it is held to its digest."""
+    settings = Settings(state=tmp_path, audit_share=1, audit_texts=texts)
+    async with serving(settings=settings) as running:
+        ids = [(await running.solve(problem=f"A dial shows {n}.")).json()["id"] for n in range(4)]
+        said = await feedback(
+            running,
+            {"id": ids[0], "reference": r"\frac{14}{2}", "answer": "7"},
+            {"id": ids[1], "reference": "8", "answer": "7"},
+            {"id": ids[2], "reference": "7", "answer": "7.0"},
+            {"id": ids[3], "reference": "7"},
+        )
+        rows = await answered(running)
+    if texts:
+        assert [row.right for row in rows] == [True, False, True, True]
+        assert said["refused"] == []
+    else:
+        assert [row.right for row in rows] == [True, False, None, None]
+        whys = {one["id"]: one["why"] for one in said["refused"]}
+        assert "exactly as it was given" in whys[ids[2]]
+        assert "keeps no texts" in whys[ids[3]]
+
+
+async def test_labels_may_come_as_lines_and_bad_ones_are_refused_whole(tmp_path: Path) -> None:
+    async with serving(settings=Settings(state=tmp_path)) as running:
+        id_ = (await running.solve()).json()["id"]
+        lines = f'{{"id": "{id_}", "right": true}}\n\n{{"id": "x", "right": false}}\n'
+
+        async def post(content: str, kind: str = "application/x-ndjson") -> tuple[int, Any]:
+            response = await running.client.post(
+                "/feedback", content=content, headers={"content-type": kind}
+            )
+            return response.status_code, response.json()
+
+        status, said = await post(lines)
+        assert (status, said["labelled"], said["unknown"]) == (200, 1, ["x"])
+        assert (await post(lines + '{"id": 3}\n'))[0] == 422
+        assert (await post("\n"))[0] == 422
+        assert (await post('{"answers": []}', "application/json"))[0] == 422
+        assert (await post(lines, "text/csv"))[0] == 415
+        (both,) = (await feedback(running, {"id": id_, "right": True, "reference": "7"}))["refused"]
+        assert "either right or reference" in both["why"]
+
+
+async def test_answers_of_other_keys_look_unknown(tmp_path: Path) -> None:
+    settings = Settings(state=tmp_path, auth="on", audit_share=1, audit_texts=True)
+    async with serving(settings=settings) as running:
+        keys = {
+            name: running.context.keys.create(name, [Scope(scope)])[0]
+            for name, scope in (("one", "solve"), ("two", "solve"), ("boss", "admin"))
+        }
+
+        async def waiting(name: str) -> list[str | None]:
+            headers = {"X-API-Key": keys[name]}
+            response = await running.client.get("/audit?limit=5", headers=headers)
+            assert response.status_code == 200, response.text
+            listed = response.json()["answers"]
+            assert response.json()["waiting"] == len(listed)
+            return [one["question"] for one in listed]
+
+        body = {"problem": "A dial shows 4.", "alpha": 0.1, "on_infeasible": "full_budget"}
+        solved = await running.client.post("/solve", json=body, headers={"X-API-Key": keys["one"]})
+        id_ = solved.json()["id"]
+        label = {"id": id_, "right": True}
+        assert (await feedback(running, label, key=keys["two"]))["unknown"] == [id_]
+        assert [await waiting(name) for name in keys] == [[body["problem"]], [], [body["problem"]]]
+        assert (await feedback(running, label, key=keys["boss"]))["labelled"] == 1
+        assert (await feedback(running, label, key=keys["one"]))["unchanged"] == 1
+        assert await waiting("boss") == []
+
+
+async def test_without_monitoring_there_is_nothing_to_label(tmp_path: Path) -> None:
+    async with serving(settings=Settings(state=tmp_path, monitor=False)) as running:
+        response = await running.client.post("/feedback", json={"answers": [{"id": "x"}]})
+        assert response.status_code == 404
+        assert "setting monitor" in response.json()["detail"]
+        assert (await running.client.get("/audit")).status_code == 404

@@ -27,7 +27,7 @@ def of_key(number: int, key_id: str | None = "one", **changes: object) -> GivenA
 
 
 def label(number: int, right: bool, by: str | None = "one") -> Label:
-    return Label(answer(number).id, right, by, 0.0)
+    return Label(answer(number).id, right, by)
 
 
 @pytest.fixture

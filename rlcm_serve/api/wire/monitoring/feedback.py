@@ -8,7 +8,7 @@ from rlcm_serve.api.wire.base import Wire
 
 _ID = "chatcmpl-019aae2fb9c09f86d081884c7d659a2f"
 _TIME = "2026-01-12T09:31:40.120+00:00"
-MOST_ITEMS = 10_000
+MOST_ITEMS = 2000
 """Labels of one request."""
 
 

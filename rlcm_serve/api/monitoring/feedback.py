@@ -1,0 +1,142 @@
+"""Takes labels: verdicts as they are, references after grading as in calibration."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Mapping, Sequence
+
+from rlcm_serve.answers.grading.verdicts import Verdicts
+from rlcm_serve.answers.profile_graders import verdicts_of
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.wire.monitoring.feedback import FeedbackItem, FeedbackResponse, RefusedLabel
+from rlcm_serve.errors import NotFound, ProfileRefused, RequestRefused
+from rlcm_serve.monitoring.audit import AuditDraw
+from rlcm_serve.monitoring.records import Label
+from rlcm_serve.store.answers.live import LiveMonitoring
+from rlcm_serve.store.answers.stored import KnownAnswer
+from rlcm_serve.store.caller import Caller
+
+GRADING_S = 30.0
+"""Seconds for the references of one request; the rest is refused, and may be sent again."""
+
+
+def monitoring_of(context: Context) -> LiveMonitoring:
+    """The monitoring of this service.
+
+    Raises:
+        NotFound: it is off.
+    """
+    if context.monitoring is None:
+        raise NotFound("this service stores no answers: see the setting monitor")
+    return context.monitoring
+
+
+async def take_labels(
+    context: Context, caller: Caller, items: Sequence[FeedbackItem]
+) -> FeedbackResponse:
+    """Stores labels of answers that the caller may see; the others count as unknown.
+
+    Raises:
+        NotFound: monitoring is off.
+        NotReady: references came before the engine's profiles are known.
+        DatabaseRefused: the store cannot be used; a part of the labels may be stored.
+    """
+    monitoring = monitoring_of(context)
+    await monitoring.writer.written()  # an answer may be labelled at once
+    threads = context.database.threads
+    known = await threads.read(monitoring.answers.find, [item.id for item in items], caller)
+    verdicts: dict[str, Verdicts] = {}
+    if any(item.reference is not None for item in items):
+        verdicts = _verdicts(context)
+    labels, refused = await asyncio.to_thread(
+        _graded, items, known, caller.key_id, verdicts, monitoring.draw
+    )
+    done = await threads.write(monitoring.answers.label, labels, caller)
+    unknown = dict.fromkeys(item.id for item in items if item.id not in known)
+    return FeedbackResponse(
+        labelled=done.labelled,
+        corrected=done.corrected,
+        unchanged=done.unchanged,
+        audited=done.audited,
+        unknown=[*unknown],
+        refused=refused,
+    )
+
+
+def _verdicts(context: Context) -> dict[str, Verdicts]:
+    """The verdicts of each profile that is served."""
+    found = {}
+    for identity in context.service.guarantees.identities:
+        found[identity.profile.name] = verdicts_of(identity.profile, context.service.grader)
+    return found
+
+
+def _graded(
+    items: Sequence[FeedbackItem],
+    known: Mapping[str, KnownAnswer],
+    by: str | None,
+    verdicts: Mapping[str, Verdicts],
+    draw: AuditDraw,
+) -> tuple[list[Label], list[RefusedLabel]]:
+    """The labels, and those that are refused. References may take up to `GRADING_S` seconds."""
+    labels, refused = [], []
+    until = time.monotonic() + GRADING_S
+    for item in items:
+        answer = known.get(item.id)
+        if answer is None:
+            continue
+        try:
+            right = _verdict(item, answer, verdicts, draw, late=time.monotonic() > until)
+        except (RequestRefused, ProfileRefused) as error:
+            refused.append(RefusedLabel(id=item.id, why=str(error)))
+        else:
+            labels.append(Label(item.id, right, by, item.reference))
+    return labels, refused
+
+
+def _verdict(
+    item: FeedbackItem,
+    known: KnownAnswer,
+    verdicts: Mapping[str, Verdicts],
+    draw: AuditDraw,
+    *,
+    late: bool,
+) -> bool:
+    """Whether the answer is right.
+
+    Raises:
+        RequestRefused: the label cannot be taken; the message says why.
+    """
+    if not known.answered:
+        raise RequestRefused("id", "the question was declined, so no answer can be right or wrong")
+    if item.right is not None and item.reference is None:
+        return item.right
+    if item.reference is None or item.right is not None:
+        raise RequestRefused("right", "give either right or reference")
+    answer = known.answer if known.answer is not None else _confirmed(item.answer, known, draw)
+    grader = verdicts.get(known.profile)
+    if grader is None:
+        raise RequestRefused(
+            "reference",
+            f"the answer was given under the profile {known.profile!r}, which is not served any "
+            "more: send right instead",
+        )
+    if late:
+        raise RequestRefused("reference", "grading took too long: send this label again")
+    grader.check_reference(item.reference)
+    return grader.equal(answer, item.reference)
+
+
+def _confirmed(answer: str | None, known: KnownAnswer, draw: AuditDraw) -> str:
+    """The answer that the label brought, if it is the one that was given."""
+    if answer is None:
+        raise RequestRefused(
+            "answer",
+            "the service keeps no texts, so it cannot compare: send the answer with the reference, "
+            "or right instead, or set audit_texts",
+        )
+    if known.digest is None or not hmac.compare_digest(draw.digest(answer), known.digest):
+        raise RequestRefused("answer", "another answer was given: send it exactly as it was given")
+    return answer

@@ -1,0 +1,109 @@
+"""`rlcm feedback` and `rlcm audit`: labels for a running service."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rlcm_serve.commands.calling.client import (
+    SERVICE,
+    KeyOption,
+    ServiceOption,
+    call,
+    client_of,
+)
+from rlcm_serve.commands.options import JsonOption
+
+AT_ONCE = 1000
+"""Labels of one request."""
+LARGEST = 2**19
+"""Bytes of one request, unless a single label has more."""
+
+
+def feedback(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Labels (JSONL): `id` with `right` or `reference`, or - for stdin.",
+            exists=True,
+            dir_okay=False,
+            allow_dash=True,
+        ),
+    ],
+    service: ServiceOption = SERVICE,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send labels of answers to a running service.
+
+    Lines may repeat what was sent before, so an interrupted file can be sent again.
+    """
+    total: dict[str, Any] = {}
+    with client_of(service, key) as client, _opened(file) as lines:
+        for part in _parts(lines):
+            headers = {"content-type": "application/x-ndjson"}
+            said = call(client, "POST", "/feedback", content=part, headers=headers)
+            total = {name: value + total.get(name, type(value)()) for name, value in said.items()}
+    if as_json:
+        typer.echo(json.dumps(total))
+        return
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    for refused in total.get("refused", []):
+        console.print(f"{refused['id']}: refused: {refused['why']}")
+    for unknown in total.get("unknown", []):
+        console.print(f"{unknown}: unknown to this key")
+    console.print(
+        f"{total.get('labelled', 0)} answers labelled, {total.get('audited', 0)} of them in the "
+        f"test; {total.get('corrected', 0)} corrected, {total.get('unchanged', 0)} unchanged, "
+        f"{len(total.get('unknown', []))} unknown, {len(total.get('refused', []))} refused"
+    )
+
+
+def audit(
+    limit: Annotated[int, typer.Option(min=0, max=1000, help="Most answers to list.")] = 100,
+    service: ServiceOption = SERVICE,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List answers of a running service that wait for a label, the oldest first."""
+    with client_of(service, key) as client:
+        said = call(client, "GET", "/audit", params={"limit": limit})
+    if as_json:
+        typer.echo(json.dumps(said))
+        return
+    table = Table("id", "due", "alpha", "question", "answer", box=None)
+    for one in said["answers"]:
+        alpha = "" if one["alpha"] is None else f"{one['alpha']:g}"
+        table.add_row(one["id"], one["due"][:16], alpha, one["question"] or "", one["answer"] or "")
+    console = Console(soft_wrap=True)
+    if said["answers"]:
+        console.print(table, markup=False)
+    console.print(f"{said['waiting']} answers wait for a label", highlight=False)
+
+
+def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
+
+
+def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, joined to bodies of requests."""
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        if not line.strip():
+            continue
+        if part and (len(part) == AT_ONCE or size + len(line) > LARGEST):
+            yield b"".join(part)
+            part, size = [], 0
+        part.append(line if line.endswith(b"\n") else line + b"\n")
+        size += len(line)
+    if part:
+        yield b"".join(part)
