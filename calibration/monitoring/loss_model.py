@@ -4,15 +4,9 @@ The guess is a control variate: `calibration.monitoring.risk_test` is valid what
 and finds a raised risk with fewer labels where the guess is good.
 """
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
-State: TypeAlias = dict[str, Array]
-"""Arrays by name, one value per monitor (M)."""
+from calibration.monitoring.starts import Array, Mask, State
 
 _PRIOR_LABELS = 20.0
 """So many labels at the risk alpha weigh as much as the prior of the intercept."""

@@ -25,7 +25,7 @@ A label that did not come may be any loss: the lower side counts it as 0, the up
 
 import numpy as np
 
-from calibration.monitoring.loss_model import Array, Mask, State
+from calibration.monitoring.starts import Array, Mask, State
 
 _GRID = 0.75 * 0.5 ** np.arange(16)
 """Values of lambda, as multiples of the first audit share."""

@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from calibration.errors import CalibrationError
-from calibration.monitoring.loss_model import Array, LossModel, Mask, State
+from calibration.monitoring.loss_model import LossModel
 from calibration.monitoring.risk_interval import RiskInterval
 from calibration.monitoring.risk_test import RiskTest
+from calibration.monitoring.starts import Array, Mask, State
 
 _VERSION = 1
 

@@ -46,7 +46,7 @@ delta = .1 and checked at others; see docs/concepts/monitoring.md.
 
 import numpy as np
 
-from calibration.monitoring.loss_model import Array, Mask, State
+from calibration.monitoring.starts import LARGEST_WEALTH, Array, Mask, State, idle
 
 ODDS_RATIOS = (2.25, 1.5)
 """The fixed bets are the best ones for a risk whose odds are so many times those of alpha."""
@@ -57,27 +57,18 @@ _PRIOR_LOSSES = 2.0
 """The bet on the last labels starts with 2 / alpha labels at the prior's risk ..."""
 _MEMORY_LOSSES = 5.0
 """... and forgets with a mean lifetime of 5 / alpha labels."""
-_AT_START = 0.3
-"""Of the wealth, what does not start with the first bet is a little more than this share."""
 _START_LOSSES = 2.0
 """Later starts count labels in units of 2 / alpha."""
 _LARGEST = 0.8
 _MOST_AT_STAKE = 0.9
 _SHARE_RISES = 1.01
 _LARGEST_LEVERAGE = 4.0
-_LARGEST_WEALTH = 1e100
-"""Wealth beyond it is given away, which keeps it a number and the test valid."""
 
 
 def risk_at(odds_ratio: float, alpha: float) -> float:
     """The risk whose odds are `odds_ratio` times those of alpha."""
     odds = odds_ratio * alpha / (1 - alpha)
     return odds / (1 + odds)
-
-
-def idle(labels_M: Array, alpha: float) -> Array:
-    """The share of the wealth that has not started after this many labels; it falls to 0."""
-    return _AT_START / np.log2(2 + labels_M * alpha / _START_LOSSES)
 
 
 class RiskTest:
@@ -90,6 +81,7 @@ class RiskTest:
 
     def __init__(self, alpha: float, size: int) -> None:
         self._alpha, self._variance = alpha, alpha * (1 - alpha)
+        self._unit = _START_LOSSES / alpha
         self._fixed_B = [(risk_at(ratio, alpha) - alpha) / self._variance for ratio in ODDS_RATIOS]
         self._parts_G = np.tile(SHARES, 2) / 2
         zeros, prior = np.zeros(size), _PRIOR_LOSSES / alpha
@@ -106,7 +98,7 @@ class RiskTest:
     @property
     def wealth_M(self) -> Array:
         """The wealth of all games, and what lies idle."""
-        begun_M, idle_M = self.state["share"] > 0, idle(self.state["bets"], self._alpha)
+        begun_M, idle_M = self.state["share"] > 0, idle(self.state["bets"], self._unit)
         return np.asarray(self.state["wealth"].sum(1) + np.where(begun_M, idle_M, 1.0))
 
     def add(self, loss_M: Array, guess_M: Array, share_M: Array, audited_M: Mask) -> None:
@@ -130,7 +122,7 @@ class RiskTest:
         gain_MG = (rho_M * theta_M)[:, None] * guess_MG - (rho_M * self._alpha)[:, None]
         gain_MG += weight_M[:, None] * (loss_M[:, None] - guess_MG)
         # Before the first answer rho is 0, so that there is no bet on it.
-        s["wealth"] = np.minimum(s["wealth"] * (1 + bet_MG * gain_MG), _LARGEST_WEALTH)
+        s["wealth"] = np.minimum(s["wealth"] * (1 + bet_MG * gain_MG), LARGEST_WEALTH)
         self._start(audited_M, share_M)
         self._remember(loss_M, gain_MG[:, 0], gain_MG[:, half], audited_M)
 
@@ -150,9 +142,9 @@ class RiskTest:
         """Hand the games what starts with the next answer, and choose the next rho."""
         s = self.state
         begun_M = s["share"] > 0
-        before_M = np.where(begun_M, idle(s["bets"], self._alpha), 1.0)
+        before_M = np.where(begun_M, idle(s["bets"], self._unit), 1.0)
         s["bets"] = s["bets"] + (audited_M & begun_M)
-        started_M = before_M - idle(s["bets"], self._alpha)
+        started_M = before_M - idle(s["bets"], self._unit)
         s["wealth"] = s["wealth"] + started_M[:, None] * self._parts_G
         risen_M = np.where(begun_M, s["share"] * _SHARE_RISES, 1.0)
         s["share"] = np.minimum(share_M, risen_M)

@@ -5,13 +5,13 @@ from math import nan
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibration.errors import CalibrationError
 from calibration.monitoring.risk_monitor import RiskMonitor
 from calibration.monitoring.risk_test import risk_at
-from tests.calibration.monitoring.worlds import changing, run, steady
+from studies.statistics.monitoring_worlds import changing, run, steady
 
 answers = st.lists(
     st.tuples(
@@ -31,6 +31,7 @@ def feed(monitor: RiskMonitor, given_answers: list[Answer]) -> None:
         monitor.add(loss, confidence, share, audited=audited, expired=expired)
 
 
+@settings(deadline=None)
 @given(answers, answers)
 def test_a_monitor_continues_exactly_from_its_state(
     earlier: list[Answer], later: list[Answer]

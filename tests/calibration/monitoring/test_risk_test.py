@@ -5,14 +5,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibration.monitoring import risk_test
-from calibration.monitoring.loss_model import Array, Mask
-from calibration.monitoring.risk_test import ODDS_RATIOS, SHARES, RiskTest, idle, risk_at
+from calibration.monitoring.risk_test import ODDS_RATIOS, SHARES, RiskTest, risk_at
+from calibration.monitoring.starts import LARGEST_WEALTH, Array, Mask, idle
 
 ALPHA = 0.1
+UNIT = 20.0
+"""Later starts count labels in units of 2 / alpha."""
 probabilities = st.floats(0.01, 0.99)
 
 
@@ -60,17 +61,19 @@ def explicit_wealth(losses: list[int], alpha: float) -> float:
             played.append([1 + bet * (loss - alpha) for bet in (*fixed, last)])
         keeps = 1 - alpha / 5
         weight, lost = weight * keeps + 1, lost * keeps + loss
-    shares = [1 - idle(one(0), alpha)[0]]
+    shares = [1 - idle(one(0), 2 / alpha)[0]]
     shares += [
-        idle(one(m - 1), alpha)[0] - idle(one(m), alpha)[0] for m in range(1, len(played) + 1)
+        idle(one(m - 1), 2 / alpha)[0] - idle(one(m), 2 / alpha)[0]
+        for m in range(1, len(played) + 1)
     ]
-    total = idle(one(len(played)), alpha)[0]
+    total = idle(one(len(played)), 2 / alpha)[0]
     for start, share in enumerate(shares):
         for game, part in enumerate(SHARES):
             total += share * part * float(np.prod([factors[game] for factors in played[start:]]))
     return float(total)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=60), st.sampled_from([0.02, 0.1, 0.3]))
 def test_the_wealth_is_that_of_all_games_from_all_starts(losses: list[int], alpha: float) -> None:
     test = RiskTest(alpha, 1)
@@ -81,7 +84,7 @@ def test_the_wealth_is_that_of_all_games_from_all_starts(losses: list[int], alph
 
 def test_the_shares_of_all_starts_sum_to_one() -> None:
     assert sum(SHARES) == pytest.approx(1)
-    later = idle(10.0 ** np.arange(300), ALPHA)
+    later = idle(10.0 ** np.arange(300), UNIT)
     assert np.all(np.diff(later) < 0)
     assert 0 < later[-1] < 1e-3 < later[0] < 1
 
@@ -120,6 +123,7 @@ def features_at_alpha(
     ]
 
 
+@settings(deadline=None)
 @given(steps, probabilities, st.tuples(probabilities, probabilities), st.data())
 def test_no_wealth_is_expected_at_the_risk_alpha(
     history: list[Step], split: float, guesses: tuple[float, float], data: st.DataObject
@@ -133,6 +137,7 @@ def test_no_wealth_is_expected_at_the_risk_alpha(
     assert expected_growth(test, features) <= 1 + 1e-9
 
 
+@settings(deadline=None)
 @given(steps)
 def test_no_game_owes(history: list[Step]) -> None:
     test = RiskTest(ALPHA, 1)
@@ -141,6 +146,7 @@ def test_no_game_owes(history: list[Step]) -> None:
         assert (test.state["wealth"] > 0).all()
 
 
+@settings(deadline=None)
 @given(steps, probabilities, st.sampled_from([0.05, 0.2, 1.0]))
 def test_a_missing_label_is_never_worth_more_than_a_wrong_answer(
     history: list[Step], guess: float, share: float
@@ -164,10 +170,10 @@ class BetsAfterTheLabel(RiskTest):
 class StartsWithTheLabel(RiskTest):
     def add(self, loss_M: Array, guess_M: Array, share_M: Array, audited_M: Mask) -> None:
         m_M = self.state["bets"]
-        started_M = np.where(audited_M, idle(m_M, ALPHA) - idle(m_M + 1, ALPHA), 0.0)
+        started_M = np.where(audited_M, idle(m_M, UNIT) - idle(m_M + 1, UNIT), 0.0)
         self.state["wealth"] = self.state["wealth"] + started_M[:, None] * self._parts_G
         super().add(loss_M, guess_M, share_M, audited_M)
-        later_M = np.where(audited_M, idle(m_M, ALPHA) - idle(m_M + 1, ALPHA), 0.0)
+        later_M = np.where(audited_M, idle(m_M, UNIT) - idle(m_M + 1, UNIT), 0.0)
         self.state["wealth"] = self.state["wealth"] - later_M[:, None] * self._parts_G
 
 
@@ -196,4 +202,4 @@ def test_wealth_stays_a_number() -> None:
     for _ in range(2000):
         give(test, 1, 0.5, 1, True)
     assert np.isfinite(test.wealth_M[0])
-    assert test.wealth_M[0] >= risk_test._LARGEST_WEALTH
+    assert test.wealth_M[0] >= LARGEST_WEALTH
