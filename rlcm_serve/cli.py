@@ -127,6 +127,7 @@ def build_app() -> typer.Typer:
         "rlcm extend certificate.json traces/ --out certificate.json",
     )
     add(CERTIFICATES, "labels", extend.labels, "rlcm labels design.json unlabelled.parquet")
+    add(CERTIFICATES, "recalibrate", commands.recalibrate, "rlcm recalibrate 571b667eda0c")
     add(CERTIFICATES, "verify", verify.verify, "rlcm verify certificate.json traces.parquet")
     add(CERTIFICATES, "replay", verify.replay, "rlcm replay certificate.json other.parquet")
     reports = report.report_group()

@@ -2,6 +2,7 @@
 
 from rlcm_serve.commands.aggregation import aggregate
 from rlcm_serve.commands.calling.feedback import audit, feedback
+from rlcm_serve.commands.calling.recalibrate import recalibrate
 from rlcm_serve.commands.doctor import doctor
 from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.evidence import evidence
@@ -25,6 +26,7 @@ __all__ = [
     "feedback",
     "keys",
     "ray",
+    "recalibrate",
     "regrade",
     "reread",
     "serve",

@@ -19,6 +19,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
 from rlcm_serve.jobs.extension import extending
 from rlcm_serve.jobs.fit_process import FitLimits
+from rlcm_serve.jobs.replacement import replacing
 from rlcm_serve.jobs.runner import (
     PRIORITY,
     READY_POLL,
@@ -78,7 +79,7 @@ class CalibrationJobs:
         lease: float = LEASE,
         abandoned: float = ABANDONED,
     ) -> None:
-        self._service = service
+        self._service, self._certificates = service, certificates
         self._database, self._delete_after = database, delete_after
         self._deleting = asyncio.Lock()
         self._threads = database.threads
@@ -119,9 +120,13 @@ class CalibrationJobs:
             RequestRefused: too few problems, a group larger than declared, sizes that differ
                 without a declaration, a problem that does not fit into the model's context or
                 that trained the probe, or a profile that is not served.
-            RequestRefused: as `extending`.
+            RequestRefused: as `extending` and `replacing`.
             Conflict, KeyReused, NotFound: as `CalibrationStore.create`.
         """
+        if request.replaces is not None:
+            request = await self._threads.read(
+                replacing, self._certificates, self._service, request.replaces
+            )
         if request.extends is not None:
             request = await self._threads.read(extending, self.store, request, problems)
         request = await asyncio.to_thread(request.with_group_size, problems)

@@ -29,6 +29,7 @@ from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, Signature
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.store.answers.restoring import Restoring
 from rlcm_serve.store.certificate_table import (
     ACTIVE,
     STORED,
@@ -215,6 +216,11 @@ class CertificateStore:
             if recomputed or envelope:
                 self._evidence.keep(session, certificate, recomputed=recomputed, envelope=envelope)
 
+    def restoring(self, certificate: Certificate) -> Restoring | None:
+        """What the next certificate of this one's procedure must be like, after a withdrawal."""
+        with self._database.reading() as session:
+            return Restoring.of(session, _slot(certificate))
+
     def require_signature(self, certificate: Certificate) -> None:
         """Returns unless a signature is demanded and none of this certificate is known.
 
@@ -235,6 +241,7 @@ class CertificateStore:
             NotFound: there is no such certificate.
             CertificateMismatch: it was fitted on another engine; nothing changes.
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
+            Conflict: as `Restoring.require`, after a withdrawal.
         """
         with self._writing, self._database.session() as session:
             self._take_turns(session)
@@ -242,6 +249,10 @@ class CertificateStore:
             profiles_of(certificate, identities)  # refuses one that fits none
             if why := self._evidence.refusal(session, certificate):
                 raise SignatureRefused(why)
+            if restoring := Restoring.of(session, _slot(certificate)):
+                row = session.get(StoredCertificate, id_)
+                added = None if row is None else row.added
+                restoring.require(certificate.digest, certificate.whole_delta, added)
             replaced = select(StoredCertificate).where(
                 StoredCertificate.slot == _slot(certificate), StoredCertificate.state == ACTIVE
             )

@@ -58,6 +58,7 @@ class CalibrationRequest:
         activate: activate the certificate as soon as it is fitted.
         sequential: problems may be added to the certificate later.
         extends: id of the job to whose sequential certificate the problems are added.
+        replaces: id of the withdrawn certificate whose settings these are.
         by: the field of the problems that holds their kinds, for a certificate of each kind; None
             for one certificate.
         bounds: other risks to bound, with their limits.
@@ -80,6 +81,7 @@ class CalibrationRequest:
     max_group_size: int | None = None
     sequential: bool = False
     extends: str | None = None
+    replaces: str | None = None
     by: str | None = None
     bounds: tuple[tuple[str, float | None], ...] = ()
     next_questions: int | None = None

@@ -355,6 +355,7 @@ def certificate(
     fingerprint: Fingerprint | Literal["engine"] | None = "engine",
     promise: Promise = Promise.SIMULTANEOUS,
     risk: str = "selective",
+    delta: float = 0.1,
 ) -> Certificate:
     """A certificate with these policies by alpha; None means that no policy is certified.
 
@@ -382,7 +383,7 @@ def certificate(
             policy=policy,
             p_value=float(binomial_p_values(np.array(3), np.array(weight), alpha)),
             risk=3 / weight,
-            risk_upper=float(clopper_pearson_upper(3, weight, 0.1 / len(tested))),
+            risk_upper=float(clopper_pearson_upper(3, weight, delta / len(tested))),
             total_weight=weight,
             total_loss=3.0,
             share_answered=weight / 500,
@@ -394,7 +395,7 @@ def certificate(
     ]
     return Certificate(
         risk=risk,
-        delta=0.1,
+        delta=delta,
         promise=promise,
         procedure=procedure,
         method="by hand",
@@ -406,7 +407,7 @@ def certificate(
         n_rollouts=4000,
         n_order_problems=200,
         smallest_certifiable_alpha=0.0432,
-        covers=covers(wording, 0.1, promise, PValue.BINOMIAL, gated=gated),
+        covers=covers(wording, delta, promise, PValue.BINOMIAL, gated=gated),
         does_not_cover=does_not_cover(wording, gated=gated),
         fingerprint=fitted,
         calibration_digest="d0",

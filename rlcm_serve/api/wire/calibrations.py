@@ -79,20 +79,18 @@ class CalibrationQuery(Wire):
     """Activate the certificate as soon as it is fitted; with `by`, all of them."""
     sequential: Annotated[bool, described(terms.SEQUENTIAL_TEXT, False)] = False
     extend: Annotated[str | None, described(terms.EXTEND_TEXT, None)] = None
+    replace: Annotated[str | None, described(terms.REPLACE_TEXT, None)] = None
 
     def to_request(self) -> CalibrationRequest:
         """The request in the service's own terms.
 
         Raises:
-            RequestRefused: a value is out of range, or comes with `extend`.
+            RequestRefused: a value is out of range, or comes with `extend` or `replace`.
         """
         if self.extend is not None:
-            for name in sorted(self.model_fields_set - {"extend", "activate"}):
-                raise RequestRefused(
-                    name,
-                    f"{name} is fixed by job {self.extend}, whose certificate is extended: leave "
-                    "it out",
-                )
+            self._require_alone({"extend", "activate"}, f"job {self.extend} (extend)")
+        if self.replace is not None:
+            self._require_alone({"replace"}, f"certificate {self.replace} (replace)")
         try:
             bounds = parse_bounds(self.bounds, self.answered_at_least)
         except CalibrationError as error:
@@ -112,10 +110,15 @@ class CalibrationQuery(Wire):
             max_group_size=self.max_group_size,
             sequential=self.sequential,
             extends=self.extend,
+            replaces=self.replace,
             by=self.by,
             bounds=tuple(bounds.items()),
             next_questions=self.next,
         )
+
+    def _require_alone(self, allowed: set[str], fixed_by: str) -> None:
+        for name in sorted(self.model_fields_set - allowed):
+            raise RequestRefused(name, f"{name} is fixed by {fixed_by}: leave it out")
 
 
 class AskedBody(Wire):
@@ -143,6 +146,7 @@ class AskedBody(Wire):
     """Whether the certificate is activated as soon as it is fitted."""
     sequential: Annotated[bool, described(terms.SEQUENTIAL_TEXT, False)]
     extend: Annotated[str | None, described(terms.EXTEND_TEXT, None)]
+    replace: Annotated[str | None, described(terms.REPLACE_TEXT, None)]
 
 
 class KindResultBody(Wire):
@@ -223,7 +227,12 @@ class CalibrationBody(Wire):
         )
 
 
-_ON_THE_WIRE = {"samples": "n", "extends": "extend", "next_questions": "next"}
+_ON_THE_WIRE = {
+    "samples": "n",
+    "extends": "extend",
+    "replaces": "replace",
+    "next_questions": "next",
+}
 
 
 def _asked(request: CalibrationRequest) -> dict[str, Any]:

@@ -35,6 +35,12 @@ EXTEND_TEXT = (
     "it. They must be new, in complete groups, and drawn from the same population without looking "
     "at their answers. All settings but `activate` are those of that job."
 )
+REPLACE_TEXT = (
+    "Id of a certificate whose guarantee was withdrawn after a risk alarm: the job fits a new one "
+    "with its settings, at the delta that is left for the next time, and activates it. The posted "
+    "problems must be drawn after the alarm. Without a body, the job takes the audited questions "
+    "since then whose reference answer came with the feedback."
+)
 BY_TEXT = (
     "`kind`: make a certificate for each kind of question with enough labels, and one for all "
     "kinds together, which all hold at once with probability 1 - delta. The kind of a problem is "

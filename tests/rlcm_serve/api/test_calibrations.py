@@ -80,6 +80,7 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
         "activate": True,
         "sequential": False,
         "extend": None,
+        "replace": None,
     }
     job = await ended(ready, job["id"])
     assert (job["state"], job["done"], job["error"]) == ("done", 40, None)

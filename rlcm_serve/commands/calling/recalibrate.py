@@ -1,0 +1,68 @@
+"""`rlcm recalibrate`: a fresh certificate in place of one whose guarantee was withdrawn."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from rlcm_serve.commands.calling.client import SERVICE, KeyOption, ServiceOption, call, client_of
+from rlcm_serve.commands.options import JsonOption
+
+_LINES = {"Content-Type": "application/x-ndjson"}
+_ENDED = ("done", "failed", "cancelled")
+_LOOK_EVERY = 1.0
+
+
+def recalibrate(
+    certificate: Annotated[str, typer.Argument(help="Id of the certificate to replace.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSONL of labelled problems drawn after the alarm. Default: the audited questions "
+            "since then whose reference answer the service has."
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the job to end.")] = True,
+    service: ServiceOption = SERVICE,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit a fresh certificate after a risk alarm, and activate it.
+
+    The service records the problems anew at the full budget, and fits with the settings of the
+    withdrawn certificate, at a smaller delta each time. Interrupting this command does not
+    interrupt the job.
+    """
+    console = Console(stderr=True)
+    with client_of(service, key) as client:
+        content = {} if data is None else {"content": data.read_bytes(), "headers": _LINES}
+        job = call(client, "POST", "/calibrations", params={"replace": certificate}, **content)
+        shown = set[tuple[str, str]]()
+        while wait and job["state"] not in _ENDED:
+            time.sleep(_LOOK_EVERY)
+            job = call(client, "GET", f"/calibrations/{job['id']}")
+            for line in job["log"]:  # the latest ones
+                if (told := (line["time"], line["text"])) not in shown:
+                    console.print(told[1], markup=False, highlight=False, soft_wrap=True)
+                    shown.add(told)
+    _report(job, as_json)
+    if job["state"] in ("failed", "cancelled"):
+        raise typer.Exit(1)
+
+
+def _report(job: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        Console().print_json(data=job)
+        return
+    made = (
+        f"certificate {job['certificate']}"
+        if job["certificate"]
+        else job["error"] or "no result yet"
+    )
+    Console().print(
+        f"job {job['id']} is {job['state']}: {made}", markup=False, highlight=False, soft_wrap=True
+    )

@@ -1,0 +1,77 @@
+"""Jobs that fit a certificate again after its guarantee was withdrawn, with the same settings."""
+
+from __future__ import annotations
+
+from calibration.certificate.certificate import Certificate
+from calibration.simulation.groups import Average
+from rlcm_serve.core import RiskName, VoteRule
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.solving.service import Service
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.job import CalibrationRequest
+
+_BY_HAND = "post a job with settings of its own, and activate its certificate"
+
+
+def replacing(certificates: CertificateStore, service: Service, id_: str) -> CalibrationRequest:
+    """The request of a job that replaces a certificate whose guarantee was withdrawn. It blocks.
+
+    Raises:
+        NotFound: there is no such certificate.
+        NotReady: no engine has started yet.
+        RequestRefused: its guarantee was not withdrawn, or it is for another engine.
+        RequestRefused: as `as_before`.
+    """
+    kept = certificates.kept(id_, service.guarantees.identities)
+    restoring = certificates.restoring(kept.certificate)
+    if restoring is None:
+        raise RequestRefused(
+            "replace",
+            f"the guarantee of certificate {id_} was not withdrawn: leave out replace, and give "
+            "the settings of the job",
+        )
+    if not kept.profiles:
+        raise RequestRefused("replace", f"this engine cannot replace {id_}: {kept.misfit}")
+    return as_before(kept.certificate, kept.profiles[0], restoring.delta)
+
+
+def as_before(certificate: Certificate, profile: str, delta: float) -> CalibrationRequest:
+    """The request of a job with the settings of a certificate; the result is activated.
+
+    What learns the policies is today's default: all data are new, so nothing ties it to the method
+    of before.
+
+    Args:
+        certificate: the one to replace.
+        profile: under which the problems are asked.
+        delta: of the new certificate.
+
+    Raises:
+        RequestRefused: the certificate is for one kind of question, was fitted sequentially, bounds
+            a loss of its own, or holds jointly with other statements.
+    """
+    special = {
+        "a certificate of one kind of question": certificate.kind is not None,
+        "a sequential certificate, to which problems can be added": certificate.sequential
+        is not None,
+        "a certificate with other bounds beside its levels": certificate.joint is not None,
+        f"a certificate for the loss {certificate.risk!r}": certificate.risk not in list(RiskName),
+    }
+    for what, is_so in special.items():
+        if is_so:
+            raise RequestRefused("replace", f"{certificate.id} is {what}: {_BY_HAND}")
+    groups, procedure = certificate.groups, certificate.procedure
+    return CalibrationRequest(
+        risk=RiskName(certificate.risk),
+        alphas=tuple(level.alpha for level in certificate.levels),
+        delta=delta,
+        promise=certificate.promise,
+        samples=procedure.samples,
+        vote=VoteRule(procedure.vote),
+        rollouts=max(procedure.samples, certificate.n_rollouts // certificate.n_problems),
+        activate=True,
+        profile=profile,
+        average=Average.PROBLEMS if groups is None else groups.average,
+        max_group_size=None if groups is None else groups.max_size,
+        replaces=certificate.id,
+    )
