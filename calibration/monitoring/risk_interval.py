@@ -20,7 +20,8 @@ probability at most delta / 2 (Ville). Solved for S_n, this is one side; -X give
 Ramdas, arXiv 2110.00115). As psi grows when rho falls, the smallest rho is taken for all answers;
 grid points with lambda >= rho are left out, which only lowers the mixture.
 
-A label that did not come may be any loss: the lower side counts it as 0, the upper side as 1.
+A label that did not come may be any loss: the lower side counts it as 0, the upper side as 1. So
+does the risk of the first answer, because the grid is chosen when its audit share is known.
 """
 
 import numpy as np
@@ -29,7 +30,8 @@ from calibration.monitoring.starts import Array, Mask, State
 
 _GRID = 0.75 * 0.5 ** np.arange(16)
 """Values of lambda, as multiples of the first audit share."""
-_LOG_WEIGHTS = -np.log(np.arange(16) + 2.0) + np.log((1 / (np.arange(16) + 2.0)).sum())
+_WEIGHTS = 1 / (np.arange(len(_GRID)) + 2.0)
+_LOG_WEIGHTS = np.log(_WEIGHTS / _WEIGHTS.sum())
 _PRIOR_ANSWERS = 10.0
 _NEWTON_STEPS = 8
 
@@ -60,33 +62,47 @@ class RiskInterval:
             missing_M: of the audited answers, those whose label did not come.
         """
         s = self.state
+        begun_M = s["answers"] > 0
         centre_M = s["guesses"] / (s["answers"] + _PRIOR_ANSWERS)
         for side, assumed in (("low", 0.0), ("high", 1.0)):
             shown_M = np.where(missing_M, assumed, loss_M)
-            residual_M = np.where(audited_M, (shown_M - guess_M) / share_M, 0.0)
-            x_M = guess_M + residual_M
-            s[side] = s[side] + x_M
-            s[f"{side}_squares"] = s[f"{side}_squares"] + (x_M - centre_M) ** 2
-        s["first_share"] = np.where(s["answers"] > 0, s["first_share"], share_M)
+            x_M = guess_M + np.where(audited_M, (shown_M - guess_M) / share_M, 0.0)
+            s[side] = s[side] + np.where(begun_M, x_M, 0.0)
+            squares_M = np.where(begun_M, (x_M - centre_M) ** 2, 0.0)
+            s[f"{side}_squares"] = s[f"{side}_squares"] + squares_M
+        s["first_share"] = np.where(begun_M, s["first_share"], share_M)
         s["least_share"] = np.minimum(s["least_share"], share_M)
         s["guesses"] = s["guesses"] + guess_M
         s["answers"] = s["answers"] + 1
 
     def estimate(self) -> Array:
-        """The unbiased estimate of the running mean, cut to [0, 1]; 0.5 before any answer. Where
-        labels are missing it is the middle of what they allow."""
-        s, n_M = self.state, self.state["answers"]
-        middle_M = (s["low"] + s["high"]) / 2 / np.maximum(n_M, 1)
-        return np.where(n_M > 0, np.clip(middle_M, 0, 1), 0.5)
+        """The unbiased estimate of the running mean, cut to [0, 1]; 0.5 before the second
+        answer. Where labels are missing it is the middle of what they allow."""
+        s, counted_M = self.state, self.state["answers"] - 1
+        middle_M = (s["low"] + s["high"]) / 2 / np.maximum(counted_M, 1)
+        return np.where(counted_M > 0, np.clip(middle_M, 0, 1), 0.5)
 
     def interval(self) -> tuple[Array, Array]:
         """Lower and upper ends, in [0, 1]."""
         s, n_M = self.state, np.maximum(self.state["answers"], 1)
         low_M = (s["low"] - self._radius(s["low_squares"])) / n_M
-        high_M = (s["high"] + self._radius(s["high_squares"])) / n_M
+        high_M = (1 + s["high"] + self._radius(s["high_squares"])) / n_M
         begun_M = s["answers"] > 0
         low_M = np.where(begun_M, np.clip(low_M, 0, 1), 0.0)
         return low_M, np.where(begun_M, np.clip(high_M, 0, 1), 1.0)
+
+    def log_mixture(self, deviation_M: Array, squares_M: Array) -> Array:
+        """The logarithm of the mixture, from the sums of X - mu_t and of (X - m)^2."""
+        return _log_sum(*self._terms(squares_M), deviation_M)[0]
+
+    def _terms(self, squares_M: Array) -> tuple[Array, Array]:
+        """Offset and slope (M, K) of the exponents, as functions of the deviation."""
+        rho_M1 = self.state["least_share"][:, None]
+        lambda_MK = np.maximum(self.state["first_share"], 1e-300)[:, None] * _GRID
+        ratio_MK = np.minimum(lambda_MK / rho_M1, 1 - 1e-12)
+        psi_MK = rho_M1**2 * (-np.log1p(-ratio_MK) - ratio_MK)
+        offset_MK = _LOG_WEIGHTS - psi_MK * squares_M[:, None]
+        return np.where(lambda_MK < rho_M1, offset_MK, -np.inf), lambda_MK
 
     def _radius(self, squares_M: Array) -> Array:
         """The deviation at which the mixture reaches 2 / delta.
@@ -94,18 +110,18 @@ class RiskInterval:
         Newton steps on a convex, growing function from above its root stay above it, so that the
         result covers however many steps are taken.
         """
-        rho_M1 = self.state["least_share"][:, None]
-        lambda_MK = np.maximum(self.state["first_share"], 1e-300)[:, None] * _GRID
-        ratio_MK = np.minimum(lambda_MK / rho_M1, 1 - 1e-12)
-        psi_MK = rho_M1**2 * (-np.log1p(-ratio_MK) - ratio_MK)
-        offset_MK = _LOG_WEIGHTS - psi_MK * squares_M[:, None]
-        offset_MK = np.where(lambda_MK < rho_M1, offset_MK, -np.inf)
+        offset_MK, lambda_MK = self._terms(squares_M)
         radius_M = ((self._log_bar - offset_MK) / lambda_MK).min(1)
         for _ in range(_NEWTON_STEPS):
-            term_MK = offset_MK + lambda_MK * radius_M[:, None]
-            top_M = term_MK.max(1)
-            part_MK = np.exp(term_MK - top_M[:, None])
-            value_M = top_M + np.log(part_MK.sum(1)) - self._log_bar
-            slope_M = (part_MK * lambda_MK).sum(1) / part_MK.sum(1)
-            radius_M = radius_M - value_M / slope_M
+            value_M, slope_M = _log_sum(offset_MK, lambda_MK, radius_M)
+            radius_M = radius_M - (value_M - self._log_bar) / slope_M
         return np.asarray(radius_M)
+
+
+def _log_sum(offset_MK: Array, lambda_MK: Array, deviation_M: Array) -> tuple[Array, Array]:
+    """log of the sum of exp(offset + lambda * deviation), and its derivative."""
+    term_MK = offset_MK + lambda_MK * deviation_M[:, None]
+    top_M = term_MK.max(1)
+    part_MK = np.exp(term_MK - top_M[:, None])
+    total_M = part_MK.sum(1)
+    return top_M + np.log(total_M), (part_MK * lambda_MK).sum(1) / total_M

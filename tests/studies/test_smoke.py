@@ -26,6 +26,7 @@ SCRIPTS = (
     "statistics.fewer_labels",
     "statistics.kinds",
     "statistics.mapie_comparison",
+    "statistics.monitoring",
     "statistics.power_study",
     "statistics.power_tables",
     "statistics.vote_stop_study",
