@@ -19,7 +19,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
 from rlcm_serve.jobs.extension import extending
 from rlcm_serve.jobs.fit_process import FitLimits
-from rlcm_serve.jobs.replacement import replacing
+from rlcm_serve.jobs.replacement import replacing, require_audited
 from rlcm_serve.jobs.runner import (
     PRIORITY,
     READY_POLL,
@@ -32,6 +32,7 @@ from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
+from rlcm_serve.store.answers.references import audited_problems
 from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
@@ -108,13 +109,14 @@ class CalibrationJobs:
     async def submit(
         self,
         request: CalibrationRequest,
-        problems: list[LabelledProblem],
+        problems: list[LabelledProblem] | None,
         owner: str | None = None,
         post: Post | None = None,
     ) -> Calibration:
         """Queues a job, unless the same post has queued one already; `owner` is the key.
 
-        While the engine starts, problems are only checked when the job starts.
+        While the engine starts, problems are only checked when the job starts. Without problems, a
+        job that replaces a certificate takes the audited questions since the withdrawal.
 
         Raises:
             RequestRefused: too few problems, a group larger than declared, sizes that differ
@@ -124,9 +126,15 @@ class CalibrationJobs:
             Conflict, KeyReused, NotFound: as `CalibrationStore.create`.
         """
         if request.replaces is not None:
-            request = await self._threads.read(
+            request, since = await self._threads.read(
                 replacing, self._certificates, self._service, request.replaces
             )
+            if problems is None:
+                problems = await self._threads.read(
+                    audited_problems, self._database, request.profile, since
+                )
+                require_audited(problems)
+        problems = problems or []
         if request.extends is not None:
             request = await self._threads.read(extending, self.store, request, problems)
         request = await asyncio.to_thread(request.with_group_size, problems)

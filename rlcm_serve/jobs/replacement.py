@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from calibration.certificate.certificate import Certificate
 from calibration.simulation.groups import Average
 from rlcm_serve.core import RiskName, VoteRule
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.job import CalibrationRequest
@@ -13,8 +16,13 @@ from rlcm_serve.store.job import CalibrationRequest
 _BY_HAND = "post a job with settings of its own, and activate its certificate"
 
 
-def replacing(certificates: CertificateStore, service: Service, id_: str) -> CalibrationRequest:
+def replacing(
+    certificates: CertificateStore, service: Service, id_: str
+) -> tuple[CalibrationRequest, float]:
     """The request of a job that replaces a certificate whose guarantee was withdrawn. It blocks.
+
+    Returns:
+        The request, and the Unix time of the withdrawal, after which its problems must be drawn.
 
     Raises:
         NotFound: there is no such certificate.
@@ -32,7 +40,21 @@ def replacing(certificates: CertificateStore, service: Service, id_: str) -> Cal
         )
     if not kept.profiles:
         raise RequestRefused("replace", f"this engine cannot replace {id_}: {kept.misfit}")
-    return as_before(kept.certificate, kept.profiles[0], restoring.delta)
+    return as_before(kept.certificate, kept.profiles[0], restoring.delta), restoring.since
+
+
+def require_audited(problems: Sequence[LabelledProblem]) -> None:
+    """Returns if there is any audited question with a reference.
+
+    Raises:
+        RequestRefused: there is none.
+    """
+    if not problems:
+        raise RequestRefused(
+            "data",
+            "no audited question since the withdrawal has a reference answer and its text: give "
+            "labelled problems, or set audit_texts and send references with POST /feedback",
+        )
 
 
 def as_before(certificate: Certificate, profile: str, delta: float) -> CalibrationRequest:

@@ -79,7 +79,9 @@ async def post_calibration(
     """
     asked = query.to_request()
     digest = hashlib.sha256()
-    problems = await uploaded_problems(request, digest.update)
+    problems = None
+    if asked.replaces is None or _has_body(request):
+        problems = await uploaded_problems(request, digest.update)
     post = None
     if key is not None:
         place = place_of(caller.key_id, request.url.path, key)
@@ -88,6 +90,12 @@ async def post_calibration(
     job = await context.jobs.submit(asked, problems, caller.key_id, post)
     response.headers["Location"] = f"/calibrations/{job.id}"
     return await _body(context, job)
+
+
+def _has_body(request: Request) -> bool:
+    return (
+        "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
+    )
 
 
 @router.get("/calibrations", **keyed(require_solve, 503))

@@ -70,9 +70,12 @@ class Running:
             return [seen async for seen in self.jobs.watch(job.id)][-1]
 
     async def run(
-        self, request: CalibrationRequest = REQUEST, asked: Sequence[LabelledProblem] = PROBLEMS
+        self,
+        request: CalibrationRequest = REQUEST,
+        asked: Sequence[LabelledProblem] | None = PROBLEMS,
     ) -> Calibration:
-        return await self.ended(await self.jobs.submit(request, list(asked)))
+        problems = None if asked is None else list(asked)
+        return await self.ended(await self.jobs.submit(request, problems))
 
 
 @asynccontextmanager
