@@ -9,6 +9,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
 from calibration.policy.exit_rule import ExitPolicy
@@ -20,7 +21,7 @@ from calibration.testing.chains import Chain, family_of_chains
 from calibration.testing.families import Correction, Family, Grid, interval_of
 from calibration.testing.learned_path import learn_path
 from calibration.testing.p_values import fewest_problems
-from calibration.testing.recipe import Recipe
+from calibration.testing.recipe import LOWS_PER_FALL, Recipe
 from calibration.testing.rescale import Scale
 from calibration.traces.traces import Traces
 
@@ -36,6 +37,11 @@ PATH_FROM = 300
 """Units of the test from which on it does so under a risk that may abstain.
 
 With fewer, the levels that few answers can show are lost if δ is divided.
+"""
+NEIGHBOURS = 10
+"""Policies on each side whose risks are averaged to find a start: one unit in log-odds of λ2.
+
+With fewer than `LEARN_FROM` units the least of many risks is often that of a lucky policy.
 """
 SHARE_OF_PATH = 0.5
 """δ of that path; the chains of fixed thresholds have the rest.
@@ -56,7 +62,10 @@ class Method(StrEnum):
     CHAINS = "chains"
     """Chains of fixed thresholds with low exits; uses no data."""
     RESCALED_CHAINS = "rescaled-chains"
-    """Chains whose thresholds are on a confidence scale learned from other problems."""
+    """Chains whose thresholds are on a confidence scale learned from other problems.
+
+    Where every question counts, these problems also show where a chain starts; under `error`, also
+    which low exits it has."""
     SPLIT = "split"
     """One path through the grid, learned from other problems (Pareto Testing)."""
     HOLM = "holm"
@@ -170,6 +179,11 @@ def family_for(
         [_started(chain, alpha, level_delta, n_units, order, recipe) for chain in chains]
         for alpha, chains in zip(alphas, chains_L, strict=True)
     ]
+    if risk.answers_always and risk.name != REGRET.name:
+        chains_L = [
+            [_giving_up(chain, alphas[-1], order, recipe) for chain in chains]
+            for chains in chains_L
+        ]
     if not path:
         return family_of_chains(chains_L, recipe.source)
     if risk.answers_always:
@@ -193,11 +207,37 @@ def _started(
         return chain
     on_order = replay(order, chain.policies, recipe.risk, recipe.procedure)
     if recipe.risk.answers_always:
-        start = int(np.argmin(on_order.losses.risk_T))
+        few = order.n_units < LEARN_FROM
+        start = _least(on_order.losses.risk_T, NEIGHBOURS if few else 0)
     else:
         fewest = fewest_problems(alpha, chain.share * level_delta)
         start = int(np.argmax(on_order.answered_T * n_units >= fewest))
     return replace(chain, policies=chain.policies[start:])
+
+
+def _least(risk_T: NDArray[np.float64], neighbours: int) -> int:
+    """The policy of a chain with the least risk, averaged over neighbours on each side."""
+    padded = np.pad(risk_T, neighbours, mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * neighbours + 1)
+    return int(np.argmin(around.mean(axis=1).round(9)))
+
+
+def _giving_up(chain: Chain, alpha: float, order: Traces, recipe: Recipe) -> Chain:
+    """The chain with the low exits that save the most tokens on `order`, or with none.
+
+    What counts is the mean number of tokens over all risks from that of the chain's first policy to
+    alpha, each kept by the policies up to the first that exceeds it. Ties go to fewer low exits.
+    """
+    if order.rollouts_P.min() < recipe.procedure.samples:
+        return chain
+    chains = [recipe.giving_up(chain, per_fall) for per_fall in LOWS_PER_FALL]
+    tokens = []
+    for each in chains:
+        on_order = replay(order, each.policies, recipe.risk, recipe.procedure)
+        risk_T = np.maximum.accumulate(on_order.losses.risk_T).clip(max=alpha)
+        fewest_T = np.minimum.accumulate(on_order.tokens_T)
+        tokens.append(round(float(fewest_T @ np.diff(risk_T, append=alpha)), 9))
+    return chains[int(np.argmin(tokens))]
 
 
 def _forked(

@@ -41,6 +41,11 @@ LOW_PER_DOUBT = 0.3
 """Under `regret`: λ1 = 0.3 (1 - λ2) on one of the two forks of the main chain."""
 FORK_FROM = 150
 """Units of the test from which on there are two forks; below, there is the one with low exits."""
+LOWS_PER_FALL = (0.0, 0.15, 0.3, 0.5)
+"""Under `error`: λ1 is one of these times what λ2 has fallen since the start of the chain.
+
+Problems that the test does not use show which (`methods.py`).
+"""
 LEAST_LOW, PATIENCE = 0.02, 4
 """No λ1 is below the first; the patience of all low exits, in checkpoints."""
 HIGH_MARGIN, HIGH_MARGIN_STEP, HIGH_MARGIN_MOST = 0.25, 0.12, 0.6
@@ -111,10 +116,26 @@ class Recipe:
             for chain in chains
         ]
 
+    def giving_up(self, chain: Chain, per_fall: float) -> Chain:
+        """A chain along which λ2 falls, with low exits that increase as it does.
+
+        λ1 is `per_fall` times what λ2 has fallen since the first policy, which has no low exit, so
+        the risk rises in small steps. It ends where λ1 would reach λ2.
+        """
+        high_T = self.scale.right(np.array([policy.lambda_high for policy in chain.policies]))
+        steps = []
+        for policy, fallen in zip(chain.policies, high_T[0] - high_T, strict=True):
+            low = round(float(per_fall * fallen), 9)
+            step = policy if low < LEAST_LOW else self._with_low(policy, low)
+            if low >= LEAST_LOW and step == policy:
+                break
+            steps.append(step)
+        return replace(chain, policies=tuple(dict.fromkeys(steps)))
+
     def _answering_chains(self, alpha: float) -> list[Chain]:
         plain = self._answering()
-        # Under `error`, low exits would have to fit into the margin between alpha and the model's
-        # own error rate, which is unknown.
+        # Under `error`, low exits use up the margin between alpha and the model's own error rate,
+        # which is unknown. Other problems must show that they are worth it: see `giving_up`.
         if not self.low_exits or self.risk.name != REGRET.name:
             return [Chain(plain, 1.0)]
         doubting = self._answering(lambda high: LOW_PER_DOUBT * (1 - high))

@@ -1,6 +1,7 @@
 """Power of each way of certifying: tokens saved, answers, and errors, where true risks are known.
 
-    python -m studies.statistics.power_study [--gpqa FILE] [--only NAME ...] [--out FOLDER]
+    python -m studies.statistics.power_study [--gpqa FILE] [--only NAME ...] [--risks NAME ...]
+        [--sizes N ...] [--out FOLDER]
     python -m studies.statistics.power_study --smoke
     python -m studies.statistics.power_study --check
 
@@ -99,6 +100,8 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, default=TRACES, help="of the embedded models")
     parser.add_argument("--models", type=Path, default=MODELS, help="with their probes' readings")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="data sets, by name")
+    parser.add_argument("--risks", nargs="+", metavar="NAME", help="risks, by name")
+    parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="numbers of problems")
     parser.add_argument("--out", type=Path, default=Path("runs/power"))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--repeats", type=int, help="draws of each cell")
@@ -120,19 +123,25 @@ def main() -> None:
     if options.check:
         check(chosen)
     else:
-        run(chosen, options.out)
+        run(chosen, options.out, options.risks, options.sizes)
         cells = [path.read_text() for path in sorted(options.out.glob("*.json"))]
         options.results.write_text("[\n" + ",\n".join(cell.strip() for cell in cells) + "\n]\n")
 
 
-def run(chosen: Sequence[Population], folder: Path) -> None:
-    """Computes the missing cells and prints progress to stderr."""
+def run(
+    chosen: Sequence[Population],
+    folder: Path,
+    risks: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+) -> None:
+    """Computes the missing cells, of all risks and sizes or only of some; progress to stderr."""
     folder.mkdir(parents=True, exist_ok=True)
     cells = [
         (folder / f"{_slug(population.name)}-{risk}-{n}.json", population, risk, n)
         for population in chosen
         for risk in population.risks
         for n in population.sizes
+        if (not risks or risk in risks) and (not sizes or n in sizes)
     ]
     cells = [cell for cell in cells if not cell[0].exists()]
     work = np.cumsum([population.repeats * (n + 500) for _, population, _, n in cells])

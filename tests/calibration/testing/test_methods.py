@@ -223,6 +223,22 @@ class TestChains:
     def test_a_grid_gives_chains_its_smoothing_alone(self, traces: Traces) -> None:
         assert family(Method.CHAINS, traces, grid=GRID) == family(Method.CHAINS, traces)
 
+    @settings(max_examples=60, deadline=None)
+    @given(st.floats(0.05, 20), st.floats(-20, 20), st.floats(0, 2), st.integers(0, 170))
+    def test_low_exits_increase_as_the_high_ones_do(
+        self, slope: float, offset: float, per_fall: float, start: int
+    ) -> None:
+        """From a first policy without any, on every scale."""
+        recipe = Recipe(ERROR, ONE, 16, Scale(slope, offset), True, 1000, (0.0,))
+        (chain,) = recipe.chains(0.1)
+        chain = replace(chain, policies=chain.policies[min(start, len(chain.policies) - 1) :])
+        made = recipe.giving_up(chain, per_fall)
+        assert made.policies[0] == chain.policies[0]
+        for here, following in pairwise(made.policies):
+            assert following.lambda_high <= here.lambda_high
+            assert here.lambda_low <= following.lambda_low < following.lambda_high
+        ERROR.check_policies(made.policies)
+
     @pytest.mark.parametrize("risk", [SELECTIVE, REGRET])
     @pytest.mark.parametrize("procedure", [ONE, FOUR])
     @settings(max_examples=60, deadline=None)
@@ -286,6 +302,29 @@ class TestRescaled:
         assert replay(lost, [FULL_BUDGET], ERROR).losses.risk_T[0] == 0.25
         made = family(Method.RESCALED_CHAINS, lost, ERROR, FOUR, order=lost)
         assert made.policies[made.first(0)[0]] == full_budget(ERROR)
+
+    @pytest.mark.parametrize(("doubtful", "right"), [(4, False), (12, True)])
+    def test_under_error_low_exits_come_where_they_save_tokens(
+        self,
+        fingerprint: Fingerprint,
+        make_rollout: Callable[..., Rollout],
+        doubtful: int,
+        right: bool,
+    ) -> None:
+        """Doubtful rollouts stay doubtful; at the end, all of them are wrong or all are right."""
+        wrong, half = (False,) * 20, (False,) * 10
+        rising = (*np.linspace(0.4, 0.8, 20), 0.95)
+        shown = Traces.from_rollouts(
+            [make_rollout(f"p{i}", (0.1,) * 21, (*wrong, right), 330) for i in range(doubtful)]
+            + [
+                make_rollout(f"p{i}", rising, (*half, *(True,) * 11), 330)
+                for i in range(doubtful, 40)
+            ],
+            replace(fingerprint, max_tokens=400),
+        )
+        made = family(Method.RESCALED_CHAINS, shown, ERROR, order=shown)
+        assert any(policy.lambda_low > 0 for policy in made.policies) != right
+        assert made.policies[made.first(0)[0]].lambda_low < 0
 
     def test_auto_rescales_if_there_is_an_order(self, traces: Traces, order: Traces) -> None:
         few = distorted(order, 0.5, -1.0).select(np.arange(order.n_problems) < LEARN_FROM - 1)
