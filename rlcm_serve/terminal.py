@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -44,18 +45,16 @@ def state_folder() -> Path:
 def output_to(log: Path | None) -> Iterator[None]:
     """Sends what this process and those it starts write to stdout and stderr into `own_log(log)`.
 
-    The processes that are started meanwhile keep writing there; this one gets its terminal back.
-    With `log` None nothing is redirected. It acts on the whole process, other threads included.
+    The processes that are started meanwhile keep writing there; this one gets its terminal back,
+    but what vLLM logs in it goes there too. With `log` None all of it goes to stderr, because
+    stdout is for results. It acts on the whole process, other threads included.
     """
-    if log is None:
-        yield
-        return
-    own = own_log(log)
+    destination = 2 if log is None else own_log(log).descriptor
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
-    os.dup2(own.descriptor, 1)
-    os.dup2(own.descriptor, 2)
+    os.dup2(destination, 1)
+    os.dup2(destination, 2)
     try:
         yield
     finally:
@@ -64,7 +63,32 @@ def output_to(log: Path | None) -> Iterator[None]:
         for descriptor, original in zip((1, 2), kept, strict=True):
             os.dup2(original, descriptor)
             os.close(original)
-        logging.getLogger("vllm").setLevel(logging.ERROR)
+        _redirect_vllm(destination)
+
+
+def _redirect_vllm(descriptor: int) -> None:
+    """Lets vLLM's own handler in this process write to this file; it was made for stdout.
+
+    From now on only warnings and errors: vLLM reports its throughput every ten seconds.
+    """
+    logger = logging.getLogger("vllm")
+    logger.setLevel(logging.WARNING)
+    for handler in logger.handlers:
+        if isinstance(handler, logging.StreamHandler) and (
+            handler.stream is sys.stdout or isinstance(handler.stream, _Descriptor)
+        ):
+            handler.stream = _Descriptor(descriptor)
+
+
+class _Descriptor(io.TextIOBase):
+    """Text that goes to an open file, whichever that is now; it is not closed here."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, text: str, /) -> int:
+        os.write(self._descriptor, text.encode(errors="replace"))
+        return len(text)
 
 
 @contextmanager

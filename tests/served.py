@@ -26,7 +26,7 @@ RLCM = Path(sys.executable).with_name("rlcm")
 
 @dataclass
 class Served:
-    """A running service, with the folder of its state and its standard error."""
+    """A running service, with the folder of its state and files of what it writes."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -35,6 +35,7 @@ class Served:
     seconds_to_ready: float
     state: Path
     log: Path
+    output: Path
 
     def solve(self, **body: object) -> httpx.Response:
         """The answer to `QUESTION`, at alpha 0.1 unless the body says otherwise."""
@@ -80,13 +81,13 @@ def serving(
         seconds_to_health: within which `/health` must answer.
     """
     port = free_port()
-    state, log = folder / "state", folder / "service.log"
+    state, log, output = folder / "state", folder / "service.log", folder / "service.out"
     options = ["--port", str(port), "--state", state, "--engine-log", "engine.log"]
     options += ["--unanswered-s", "0.001"]  # tests ask one question again and again
     command = [*program, "serve", *options]
     url = f"http://127.0.0.1:{port}"
-    with log.open("wb") as writing:
-        process = subprocess.Popen([*command, *arguments], cwd=folder, stderr=writing)
+    with log.open("wb") as err, output.open("wb") as out:
+        process = subprocess.Popen([*command, *arguments], cwd=folder, stdout=out, stderr=err)
     try:
         with httpx.Client(base_url=url, timeout=60) as client:
             began = time.monotonic()
@@ -94,7 +95,7 @@ def serving(
             seconds = time.monotonic() - began
             wait_for(client, "/readyz", SECONDS_TO_READY)
             seconds_to_ready = time.monotonic() - began
-            yield Served(process, url, client, seconds, seconds_to_ready, state, log)
+            yield Served(process, url, client, seconds, seconds_to_ready, state, log, output)
     finally:
         process.kill()
         process.wait()

@@ -49,6 +49,7 @@ from rlcm_serve.errors import (
     UnknownHost,
     WorkerFailed,
 )
+from rlcm_serve.telemetry.logs import add_fields
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_PREFIX = "/v1/"
@@ -227,11 +228,20 @@ def report_unexpected(error: BaseException) -> None:
         _log.error("unexpected error", exc_info=error)
 
 
+def failed_in_stream(error: BaseException) -> ErrorDocument:
+    """What a stream says of its error, once its status is sent; the access line says it too."""
+    report_unexpected(error)
+    found = document_of(error)
+    add_fields(error=found.name, error_status=found.status)
+    return found
+
+
 def response_of(path: str, error: Exception) -> Response:
     """The response to a request for `path` that ended in `error`."""
     if isinstance(error, ClientDisconnect):
         return Response(status_code=499)  # nobody reads it; the access log counts it
     found = document_of(error)
+    add_fields(error=found.name)
     if path.startswith(OPENAI_PREFIX):
         if found.status == 422 and found.name != KEY_REUSED:
             # OpenAI's clients expect 400 for an invalid request.

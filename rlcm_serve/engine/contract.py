@@ -232,6 +232,10 @@ class ReasoningEngine(Reasoner):
     async def check_health(self) -> None:
         """Returns if the engine can serve; raises `EngineDead` if it cannot."""
 
+    async def cause_of_death(self) -> str:
+        """Why an engine that died did so, as far as is known: for the operator's log alone."""
+        return "it does not say why"
+
     @property
     @abstractmethod
     def in_flight(self) -> int:

@@ -14,6 +14,7 @@ from rlcm_serve.engine.clients.arguments import (
     processor_for,
     require_whole_batch,
 )
+from rlcm_serve.engine.clients.cause import last_words
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.requests import STRUCTURED_OUTPUTS
 from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
@@ -163,7 +164,7 @@ def launch(
         except (ModelRefused, UnsupportedVllm):
             raise
         except Exception as error:  # vLLM's start-up raises many kinds
-            more = "" if log is None else f"; {log.path} says more"
+            more = "" if log is None else f"; {last_words(log.path)}; {log.path} says more"
             raise EngineDead(f"vLLM could not start: {error}{more}") from error
 
 

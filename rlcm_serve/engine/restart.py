@@ -66,7 +66,7 @@ class RestartPolicy:
                     hung = True
                     engine.kill(
                         f"the engine hung: it produced nothing for {self.hang:g} s, although it "
-                        "was asked for a token; it is being restarted"
+                        "was asked for a token; it was killed"
                     )
                     continue
                 await self.sleep(self.every)

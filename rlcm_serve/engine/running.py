@@ -89,8 +89,9 @@ class RunningVllm:
                     self.table.close()
                     self.table = self._new_table(ask=self._ask_workers)
         except EngineDeadError as error:
+            cause = await self.cause_of_death()
             self.close()
-            raise EngineDead("vLLM died just after it had started") from error
+            raise EngineDead(f"vLLM died just after it had started: {cause}") from error
         except TimeoutError as error:
             self.close()
             raise EngineDead(
@@ -158,11 +159,16 @@ class RunningVllm:
             self.llm.output_handler.add_done_callback(lambda _: self.table.close())
         self.table.unlink()  # all workers have mapped it; a kill now leaves no file behind
 
+    @property
+    def has_died(self) -> bool:
+        """Whether vLLM has stopped by itself."""
+        return bool(self.llm.errored)
+
     def require_alive(self) -> None:
         """Raises `EngineDead` if vLLM has died."""
         if self._killed is not None:
             raise EngineDead(self._killed)
-        if self.llm.errored:
+        if self.has_died:
             raise EngineDead("vLLM has stopped running: see its log for the reason")
 
     @asynccontextmanager
@@ -223,6 +229,12 @@ class RunningVllm:
         self._killed = reason
         self.table.close()
         self.client.kill()
+
+    async def cause_of_death(self) -> str:
+        """Why vLLM has died; takes a second at most."""
+        if self._killed is not None:
+            return self._killed
+        return await asyncio.to_thread(self.client.cause_of_death)
 
     @property
     def in_flight(self) -> int:

@@ -120,9 +120,13 @@ class VllmEngine(ReasoningEngine):
             await asyncio.to_thread(self._check_schemas, self.running)
         # An adapter that does not fit, a schema that cannot be followed, or a self-test that
         # failed; vLLM would stay.
-        except (EngineDead, ModelRefused, ProfileRefused, UnsupportedVllm):
+        except (EngineDead, ModelRefused, ProfileRefused, UnsupportedVllm) as error:
+            died = self.running.has_died
+            cause = await self.running.cause_of_death() if died else ""
             await self.running.aclose()
             self.running = None
+            if died:
+                raise EngineDead(f"vLLM died during its start: {cause}") from error
             raise
         except TimeoutError as error:
             hung = f"vLLM started, but produced no token within {_FIRST_TOKEN:g} s"
@@ -235,6 +239,12 @@ class VllmEngine(ReasoningEngine):
     async def check_health(self) -> None:
         """Raises `EngineDead` unless vLLM reports that it runs."""
         self._alive()
+
+    async def cause_of_death(self) -> str:
+        """How vLLM's processes ended, and what vLLM logged last."""
+        if self.running is None:
+            return await super().cause_of_death()
+        return await self.running.cause_of_death()
 
     def _alive(self) -> RunningVllm:
         if self.running is None:

@@ -86,6 +86,7 @@ class Service:
         except Exception as error:
             self._failed = True
             self.enter(f"failed to start: {error}")
+            _log.error("the service failed to start: %s", error)
             raise
         self._supervisor = asyncio.create_task(self._supervise())
 
@@ -109,7 +110,8 @@ class Service:
                 death = await self._restart_policy.until_dead(self.engine)
                 self._solver = None
                 self.hangs += death.hung
-                self._prefix = "the engine hung: " if death.hung else "the engine died: "
+                self.stage = "the engine hung" if death.hung else "the engine died"
+                _log.error("%s: %s", self.stage, await self.engine.cause_of_death())
                 failed = 0 if death.lasted else failed
             if failed == self._restart_policy.attempts:
                 break
@@ -118,18 +120,25 @@ class Service:
             failed += 1
         self._failed = True
         self.engine.stop()
-        why = f"given up after {failed} attempts in a row ({trouble})"
-        self.enter(why if self._restart_policy.attempts else "it is not restarted here")
+        self._prefix = ""
+        self.enter(
+            f"the engine is given up after {failed} attempts in a row ({trouble})"
+            if self._restart_policy.attempts
+            else f"{self.stage}, and is not restarted here"
+        )
+        _log.error("%s: no question can be answered until the service is restarted", self.stage)
 
     async def _start_again(self, failed: int) -> str | None:
         """Makes one attempt; returns the error message if it failed."""
         wait = self._restart_policy.wait(failed)
-        self.enter(f"attempt {failed + 1} to restart it in {wait:.1f} s")
+        attempt = f"attempt {failed + 1} of {self._restart_policy.attempts}"
+        self._prefix = "restarting the engine: "
+        self.enter(f"{attempt} begins in {wait:.1f} s")
         await self._restart_policy.sleep(wait)
         try:
             await self._start_engine()
         except Exception as error:  # noqa: BLE001
-            self.enter(str(error))
+            _log.error("%s to restart the engine failed: %s", attempt, error)
             return str(error)
         self.restarts += 1
         return None
@@ -139,6 +148,7 @@ class Service:
         if self._supervisor is not None:
             self._supervisor.cancel()
         self._solver = None
+        self._prefix = ""
         self.enter("stopped")
         self.engine.stop()
         self.grader.close()

@@ -45,7 +45,7 @@ class Observation:
         self._span.solved(solution)
         promised = solution.guarantee
         logs.add_fields(
-            answered=not solution.abstained,
+            outcome="abstained" if solution.abstained else "answered",
             certificate=None if promised is None else promised.certificate,
             tokens=solution.tokens_by_kind,
         )
@@ -82,8 +82,10 @@ def observe(
         try:
             yield Observation(question, counted, span, time.monotonic(), log_prompts)
         except BaseException as error:
+            kind = failure_kind(error)
             for one in counted:
-                one.failed(failure_kind(error))
+                one.failed(kind)
+            logs.add_fields(outcome="cancelled" if kind == "cancelled" else "failed")
             raise
 
 

@@ -15,7 +15,7 @@ from tests.page.visitor import Visitor, Visits
 
 pytestmark = pytest.mark.page
 
-GIVEN_UP = "the engine died: given up after 10 attempts in a row (no memory)"
+GIVEN_UP = "the engine is given up after 10 attempts in a row (no memory)"
 
 
 def job(name: str, state: str, **changes: Any) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 import io
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,10 +49,40 @@ def test_an_error_gives_the_terminal_back(
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
 
-def test_without_a_log_nothing_is_redirected(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_log_it_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     with output_to(None):
         os.write(1, b"inside\n")
-    assert capfd.readouterr().out == "inside\n"
+    os.write(1, b"a result\n")
+    assert capfd.readouterr() == ("a result\n", "inside\n")
+
+
+@pytest.fixture
+def vllm_logger() -> Iterator[logging.Logger]:
+    """vLLM's logger as vLLM makes it at its import: it writes to stdout, past all others."""
+    logger = logging.getLogger("vllm")
+    kept = logger.handlers, logger.propagate, logger.level
+    logger.handlers, logger.propagate = [], False
+    yield logger
+    logger.handlers, logger.propagate, level = kept
+    logger.setLevel(level)
+
+
+def test_what_vllm_logs_here_stays_off_stdout(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], vllm_logger: logging.Logger
+) -> None:
+    log = tmp_path / "engine.log"
+    vllm_logger.addHandler(logging.StreamHandler(sys.stdout))
+    core = logging.getLogger("vllm.v1.engine.core_client")
+    with output_to(log):
+        pass
+    core.error("the core died")
+    core.info("throughput: 3 tokens/s")
+    assert log.read_text() == "the core died\n"
+    assert capfd.readouterr() == ("", "")
+    with output_to(None):
+        pass
+    core.error("it died again")
+    assert capfd.readouterr() == ("", "it died again\n")
 
 
 def test_each_stage_gets_one_line() -> None:

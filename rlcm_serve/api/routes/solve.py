@@ -12,7 +12,7 @@ from rlcm_serve.api.access import MaySolve
 from rlcm_serve.api.ask import LiveSolution, ask, while_connected
 from rlcm_serve.api.bodies import JsonRoute
 from rlcm_serve.api.context import ContextOfApp
-from rlcm_serve.api.error_responses import document_of, documented, report_unexpected
+from rlcm_serve.api.error_responses import documented, failed_in_stream
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.idempotency.header import TAKES_KEY
 from rlcm_serve.api.streams import event_stream
@@ -76,8 +76,7 @@ async def _events(
         if isinstance(outcome, Solution):
             yield frame(await _json_of(outcome, start.id, return_trace), "done")
         else:  # the status is already sent: the stream reports the error
-            report_unexpected(outcome)
-            yield frame(document_of(outcome).to_json(), "error")
+            yield frame(failed_in_stream(outcome).to_json(), "error")
     finally:
         live.cancel()
 

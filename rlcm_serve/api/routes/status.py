@@ -48,7 +48,7 @@ _NOT_READY = documented(
     stage={
         "type": "string",
         "description": "The state in words, for example the current stage of a start.",
-        "examples": ["the engine died: attempt 1 to restart it in 0.8 s"],
+        "examples": ["restarting the engine: attempt 1 of 10 begins in 0.8 s"],
     },
 )
 

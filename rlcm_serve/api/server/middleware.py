@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rlcm_serve.api.error_responses import response_of
+from rlcm_serve.api.error_responses import failed_in_stream, response_of
 from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.logs import Exchange
 from rlcm_serve.telemetry.request_metrics import ServedRequest
@@ -77,10 +77,12 @@ class ObservingMiddleware:
         try:
             await self._app(scope, passage.receive, passage.send)
         except Exception as error:
-            logger.exception("unexpected error")
             if passage.status is None:
+                logger.exception("unexpected error")
                 await response_of(scope["path"], error)(scope, passage.receive, passage.send)
-            # Otherwise the server closes the connection: the client sees an incomplete response.
+            else:
+                failed_in_stream(error)
+                # The server closes the connection: the client sees an incomplete response.
 
 
 class Passage:
@@ -181,7 +183,9 @@ def _route_of(scope: Scope) -> str:
 
 def _log_access(scope: Scope, passage: Passage, served: ServedRequest, exchange: Exchange) -> None:
     """Logs one line per request, without its query and headers."""
-    level = logging.WARNING if served.status >= 500 else logging.INFO
+    # An error after the beginning of a stream cannot change the status any more.
+    failed_later = "error_status" in exchange.fields
+    level = logging.WARNING if served.status >= 500 or failed_later else logging.INFO
     if served.route in QUIET_ROUTES and served.status != 500:
         level = logging.DEBUG
     caller = scope.get("state", {}).get("caller")
@@ -201,4 +205,7 @@ def _log_access(scope: Scope, passage: Passage, served: ServedRequest, exchange:
     }
     if served.first_event is not None:
         fields["first_event_seconds"] = round(served.first_event, 4)
-    access_log.log(level, "%s %s %d", served.method, served.route, served.status, extra=fields)
+    message = f"{served.method} {served.route} {served.status}"
+    if failed_later:
+        message += f", then {exchange.fields['error']}"
+    access_log.log(level, "%s", message, extra=fields)

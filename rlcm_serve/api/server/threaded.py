@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from rlcm_serve.admission import Admission, Tenant
-from rlcm_serve.api.error_responses import document_of, report_unexpected
+from rlcm_serve.api.error_responses import failed_in_stream
 from rlcm_serve.errors import BatchOutOfTime
 from rlcm_serve.store.connection.faults import storing
 
@@ -226,8 +226,7 @@ class ThreadedResponse(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
         last = b""
         if self._failure is not None and self._last_words is not None:
-            report_unexpected(self._failure)
-            last = self._last_words(document_of(self._failure).document())
+            last = self._last_words(failed_in_stream(self._failure).document())
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     def _parts(self, body: MemoryObjectReceiveStream[bytes]) -> Iterator[bytes]:

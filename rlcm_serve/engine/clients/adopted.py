@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class AdoptedClient(Client):
-    """Whoever started vLLM ends it, kills it and cleans up after it; so these methods do nothing.
+    """Whoever started vLLM ends it, kills it and cleans up after it; so these methods do
+    nothing, and how its processes end is not known here.
 
     After a `kill`, new requests to the engine are refused, and those in flight wait until vLLM
     answers or is ended.
@@ -25,6 +26,10 @@ class AdoptedClient(Client):
 
     def kill(self) -> None:
         """Does nothing."""
+
+    def cause_of_death(self) -> str:
+        """Unknown here: whoever started vLLM sees how its processes end."""
+        return "vLLM has stopped running; the log of its own server says why"
 
     def close(self) -> None:
         """Does nothing."""

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class Client(ABC):
-    """vLLM's client, and what its owner does with it: settle, kill and close it."""
+    """vLLM's client, and what its owner does with it: settle, kill and close it.
+
+    It also knows why vLLM died.
+    """
 
     llm: AsyncLLM
 
@@ -21,6 +24,10 @@ class Client(ABC):
     @abstractmethod
     def kill(self) -> None:
         """Kills vLLM's processes, even stopped ones; vLLM then tells everyone who waits."""
+
+    @abstractmethod
+    def cause_of_death(self) -> str:
+        """Why vLLM has stopped, for the operator's log. May take a second, in any thread."""
 
     @abstractmethod
     def close(self) -> None:

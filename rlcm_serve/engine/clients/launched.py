@@ -10,14 +10,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from multiprocessing import active_children
 from pathlib import Path
 
 from rlcm_serve.engine.clients.base import Client
+from rlcm_serve.engine.clients.cause import cause_of_death
 from rlcm_serve.engine.clients.cleanup import DeadEngineCleanup, children
 from rlcm_serve.engine.launch import EngineSettings, launch
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter
-from rlcm_serve.own_files import scratch
+from rlcm_serve.own_files import own_log, scratch
 
 _SOCKETS = "VLLM_RPC_BASE_PATH"
 _numbers = count(1)
@@ -50,6 +52,8 @@ class LaunchedClient(Client):
             shutil.rmtree(self._sockets, ignore_errors=True)
             raise
         self._started = children() - before
+        self._processes = [one for one in active_children() if one.pid in self._started]
+        self._log = settings.log
         self.cleanup = DeadEngineCleanup(self._started)
 
     @classmethod
@@ -86,6 +90,11 @@ class LaunchedClient(Client):
     def kill(self) -> None:
         """Sends SIGKILL to all of vLLM's processes."""
         self.cleanup.kill()
+
+    def cause_of_death(self) -> str:
+        """How vLLM's processes ended, and what vLLM logged last."""
+        log = None if self._log is None else own_log(self._log).path
+        return cause_of_death(self._processes, log)
 
     def close(self) -> None:
         """Stops vLLM and all its processes, and frees what they and this process held."""

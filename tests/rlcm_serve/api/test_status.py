@@ -74,10 +74,10 @@ async def test_a_service_that_is_not_ready_says_why() -> None:
         await running.until_settled()
         running.engine.kill()
         assert (await standing(running))[0] == "restarting", "it has died this moment"
-        await running.until("attempt 1 to restart it")
+        await running.until("attempt 1 of 10")
         state, stage = await standing(running)
         assert state == "restarting"
-        assert stage.startswith("the engine died: ")
+        assert stage.startswith("restarting the engine: ")
 
 
 async def test_an_engine_that_was_given_up_is_not_waited_for() -> None:
@@ -88,7 +88,7 @@ async def test_an_engine_that_was_given_up_is_not_waited_for() -> None:
         await running.until("given up")
         state, stage = await standing(running)
         assert state == "failed"
-        assert stage.startswith("the engine died: given up after 2 attempts")
+        assert stage.startswith("the engine is given up after 2 attempts")
         assert await statuses(running) == (503, 503)
 
 

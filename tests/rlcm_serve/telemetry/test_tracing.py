@@ -225,10 +225,10 @@ def test_what_is_observed_goes_on_the_access_line(exchange: Exchange) -> None:
     with observe(QUESTION, metrics, Tracing()) as observed:
         observed.solved(solution())
     assert exchange.fields["tokens"]["reasoning"] == 80  # type: ignore[index]
-    assert {name: exchange.fields[name] for name in ("alpha", "n", "answered", "certificate")} == {
+    assert {name: exchange.fields[name] for name in ("alpha", "n", "outcome", "certificate")} == {
         "alpha": 0.1,
         "n": 3,
-        "answered": True,
+        "outcome": "answered",
         "certificate": "c0",
     }
     assert exchange.private == [PROBLEM]

@@ -13,7 +13,7 @@ from fastapi import Request, Response
 
 from rlcm_serve.api.ask import LiveSolution, ask, while_connected
 from rlcm_serve.api.context import Context
-from rlcm_serve.api.error_responses import document_of, report_unexpected
+from rlcm_serve.api.error_responses import failed_in_stream
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.routes.openai.models import profile_of
 from rlcm_serve.api.wire.headers import guarantee_header
@@ -73,8 +73,7 @@ async def _frames(
             for sent in await asyncio.to_thread(list, writer.last(outcome)):
                 yield frame(*sent)
         else:  # the status is already sent: the stream reports the error
-            report_unexpected(outcome)
-            yield frame(*writer.failure(document_of(outcome)))
+            yield frame(*writer.failure(failed_in_stream(outcome)))
     finally:
         live.cancel()
 

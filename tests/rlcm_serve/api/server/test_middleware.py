@@ -20,7 +20,7 @@ from rlcm_serve.api.server.middleware import ObservingMiddleware
 from rlcm_serve.settings import Settings
 from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.spans import SpanTracing
-from tests.rlcm_serve.api.serving import PROBLEM, Running, client_of, serving
+from tests.rlcm_serve.api.serving import PATIENCE, PROBLEM, Running, client_of, serving
 from tests.rlcm_serve.scripted_engine import Script, certificate
 from tests.rlcm_serve.telemetry.log_lines import json_logs, objects
 
@@ -82,7 +82,7 @@ async def test_a_request_is_one_access_line(running: Running, lines: io.StringIO
         "key": None,
         "alpha": 0.1,
         "n": 1,
-        "answered": True,
+        "outcome": "answered",
         "certificate": None,
         "tokens": line["tokens"],
     }
@@ -163,6 +163,48 @@ async def test_an_error_within_a_stream_leaves_it_without_its_end(
     error, line = objects(lines)
     assert "the other half" in error["exception"]
     assert (line["status"], line["bytes_out"]) == (200, 4)
+    assert (line["level"], line["message"]) == ("warning", "GET /half 200, then internal")
+    assert (line["error"], line["error_status"]) == ("internal", 500)
+
+
+@pytest.mark.parametrize("path", ["/solve", "/v1/chat/completions", "/v1/responses"])
+async def test_a_question_that_fails_in_its_stream_is_no_success(
+    lines: io.StringIO, path: str
+) -> None:
+    questions: dict[str, dict[str, Any]] = {
+        "/solve": {"problem": PROBLEM},
+        "/v1/responses": {"model": "scripted", "input": PROBLEM},
+        "/v1/chat/completions": {
+            "model": "scripted",
+            "messages": [{"role": "user", "content": PROBLEM}],
+        },
+    }
+    async with serving(Script()) as running:
+        running.engine.hold(1)
+        body = questions[path] | {"alpha": 0.1, "stream": True}
+        asking = asyncio.create_task(running.client.post(path, json=body))
+        async with asyncio.timeout(PATIENCE):
+            await running.engine.all_held.wait()
+            running.engine.kill()
+            response = await asking
+    assert response.status_code == 200
+    assert "engine" in response.text
+    (line,) = access(lines)
+    assert line["level"] == "warning"
+    assert line["message"] == f"POST {path} 200, then engine-dead"
+    assert {name: line[name] for name in ("status", "error", "error_status", "outcome")} == {
+        "status": 200,
+        "error": "engine-dead",
+        "error_status": 503,
+        "outcome": "failed",
+    }
+
+
+async def test_a_refusal_is_named_on_its_access_line(running: Running, lines: io.StringIO) -> None:
+    await running.solve(alpha=2)
+    (line,) = access(lines)
+    assert (line["status"], line["error"]) == (422, "invalid-request")
+    assert "outcome" not in line, "it was no question yet"
 
 
 async def by_hand(app: Any, path: str, sent: list[Message], **scope: Any) -> None:
