@@ -184,7 +184,9 @@ class Settings(BaseSettings):
         "File for vLLM's output. Default: a file in the user's cache folder.",
         example="engine.log",
     )
-    verbose: bool = _setting(False, "Model", "Show vLLM's output on stderr instead of writing it to a file.")
+    verbose: bool = _setting(
+        False, "Model", "Show vLLM's output on stderr instead of writing it to a file."
+    )
 
     host: Annotated[str, Field(min_length=1)] = _setting(
         "127.0.0.1", "Network", "Address to listen on."
