@@ -240,6 +240,8 @@ require_admin = _require(AccessScope.ADMIN)
 """The caller, who may change what the service does; for `Depends`."""
 require_overview = _require(AccessScope.SOLVE, AccessScope.METRICS)
 """The caller, who may read figures, at least its own; for `Depends`."""
+require_metrics = _require(AccessScope.METRICS)
+"""The caller, who may read the figures of all; for `Depends`."""
 MaySolve = Annotated[Caller, Depends(require_solve)]
 MayAdminister = Annotated[Caller, Depends(require_admin)]
 MayReadFigures = Annotated[Caller, Depends(require_overview)]

@@ -21,6 +21,7 @@ from rlcm_serve.api.routes import (
     calibrations,
     certificates,
     feedback,
+    monitoring,
     page,
     solve,
     status,
@@ -75,13 +76,17 @@ def create_app(
         starting = asyncio.create_task(context.service.start())
         starting.add_done_callback(report)
         following = asyncio.create_task(follow(context.certificates, context.service))
+        tasks = {starting, following}
+        if context.monitoring is not None:
+            betting = context.monitoring.betting.run(lambda: context.service.guarantees)
+            tasks.add(asyncio.create_task(betting))
         try:
             async with context.jobs.running() if runs_jobs else nullcontext():
                 yield
         finally:
-            starting.cancel()
-            following.cancel()
-            await asyncio.wait({starting, following})
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             if context.monitoring is not None:
                 await context.monitoring.close()
             # First, because the process may be ended while vLLM stops.
@@ -109,7 +114,7 @@ def create_app(
         return JSONResponse(app.openapi())
 
     questions = (solve, chat, responses, models, answers, aggregate, feedback)
-    for area in (*questions, certificates, calibrations, status, page):
+    for area in (*questions, certificates, calibrations, monitoring, status, page):
         app.include_router(area.router)
     add_handlers(app)
     # The last middleware added sees a request first.

@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from rlcm_serve.core import MAX_SAMPLES, MAX_TEMPERATURE, Signal
+from rlcm_serve.settings.actions import AlarmActions
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.terminal import default_engine_log, state_folder
 
@@ -390,6 +391,28 @@ class Settings(BaseSettings):
     audit_texts: bool = _setting(
         False, "Monitoring", "Also store the texts of questions and answers, for who labels them."
     )
+    risk_alarm: Annotated[Literal["withdraw", "warn", "none"], BeforeValidator(_lower)] = _setting(
+        "withdraw",
+        "Monitoring",
+        "If labels show a risk above alpha: withdraw the certificate's guarantee and answer at the "
+        "full budget (withdraw), say so (warn), or only show it (none).",
+    )
+    drift_alarm: Annotated[Literal["withdraw", "warn", "none"], BeforeValidator(_lower)] = _setting(
+        "warn", "Monitoring", "If questions or readings have changed: withdraw, warn or none."
+    )
+    alarm_actions: Annotated[list[str], NoDecode, Listed] = _setting(
+        [],
+        "Monitoring",
+        "Actions of single certificates: ID:risk=ACTION or ID:drift=ACTION.",
+        flag="--alarm-action",
+    )
+    alarm_webhook: str | None = _setting(
+        None,
+        "Monitoring",
+        "URL to which alarms are posted as JSON. Default: none.",
+        repr=False,
+        example="https://hooks.example.com/rlcm",
+    )
     answers_days: Annotated[float, Field(gt=0)] = _setting(
         90.0, "Monitoring", "Days for which answers and their labels are stored."
     )
@@ -439,8 +462,11 @@ class Settings(BaseSettings):
             _refuse(
                 f"otlp_endpoint is {self.otlp_endpoint!r}: give a URL such as http://localhost:4318"
             )
+        if self.alarm_webhook and urlsplit(self.alarm_webhook).scheme not in ("http", "https"):
+            _refuse("alarm_webhook is no URL: give one such as https://hooks.example.com/rlcm")
         try:
             AuditShares.parse(self.audit_share, self.audit_shares)
+            AlarmActions.parse(self.risk_alarm, self.drift_alarm, self.alarm_actions)
         except ValueError as error:
             _refuse(str(error))
         if self.answers_days * 86_400 < self.audit_deadline_s:
@@ -469,6 +495,11 @@ class Settings(BaseSettings):
     def shares(self) -> AuditShares:
         """The shares of answers that are drawn for audit."""
         return AuditShares.parse(self.audit_share, self.audit_shares)
+
+    @property
+    def actions(self) -> AlarmActions:
+        """What is done about alarms."""
+        return AlarmActions.parse(self.risk_alarm, self.drift_alarm, self.alarm_actions)
 
     @property
     def evidence_path(self) -> Path:

@@ -61,7 +61,7 @@ def variable_of(name: str) -> str:
 
 def shown(name: str, value: Any) -> Any:
     """The value with passwords in URLs masked."""
-    if name in ("database", "otlp_endpoint") and isinstance(value, str):
+    if name in ("database", "otlp_endpoint", "alarm_webhook") and isinstance(value, str):
         return _PASSWORD.sub(lambda found: _masked(*found.groups()), value)
     return value
 

@@ -68,6 +68,24 @@ def find_certificates(model: Path) -> tuple[Path, ...]:
     return tuple(file for file in files if not file.name.endswith(SIGNATURE_SUFFIX))
 
 
+class Withdrawn(NamedTuple):
+    """Why a certificate's guarantee is not given, and since when (Unix time).
+
+    `restored` is when its policies were put back, without a guarantee; None if they were not.
+    """
+
+    why: str
+    since: float
+    restored: float | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why an answer has no guarantee."""
+        if self.restored is None:
+            return f"{self.why}; answered at the full budget until a fresh certificate is active"
+        return f"{self.why}; its policy was put back without a guarantee"
+
+
 class _Certified(NamedTuple):
     """A certificate with a profile and the procedure that it is for.
 
@@ -89,6 +107,7 @@ class Guarantees:
         verified: by id, how their figures were verified.
         unsigned: ids of those that are not served, because they lack the signature that the
             service demands.
+        withdrawn: by id, those whose guarantee is not given since an alarm.
 
     Raises:
         CertificateMismatch: a certificate was fitted on something else than this engine, or two are
@@ -103,9 +122,11 @@ class Guarantees:
         certificates: Sequence[Certificate] = (),
         verified: Mapping[str, Verified] | None = None,
         unsigned: Sequence[str] = (),
+        withdrawn: Mapping[str, Withdrawn] | None = None,
     ) -> None:
         self.identities = tuple(identities)
         self.unsigned = tuple(unsigned)
+        self.withdrawn = dict(withdrawn or {})
         self._verified = dict(verified or {})
         self._profiles = [identity.profile for identity in identities]
         self._certificates = tuple(certificates)
@@ -195,6 +216,9 @@ class Guarantees:
             why = self._why_uncertified(question.risk, asked)
             return Terms(asked, FULL_BUDGET, budget, None, why)
         certificate = nearest.certificate
+        withdrawn = self.withdrawn.get(certificate.id)
+        if withdrawn is not None and withdrawn.restored is None:
+            return Terms(asked, FULL_BUDGET, budget, None, withdrawn.reason)
         try:
             level = _level(certificate, question.alpha)
         except Infeasible as infeasible:
@@ -208,6 +232,8 @@ class Guarantees:
                 f"certificate {certificate.id} does not cover this request: {'; '.join(departures)}"
             )
             return Terms(asked, level.policy, budget, None, reason)
+        if withdrawn is not None:
+            return Terms(asked, level.policy, budget, None, withdrawn.reason)
         return Terms(
             asked=asked,
             policy=level.policy,

@@ -198,21 +198,23 @@ class Service:
     def given_now(self, solution: Solution) -> Solution:
         """A solution as it may be given now.
 
-        It has no guarantee if its certificate is no longer active: whoever deactivated it does not
-        stand by it any more.
+        It has no guarantee if its certificate is no longer active, or was withdrawn: whoever did
+        that does not stand by it any more.
         """
         promised = solution.guarantee
-        if promised is None or promised.certificate in {
-            one.id for one in self.guarantees.certificates
-        }:
+        if promised is None:
             return solution
-        return replace(
-            solution,
-            guarantee=None,
-            no_guarantee_reason=f"certificate {promised.certificate} was deactivated or replaced "
-            "while the question was being answered: ask again",
-            expectation=None,
-        )
+        withdrawn = self.guarantees.withdrawn.get(promised.certificate)
+        if withdrawn is not None:
+            why = f"{withdrawn.why}, while the question was being answered"
+        elif promised.certificate in {one.id for one in self.guarantees.certificates}:
+            return solution
+        else:
+            why = (
+                f"certificate {promised.certificate} was deactivated or replaced while the "
+                "question was being answered: ask again"
+            )
+        return replace(solution, guarantee=None, no_guarantee_reason=why, expectation=None)
 
     async def check_health(self) -> None:
         """Returns unless the service has failed for good.

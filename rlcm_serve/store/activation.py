@@ -44,6 +44,25 @@ async def deactivate(store: CertificateStore, service: Service, id_: str) -> Non
         service.use(await store.threads.write(store.deactivate, id_, identities))
 
 
+async def restore(store: CertificateStore, service: Service, id_: str, by: str | None) -> None:
+    """Puts the policies of a withdrawn certificate back, without a guarantee.
+
+    Args:
+        store: of the certificates.
+        service: uses the result.
+        id_: of the certificate.
+        by: id of the API key that does it, for the record.
+
+    Raises:
+        NotReady: no engine has started yet.
+        NotFound: there is no such certificate.
+        Conflict: it is not withdrawn, or its policies are back already.
+    """
+    async with store.changing:
+        identities = service.guarantees.identities
+        service.use(await store.threads.write(store.restore, id_, identities, by))
+
+
 async def follow(store: CertificateStore, service: Service) -> NoReturn:
     """Serves what other processes activate and deactivate in the same database, within a second.
 
@@ -68,7 +87,11 @@ async def _uses_current(store: CertificateStore, service: Service) -> bool:
     async with store.changing:
         before = service.guarantees
         now = await store.threads.read(store.current, before.identities)
-        if (now.certificates, now.unsigned) == (before.certificates, before.unsigned):
+        if (now.certificates, now.unsigned, now.withdrawn) == (
+            before.certificates,
+            before.unsigned,
+            before.withdrawn,
+        ):
             return True
         service.use(now)
         if service.guarantees is not now:

@@ -30,6 +30,7 @@ from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.answers.restoring import Restoring
+from rlcm_serve.store.answers.withdrawals import restore, withdrawn
 from rlcm_serve.store.certificate_table import (
     ACTIVE,
     STORED,
@@ -124,6 +125,7 @@ class CertificateStore:
             return (
                 *((id_, state) for id_, state in session.execute(changed)),
                 *((digest, "signed") for digest in self._evidence.signed(session)),
+                *((id_, repr(one)) for id_, one in sorted(withdrawn(session).items())),
             )
 
     def all(self, identities: Sequence[EngineIdentity] | None) -> list[KeptCertificate]:
@@ -206,7 +208,7 @@ class CertificateStore:
         Raises:
             CertificateMismatch: it has no fingerprint, so it can never match an engine.
         """
-        slot = _slot(certificate)
+        slot = slot_of(certificate)
         with self._writing, self._database.session() as session:
             known = certificate.id in self._files
             if not known and session.get(StoredCertificate, certificate.id) is None:
@@ -219,7 +221,7 @@ class CertificateStore:
     def restoring(self, certificate: Certificate) -> Restoring | None:
         """What the next certificate of this one's procedure must be like, after a withdrawal."""
         with self._database.reading() as session:
-            return Restoring.of(session, _slot(certificate))
+            return Restoring.of(session, slot_of(certificate))
 
     def require_signature(self, certificate: Certificate) -> None:
         """Returns unless a signature is demanded and none of this certificate is known.
@@ -249,12 +251,12 @@ class CertificateStore:
             profiles_of(certificate, identities)  # refuses one that fits none
             if why := self._evidence.refusal(session, certificate):
                 raise SignatureRefused(why)
-            if restoring := Restoring.of(session, _slot(certificate)):
+            if restoring := Restoring.of(session, slot_of(certificate)):
                 row = session.get(StoredCertificate, id_)
                 added = None if row is None else row.added
                 restoring.require(certificate.digest, certificate.whole_delta, added)
             replaced = select(StoredCertificate).where(
-                StoredCertificate.slot == _slot(certificate), StoredCertificate.state == ACTIVE
+                StoredCertificate.slot == slot_of(certificate), StoredCertificate.state == ACTIVE
             )
             for row in session.scalars(replaced):
                 row.state = STORED
@@ -281,6 +283,21 @@ class CertificateStore:
             self._set_state(session, id_, WITHDRAWN)
             return self._guarantees(session, identities)
 
+    def restore(self, id_: str, identities: Sequence[EngineIdentity], by: str | None) -> Guarantees:
+        """Puts the policies of a withdrawn certificate back, without a guarantee, and on record.
+
+        Returns:
+            The guarantees that are active then.
+
+        Raises:
+            NotFound: there is no such certificate.
+            Conflict: it is not withdrawn, or its policies are back already.
+        """
+        with self._writing, self._database.session() as session:
+            certificate, _ = self._find(session, id_)
+            restore(session, certificate.digest, by, self._database.now(session))
+            return self._guarantees(session, identities)
+
     def _take_turns(self, session: Session) -> None:
         """Waits for other processes that change what is active; SQLite has one writer anyway."""
         if not self._database.is_sqlite:
@@ -290,7 +307,8 @@ class CertificateStore:
     def _guarantees(self, session: Session, identities: Sequence[EngineIdentity]) -> Guarantees:
         served, unsigned = self._active(session, identities)
         verified = {one.id: self._evidence.verified(session, one) for one in served}
-        return Guarantees(identities, served, verified, [one.id for one in unsigned])
+        lost = withdrawn(session, [one.digest for one in served])
+        return Guarantees(identities, served, verified, [one.id for one in unsigned], lost)
 
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
         """The certificate and its origin."""
@@ -308,7 +326,7 @@ class CertificateStore:
         row = session.get(StoredCertificate, id_)
         if row is None:
             certificate, origin = self._files[id_]
-            row = _row(certificate, origin, _slot(certificate), state)
+            row = _row(certificate, origin, slot_of(certificate), state)
             session.add(row)
         row.state = state
         session.flush()
@@ -330,9 +348,9 @@ class CertificateStore:
         for candidates in (fitting, files):
             signed = [one for one in candidates if not self._evidence.refusal(session, one)]
             unsigned += [one for one in candidates if one not in signed]
-            chosen = [one for one in signed if _slot(one) not in taken]
+            chosen = [one for one in signed if slot_of(one) not in taken]
             served += chosen
-            taken |= {_slot(one) for one in chosen}
+            taken |= {slot_of(one) for one in chosen}
         return served, unsigned
 
 
@@ -382,7 +400,7 @@ def _fit(certificate: Certificate, identities: Sequence[EngineIdentity] | None) 
         return _Fit((), str(error))
 
 
-def _slot(certificate: Certificate) -> str:
+def slot_of(certificate: Certificate) -> str:
     """A digest of engine, profile and procedure: certificates that differ in one share no slot."""
     procedure = ServedProcedure.of_certificate(certificate)  # raises without a fingerprint
     fitted = certificate.fingerprint

@@ -74,6 +74,12 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "audit_shares": st.lists(
         WORDS.filter(str.isalnum).map(lambda word: f"kind:{word}=0.5"), min_size=1, max_size=3
     ),
+    "risk_alarm": st.sampled_from(["withdraw", "warn", "none"]),
+    "drift_alarm": st.sampled_from(["withdraw", "warn", "none"]),
+    "alarm_actions": st.lists(
+        WORDS.filter(str.isalnum).map(lambda word: f"{word}:risk=warn"), min_size=1, max_size=3
+    ),
+    "alarm_webhook": WORDS.filter(str.isalnum).map(lambda word: f"http://{word}"),
     "audit_deadline_s": st.floats(0.001, 86_400),
     "answers_days": st.integers(1, 10**6),
     "host": st.sampled_from(["127.0.0.1", "::1", "localhost", "127.9.9.9"]),

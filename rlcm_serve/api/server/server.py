@@ -165,7 +165,7 @@ def build_context(
         first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
         tracing=start_tracing(settings.otlp_endpoint),
         evidence=open_log(settings, metrics.evidence.written),
-        monitoring=open_monitoring(settings, database),
+        monitoring=open_monitoring(settings, database, store),
         rates=RateLimits(StoredBudgets(database)),
         cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
     )

@@ -12,7 +12,10 @@ from rlcm_serve.monitoring.given import given_answer
 from rlcm_serve.monitoring.records import GivenAnswer
 from rlcm_serve.monitoring.writer import AnswerWriter
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.answers.betting import Betting
+from rlcm_serve.store.answers.figures import MonitoringFigures
 from rlcm_serve.store.answers.stored import StoredAnswers
+from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shared_secret import shared_secret
 
@@ -25,18 +28,23 @@ class LiveMonitoring:
     Args:
         database: shared by all processes.
         settings: of monitoring.
+        certificates: what is tested, and withdrawn after an alarm.
 
     Attributes:
         answers: those of all processes.
         draw: decides which answers need a label.
         writer: stores the answers of this process.
+        betting: runs the monitors, if no other process does.
     """
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, certificates: CertificateStore
+    ) -> None:
         self.settings = settings
         self.draw = AuditDraw(shared_secret(database, _SECRET), settings.shares)
         self.answers = StoredAnswers(database, self.draw, texts=settings.audit_texts)
         self.writer = AnswerWriter(self._add)
+        self.betting = Betting(database, settings, self.draw, certificates)
         self._threads = database.threads
 
     def given(
@@ -73,6 +81,14 @@ class LiveMonitoring:
         self.writer.put(answer)
         return replace(solution, audited=answer.audited and answer.answered)
 
+    async def figures(self) -> MonitoringFigures:
+        """What the monitors know now.
+
+        Raises:
+            DatabaseRefused: the database cannot be read.
+        """
+        return await self._threads.read(self.betting.figures.read)
+
     async def close(self) -> None:
         """Stores what waits."""
         await self.writer.close()
@@ -81,10 +97,12 @@ class LiveMonitoring:
         await self._threads.write(self.answers.add, answers)
 
 
-def open_monitoring(settings: Settings, database: Database) -> LiveMonitoring | None:
+def open_monitoring(
+    settings: Settings, database: Database, certificates: CertificateStore
+) -> LiveMonitoring | None:
     """The monitoring that the settings ask for; None if they ask for none.
 
     Raises:
         DatabaseRefused: the database cannot be used.
     """
-    return LiveMonitoring(database, settings) if settings.monitor else None
+    return LiveMonitoring(database, settings, certificates) if settings.monitor else None

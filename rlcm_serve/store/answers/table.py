@@ -55,6 +55,7 @@ class AnswerRow(Base):
     __table_args__ = (
         _partial("rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "sequence"),
         _partial("rlcm_answers_waiting", _WAITING, "sequence"),
+        _partial("rlcm_answers_labelled", "labelled IS NOT NULL", "certificate", "alpha"),
         Index("rlcm_answers_time", "time"),
     )
 
@@ -80,7 +81,8 @@ class MonitorRow(Base):
 
     `certificate` is a digest, `what` a `MonitorKind`, `risk` that of the certificate, `delta` the
     monitor's share of its delta. `reference` has the readings of calibration that a drift monitor
-    compares with, and `state` what it has seen; both are JSON.
+    compares with, and `state` what it has seen; both are JSON. `slot` is as in `StoredCertificate`,
+    `whole_delta` the certificate's.
     """
 
     __tablename__ = "rlcm_monitors"
@@ -94,6 +96,8 @@ class MonitorRow(Base):
     sequence: Mapped[int] = mapped_column(BigInteger)
     state: Mapped[str] = mapped_column(Text)
     alarmed: Mapped[float | None]
+    slot: Mapped[str] = mapped_column(String(64))
+    whole_delta: Mapped[float]
 
 
 class EventRow(Base):

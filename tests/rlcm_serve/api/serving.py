@@ -82,7 +82,7 @@ class Running:
             rates=RateLimits(StoredBudgets(database)),
             first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
             evidence=open_log(settings, metrics.evidence.written),
-            monitoring=open_monitoring(settings, database),
+            monitoring=open_monitoring(settings, database, store),
             jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),
         )
         self.app = create_app(self.context, self.failures.append)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,9 @@ from sqlalchemy import select
 from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.answers.table import AnswerRow
+from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.caller import Scope
-from tests.rlcm_serve.api.serving import Running, serving
+from tests.rlcm_serve.api.serving import PATIENCE, Running, serving
 from tests.rlcm_serve.scripted_engine import Script, certificate
 
 pytestmark = pytest.mark.anyio
@@ -210,3 +214,130 @@ async def test_without_monitoring_there_is_nothing_to_label(tmp_path: Path) -> N
         assert response.status_code == 404
         assert "setting monitor" in response.json()["detail"]
         assert (await running.client.get("/audit")).status_code == 404
+
+
+async def look(running: Running) -> None:
+    """One look of the monitors, which otherwise look once a second."""
+    assert running.context.monitoring is not None
+    await running.context.monitoring.writer.written()
+    betting = running.context.monitoring.betting
+    await asyncio.to_thread(betting.work, lambda: running.context.service.guarantees)
+
+
+async def until_withdrawn(running: Running) -> dict[str, Any]:
+    """The first answer without a guarantee."""
+    async with asyncio.timeout(PATIENCE):
+        for number in count():
+            solved: dict[str, Any] = (await running.solve(problem=f"Now {number}?")).json()
+            if solved["guarantee"] is None:
+                return solved
+            await asyncio.sleep(0.05)
+    raise AssertionError
+
+
+async def test_wrong_answers_withdraw_the_guarantee_until_an_admin_restores_the_policy(
+    certified: Path, tmp_path: Path
+) -> None:
+    """Labels show a risk above alpha: the next answers run at the full budget and say why."""
+    settings = Settings(state=tmp_path, audit_share=1, unanswered_s=0.001)
+    high = Script(confidences=(0.95,), c_end=0.95)
+    async with serving(high, certificates=[certified], settings=settings) as running:
+        first = (await running.solve()).json()
+        assert first["exit"] == "high"
+        id_ = first["guarantee"]["certificate"]
+        assert (await running.client.post(f"/certificates/{id_}/restore")).status_code == 409
+        given = [(await running.solve(problem=f"Dial {n}?")).json()["id"] for n in range(40)]
+        labels = [{"id": one, "right": False} for one in [first["id"], *given]]
+        assert (await feedback(running, *labels))["audited"] == 41
+        await look(running)
+
+        withdrawn = await until_withdrawn(running)
+        assert withdrawn["exit"] != "high"  # the full budget
+        assert "risk alarm at alpha 0.1: 41 of 41" in withdrawn["no_guarantee_reason"]
+        body = (await running.client.get("/monitoring")).json()
+        (shown,) = body["certificates"]
+        assert (shown["id"], shown["guarantee"], shown["active"]) == (id_, "withdrawn", True)
+        level, other = shown["levels"]
+        assert [one["test"]["alarmed"] for one in (level, other)] == [True, False]
+        assert level["test"]["log_wealth"] > level["test"]["threshold"]
+        assert (level["labels"]["wrong"], level["labels"]["right"]) == (41, 0)
+        whats = [event["what"] for event in body["events"]]
+        assert whats.count("risk_alarm") == whats.count("withdrawn") == 1
+
+        restored = await running.client.post(f"/certificates/{id_}/restore")
+        assert restored.status_code == 200, restored.text
+        assert restored.json()["certificates"][0]["guarantee"] == "restored"
+        again = (await running.solve(problem="A dial shows 99.")).json()
+        assert (again["exit"], again["guarantee"]) == ("high", None)
+        assert "put back without a guarantee" in again["no_guarantee_reason"]
+        assert (await running.client.post(f"/certificates/{id_}/restore")).status_code == 409
+
+
+async def test_a_withdrawn_guarantee_stays_withdrawn_after_a_restart(
+    certified: Path, tmp_path: Path
+) -> None:
+    settings = Settings(state=tmp_path, database=f"sqlite:///{tmp_path}/one.db")
+    async with serving(certificates=[certified], settings=settings) as running:
+        database = running.context.database
+        digest = running.context.service.guarantees.certificates[0].digest
+        with database.session() as session:
+            withdraw(
+                session,
+                database,
+                certificate=digest,
+                slot="s",
+                delta=0.1,
+                time=1.0,
+                why="risk alarm at alpha 0.1",
+            )
+    async with serving(certificates=[certified], settings=settings) as running:
+        solved = (await running.solve()).json()
+        assert solved["guarantee"] is None
+        assert solved["no_guarantee_reason"].startswith("risk alarm at alpha 0.1")
+
+
+async def test_alarms_are_posted_to_the_webhook(certified: Path, tmp_path: Path) -> None:
+    posted: list[dict[str, Any]] = []
+    told = asyncio.Event()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(re.findall(rb"content-length: (\d+)", head.lower())[0])
+        posted.append(json.loads(await reader.readexactly(length)))
+        if posted[-1]["event"] == "risk_alarm":
+            told.set()
+        writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    settings = Settings(
+        state=tmp_path,
+        audit_share=1,
+        alarm_webhook=f"http://127.0.0.1:{port}/",
+        drift_alarm="none",
+        risk_alarm="warn",
+    )
+    async with server, serving(certificates=[certified], settings=settings) as running:
+        given = [(await running.solve(problem=f"Dial {n}?")).json()["id"] for n in range(40)]
+        await feedback(running, *({"id": one, "right": False} for one in given))
+        async with asyncio.timeout(PATIENCE):
+            await told.wait()
+        assert (await running.solve(problem="One more?")).json()["guarantee"] is not None
+        async with asyncio.timeout(PATIENCE):
+            hook = ""
+            while hook != "delivered":
+                body = (await running.client.get("/monitoring")).json()
+                (hook,) = {one["hook"] for one in body["events"] if one["what"] == "risk_alarm"}
+    alarm = next(one for one in posted if one["event"] == "risk_alarm")
+    assert (alarm["action"], alarm["alpha"], alarm["figures"]["wrong"]) == ("warn", 0.1, 40)
+
+
+async def test_the_figures_need_a_key_that_may_read_them(tmp_path: Path) -> None:
+    async with serving(settings=Settings(state=tmp_path, auth="on")) as running:
+        status = {}
+        for scope in Scope:
+            key = running.context.keys.create(scope, [scope])[0]
+            asked = await running.client.get("/monitoring", headers={"X-API-Key": key})
+            status[str(scope)] = asked.status_code
+    assert status == {"solve": 403, "metrics": 200, "admin": 200}

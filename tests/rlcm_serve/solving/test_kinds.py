@@ -13,7 +13,7 @@ from calibration.simulation.risks import SELECTIVE
 from rlcm_serve.core import Question
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.solving.guarantees import Guarantees, Terms
-from rlcm_serve.store.certificates import _slot
+from rlcm_serve.store.certificates import slot_of
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 
 SAFE, FAST = ExitPolicy(lambda_high=0.95), ExitPolicy(lambda_high=0.8)
@@ -121,8 +121,8 @@ def test_certificates_of_single_kinds_are_not_for_questions_without_one() -> Non
 
 
 def test_each_kind_has_one_active_certificate() -> None:
-    assert len({_slot(one) for one in ALL}) == len(ALL)
-    assert _slot(POOLED) == _slot(certificate({0.1: SAFE})), "one takes the place of the other"
+    assert len({slot_of(one) for one in ALL}) == len(ALL)
+    assert slot_of(POOLED) == slot_of(certificate({0.1: SAFE})), "one takes the place of the other"
     with pytest.raises(CertificateMismatch, match="for the same procedure"):
         Guarantees([IDENTITY], [ALGEBRA, of_kind("algebra", {0.2: FAST})])
 

@@ -72,10 +72,14 @@ class DriftNow(Wire):
     """Its mean in calibration; null if it is not known."""
     now: float | None = Field(examples=[0.84])
     """Its mean over the window; null before the first question."""
-    low: float | None = Field(examples=[0.87])
-    """Lower edge of the noise band: without drift, means of windows stay above it nearly always."""
-    high: float | None = Field(examples=[0.95])
-    """Upper edge of the noise band."""
+    rank: float = Field(examples=[0.47])
+    """Mean rank of the window's values among those of calibration, from 0 to 1; without drift about
+    0.5.
+    """
+    low: float = Field(examples=[0.44])
+    """Lower edge of the noise band of `rank`."""
+    high: float = Field(examples=[0.56])
+    """Upper edge of the noise band of `rank`."""
     window: int = Field(examples=[200])
     """Number of questions in the window."""
     average_run_length: float | None = Field(examples=[10000.0])

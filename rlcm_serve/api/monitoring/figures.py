@@ -1,0 +1,152 @@
+"""`GET /monitoring`: the promise of every certificate, held against what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from calibration import Certificate
+from calibration.certificate.levels import CertifiedLevel
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.wire.certificates import iso
+from rlcm_serve.api.wire.monitoring.figures import (
+    AuditNow,
+    DriftNow,
+    HistoryPoint,
+    LabelCounts,
+    LabelTest,
+    MonitoredCertificate,
+    MonitoredLevel,
+    MonitoringBody,
+    MonitoringEventBody,
+)
+from rlcm_serve.errors import NotFound, NotReady
+from rlcm_serve.monitoring.records import MonitorEvent
+from rlcm_serve.store.answers.figures import (
+    DriftFigures,
+    LevelFigures,
+    MonitoringFigures,
+    TestFigures,
+)
+
+Guarantee = Literal["given", "withdrawn", "restored"]
+
+
+def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringBody:
+    """The figures on the wire. Reads certificates, so it runs in a thread."""
+    try:
+        active = {one.digest for one in context.service.guarantees.certificates}
+    except NotReady:
+        active = set()
+    of_certificate: dict[str, list[LevelFigures]] = {}
+    for level in figures.levels:
+        of_certificate.setdefault(level.certificate, []).append(level)
+    found = []
+    for digest, levels in of_certificate.items():
+        certificate = _certificate(context, digest)
+        if certificate is not None:
+            found.append(_monitored(certificate, levels, figures, active=digest in active))
+    settings = context.settings
+    return MonitoringBody(
+        time=iso(figures.time),
+        enabled=settings.monitor,
+        behind_s=None if figures.looked is None else max(0.0, figures.time - figures.looked),
+        audit=AuditNow(
+            share=settings.audit_share,
+            deadline_s=settings.audit_deadline_s,
+            waiting=figures.waiting,
+            oldest=_iso(figures.oldest),
+        ),
+        certificates=sorted(found, key=lambda one: not one.active),
+        events=[_event(event) for event in figures.events],
+    )
+
+
+def _certificate(context: Context, digest: str) -> Certificate | None:
+    """None if it is neither stored nor in a file here, but served by another process."""
+    try:
+        found = context.certificates.get(digest[:12])
+    except NotFound:
+        return None
+    return found if found.digest == digest else None
+
+
+def _monitored(
+    certificate: Certificate,
+    levels: list[LevelFigures],
+    figures: MonitoringFigures,
+    *,
+    active: bool,
+) -> MonitoredCertificate:
+    lost = figures.withdrawn.get(certificate.id)
+    guarantee: Guarantee = "given"
+    if lost is not None:
+        guarantee = "withdrawn" if lost.restored is None else "restored"
+    known = {one.alpha: one for one in certificate.levels if isinstance(one, CertifiedLevel)}
+    since = None if lost is None else lost.restored or lost.since
+    return MonitoredCertificate(
+        id=certificate.id,
+        risk=certificate.risk,
+        delta=certificate.delta,
+        active=active,
+        guarantee=guarantee,
+        why=None if lost is None else lost.reason,
+        since=_iso(since),
+        levels=[_level(level, known) for level in levels if level.alpha in known],
+    )
+
+
+def _level(level: LevelFigures, known: Mapping[float, CertifiedLevel]) -> MonitoredLevel:
+    certified = known[level.alpha]
+    return MonitoredLevel(
+        alpha=level.alpha,
+        delta=level.delta,
+        risk=certified.risk,
+        risk_upper=certified.risk_upper,
+        questions=level.questions,
+        answered=level.answered,
+        share_declined=level.share_declined,
+        share_declined_expected=1 - certified.share_answered,
+        labels=LabelCounts(**level.labels),
+        test=None if level.test is None else _test(level.test),
+        drift=[_drift(one) for one in level.drift],
+        drift_alarmed_at=_iso(level.drift_alarmed_at),
+        history=[HistoryPoint(**row | {"time": iso(row["time"])}) for row in level.history],
+    )
+
+
+def _test(test: TestFigures) -> LabelTest:
+    return LabelTest(
+        labels=test.labels,
+        answers=test.answers,
+        behind=test.behind,
+        risk=test.risk,
+        low=test.low,
+        high=test.high,
+        log_wealth=test.log_wealth,
+        threshold=test.threshold,
+        alarmed=test.alarmed_at is not None,
+        alarmed_at=_iso(test.alarmed_at),
+    )
+
+
+def _drift(one: DriftFigures) -> DriftNow:
+    return DriftNow.model_validate(one)
+
+
+def _event(event: MonitorEvent) -> MonitoringEventBody:
+    return MonitoringEventBody(
+        number=event.number,
+        time=iso(event.time),
+        certificate=event.certificate[:12],
+        alpha=event.alpha,
+        what=event.what.value,
+        text=event.text,
+        statistics=list(event.figures.get("statistics", [])),
+        action=event.action.value,
+        hook=event.hook.value,
+    )
+
+
+def _iso(seconds: float | None) -> str | None:
+    return None if seconds is None else iso(seconds)

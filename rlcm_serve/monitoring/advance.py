@@ -1,0 +1,158 @@
+"""Shows stored answers to the monitor of a level, in order. Pure: the same answers, same state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calibration.monitoring.drift_monitor import DriftMonitor
+from calibration.monitoring.risk_monitor import RiskMonitor
+from rlcm_serve.monitoring.records import MonitorKind
+from rlcm_serve.monitoring.reference import Counts, live_values, values_of
+
+GRACE = 5.0
+"""Seconds after a deadline in which a label that came in time may still be on its way."""
+TESTED_RISKS = ("selective", "error")
+"""Those whose loss a label tells. `regret` needs the answer of the full budget as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAnswer:
+    """What a monitor reads of an answer under its level; fields as in `GivenAnswer`.
+
+    `labelled` is when its first label came, `right` what the last one says.
+    """
+
+    sequence: int
+    answered: bool
+    confidence: float
+    audited: bool
+    audit_share: float
+    due: float
+    right: bool | None
+    labelled: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """A stored monitor of one level.
+
+    Attributes:
+        certificate: its digest.
+        alpha: the level.
+        what: what it looks at.
+        risk: of the certificate.
+        delta: probability of a false alarm that is accepted.
+        reference: of a drift monitor.
+        sequence: the last answer that it has seen.
+        state: of the monitor; empty before the first answer.
+        alarmed: when it alarmed first, Unix time; None if it never did.
+    """
+
+    certificate: str
+    alpha: float
+    what: MonitorKind
+    risk: str
+    delta: float
+    reference: Counts
+    sequence: int
+    state: Mapping[str, Any]
+    alarmed: float | None
+
+    def risk_monitor(self) -> RiskMonitor:
+        """The test of labels in its state."""
+        stored = self.state.get("monitor")
+        if stored is None:
+            return RiskMonitor(self.alpha, self.delta)
+        return RiskMonitor.from_state(self.alpha, self.delta, stored)
+
+    def drift_monitor(self, seed: bytes) -> DriftMonitor:
+        """The test of readings in its state."""
+        values, stored = values_of(self.reference), self.state.get("monitor")
+        if stored is None:
+            return DriftMonitor(values, self.delta, seed)
+        return DriftMonitor.from_state(values, self.delta, seed, stored)
+
+
+def waits(answer: SeenAnswer, risk: str, now: float) -> bool:
+    """Whether the test of a level must wait for this answer's label."""
+    is_open = answer.audited and answer.answered and answer.labelled is None
+    return is_open and now <= answer.due + GRACE and risk in TESTED_RISKS
+
+
+def advance(monitor: Monitor, answers: Sequence[SeenAnswer], now: float, seed: bytes) -> Monitor:
+    """The monitor after these answers, up to the first one whose label it must wait for.
+
+    Args:
+        monitor: has seen all answers of its level before them.
+        answers: of its level, in order.
+        now: Unix time.
+        seed: a secret, for ties.
+    """
+    if monitor.what is MonitorKind.RISK:
+        return _bet(monitor, answers, now)
+    return _compare(monitor, answers, now, seed)
+
+
+def _bet(stored: Monitor, answers: Sequence[SeenAnswer], now: float) -> Monitor:
+    monitor, sequence, alarmed = stored.risk_monitor(), stored.sequence, stored.alarmed
+    wrong = stored.state.get("wrong", 0)
+    for answer in answers:
+        if waits(answer, stored.risk, now):
+            break
+        sequence = answer.sequence
+        counts = answer.answered or stored.risk != "selective"
+        if not counts or answer.audit_share <= 0:
+            continue
+        loss, expired = _loss(answer)
+        monitor.add(
+            loss,
+            answer.confidence,
+            answer.audit_share,
+            audited=answer.audited,
+            expired=expired,
+        )
+        wrong += answer.audited and loss == 1
+        if monitor.alarmed and alarmed is None:
+            alarmed = now
+    state = {"monitor": monitor.state(), "wrong": wrong}
+    return replace(stored, sequence=sequence, state=state, alarmed=alarmed)
+
+
+def _loss(answer: SeenAnswer) -> tuple[float | None, bool]:
+    """The loss of an answer and whether its label expired; None if no label is looked at."""
+    if not answer.audited:
+        return None, False
+    if not answer.answered:  # counted by the risk `error` alone, as wrong
+        return 1.0, False
+    if answer.labelled is None or answer.labelled > answer.due:
+        return None, True
+    return (0.0 if answer.right else 1.0), False
+
+
+def _compare(stored: Monitor, answers: Sequence[SeenAnswer], now: float, seed: bytes) -> Monitor:
+    monitor, alarmed = stored.drift_monitor(seed), stored.alarmed
+    questions, answered = stored.state.get("questions", 0), stored.state.get("answered", 0)
+    for answer in answers:
+        monitor.add(live_values(answered=answer.answered, confidence=answer.confidence))
+        questions, answered = questions + 1, answered + answer.answered
+    if monitor.alarmed and alarmed is None:
+        alarmed = now
+    state = {"monitor": monitor.state(), "questions": questions, "answered": answered}
+    sequence = answers[-1].sequence if answers else stored.sequence
+    return replace(stored, sequence=sequence, state=state, alarmed=alarmed)
+
+
+def alarm_text(monitor: Monitor, seed: bytes) -> tuple[str, dict[str, Any]]:
+    """What an alarm says, and the figures behind it."""
+    level = f"at alpha {monitor.alpha:g}"
+    if monitor.what is MonitorKind.DRIFT:
+        moved = list(monitor.drift_monitor(seed).alarmed)
+        return f"drift alarm {level}: {', '.join(moved)} moved", {"statistics": moved}
+    test = monitor.risk_monitor()
+    low, high = test.interval()
+    wrong = monitor.state["wrong"]
+    figures = {"labels": test.labels, "wrong": wrong, "low": low, "high": high}
+    said = f"risk alarm {level}: {wrong} of {test.labels} audited answers are wrong"
+    return said, figures

@@ -1,0 +1,260 @@
+"""Runs the monitors of all levels, in one process at a time, and does what alarms ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+import httpx
+from sqlalchemy import select
+
+from calibration.certificate.levels import CertifiedLevel
+from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
+from rlcm_serve.monitoring.advance import TESTED_RISKS, Monitor, advance, alarm_text, waits
+from rlcm_serve.monitoring.audit import AuditDraw
+from rlcm_serve.monitoring.records import Action, EventKind, Hook, MonitorEvent, MonitorKind
+from rlcm_serve.monitoring.reference import reference_of
+from rlcm_serve.settings import Settings
+from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.store.answers.figures import FigureStore
+from rlcm_serve.store.answers.monitors import AT_ONCE, StoredMonitors, Watched
+from rlcm_serve.store.answers.table import BettingRow
+from rlcm_serve.store.certificates import CertificateStore, slot_of
+from rlcm_serve.store.database import Database
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at what is new."""
+LEASE = 15.0
+"""Seconds for which the monitors wait for a process that stopped renewing its lease."""
+HISTORY_EVERY = 300.0
+"""Seconds between two rows of a level's history."""
+CUT_EVERY = 3600.0
+HOOK_TIMEOUT = 10.0
+HOOK_TRIES = 20
+"""Attempts to tell the webhook of an event, a minute apart."""
+_HOOK_PAUSE = 60.0
+_NAME = "monitors"
+_log = logging.getLogger(__name__)
+
+CurrentGuarantees = Callable[[], Guarantees]
+
+
+@dataclass(slots=True)
+class _Times:
+    """When regular work was last done, on the database's clock."""
+
+    renewed: float = 0.0
+    history: float = 0.0
+    cut: float = 0.0
+    hook: float = 0.0
+
+
+class Betting:
+    """Shows new answers to the monitors of their levels.
+
+    Several processes may have one; the one that holds the lease works. Even if two worked at once,
+    a monitor's state, its place in the order of answers, and what it found are stored in one
+    transaction, which fails if another process was faster. So a process may be killed anywhere: no
+    answer is seen twice, and none is left out.
+
+    Args:
+        database: shared by all processes.
+        settings: actions, webhook, retention.
+        draw: has the secret for ties.
+        certificates: to withdraw, and for their report data.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        draw: AuditDraw,
+        certificates: CertificateStore,
+    ) -> None:
+        self.monitors = StoredMonitors(database)
+        self.figures = FigureStore(database, self.monitors, draw)
+        self._database = database
+        self._settings = settings
+        self._actions = settings.actions
+        self._draw = draw
+        self._certificates = certificates
+        self._holder = secrets.token_hex(8)
+        self._registered: set[str] = set()
+        self._times = _Times()
+        self._tries: dict[int, int] = {}
+
+    async def run(self, guarantees: CurrentGuarantees) -> NoReturn:
+        """Works until it is cancelled. While the database cannot be used, the monitors wait."""
+        has_failed = False
+        while True:
+            try:
+                await asyncio.to_thread(self.work, guarantees)
+                await self._tell()
+                has_failed = False
+            except DatabaseRefused as error:
+                if not has_failed:
+                    _log.error("the monitors wait, because the database fails: %s", error)
+                has_failed = True
+            except Exception:  # monitors must not end in silence  # noqa: BLE001
+                if not has_failed:
+                    _log.exception("the monitors failed; trying again")
+                has_failed = True
+            await asyncio.sleep(LOOK_EVERY)
+
+    def work(self, guarantees: CurrentGuarantees) -> bool:
+        """One look at what is new; False if another process holds the lease."""
+        with suppress(NotReady):
+            self._register(guarantees())
+        now = self.monitors.now()
+        if not self._claim(now):
+            return False
+        for watched in self.monitors.all():
+            self.catch_up(watched)
+        self._upkeep(now)
+        return True
+
+    def catch_up(self, watched: Watched) -> None:
+        """Shows a monitor everything that it can see now, in short transactions."""
+        while True:
+            monitor = watched.monitor
+            (*first,) = self.monitors.unseen(monitor, 1)
+            now = self.monitors.now()
+            is_test = monitor.what is MonitorKind.RISK
+            if not first or (is_test and waits(first[0], monitor.risk, now)):
+                return
+            answers = self.monitors.unseen(monitor, AT_ONCE)
+            after = advance(monitor, answers, now, self._seed(monitor))
+            event = None
+            if after.alarmed is not None and monitor.alarmed is None:
+                event = self._event(after, now)
+            if not self.monitors.commit(watched, after, event):
+                return
+            if event is not None:
+                _log.warning("certificate %s: %s", monitor.certificate[:12], event.text)
+            watched = Watched(after, watched.slot, watched.whole_delta)
+
+    def _seed(self, monitor: Monitor) -> bytes:
+        return self._draw.digest(f"ties {monitor.certificate} {monitor.alpha!r}")
+
+    def _event(self, monitor: Monitor, now: float) -> MonitorEvent:
+        text, figures = alarm_text(monitor, self._seed(monitor))
+        action = Action(self._actions.of(monitor.certificate[:12], monitor.what.value))
+        return MonitorEvent(
+            time=now,
+            certificate=monitor.certificate,
+            alpha=monitor.alpha,
+            what=EventKind(f"{monitor.what.value}_alarm"),
+            text=text,
+            figures=figures,
+            action=action,
+            hook=Hook.WAITING if self._settings.alarm_webhook else Hook.NONE,
+        )
+
+    def _register(self, guarantees: Guarantees) -> None:
+        """Adds the monitors of certificates that became active here."""
+        new = [one for one in guarantees.certificates if one.digest not in self._registered]
+        watched: list[Watched] = []
+        for certificate in new:
+            try:
+                report = self._certificates.report(certificate.id)
+            except (NoReport, NotFound):
+                report = None
+            levels = [one for one in certificate.levels if isinstance(one, CertifiedLevel)]
+            for level in levels:
+                reference = reference_of(certificate, level, report)
+                kinds = [MonitorKind.DRIFT]
+                kinds += [MonitorKind.RISK] if certificate.risk in TESTED_RISKS else []
+                for what in kinds:
+                    monitor = Monitor(
+                        certificate=certificate.digest,
+                        alpha=level.alpha,
+                        what=what,
+                        risk=certificate.risk,
+                        delta=certificate.delta / len(levels),
+                        reference=reference if what is MonitorKind.DRIFT else {},
+                        sequence=0,
+                        state={},
+                        alarmed=None,
+                    )
+                    watched.append(Watched(monitor, slot_of(certificate), certificate.whole_delta))
+        if watched:
+            self.monitors.register(watched)
+        self._registered |= {one.digest for one in new}
+
+    def _claim(self, now: float) -> bool:
+        """Takes or renews the lease. False if another process holds it."""
+        if now - self._times.renewed < LEASE / 3:
+            return True
+        with self._database.reading() as session:
+            held = session.scalar(select(BettingRow).where(BettingRow.name == _NAME))
+        if held is not None and held.holder != self._holder and held.until > now:
+            return False
+        with self._database.session() as session:
+            row = session.get(BettingRow, _NAME, with_for_update=True)
+            if row is not None and row.holder != self._holder and row.until > now:
+                return False
+            session.merge(
+                BettingRow(name=_NAME, holder=self._holder, until=now + LEASE, looked=now)
+            )
+        self._times.renewed = now
+        return True
+
+    def _upkeep(self, now: float) -> None:
+        """History, and deletion of what is too old."""
+        if now - self._times.history >= HISTORY_EVERY:
+            self._times.history = now
+            rows = self.figures.history_rows(now)
+            if rows:
+                self.monitors.add_history(rows)
+        if now - self._times.cut >= CUT_EVERY:
+            cut = self.monitors.cut(now - self._settings.answers_days * 86_400)
+            if not cut:
+                self._times.cut = now
+
+    async def _tell(self) -> None:
+        """Posts waiting events to the webhook."""
+        url = self._settings.alarm_webhook
+        loop_time = asyncio.get_running_loop().time()
+        if not url or loop_time - self._times.hook < (_HOOK_PAUSE if self._tries else LOOK_EVERY):
+            return
+        threads = self._database.threads
+        waiting = await threads.read(self.monitors.events, 10, Hook.WAITING)
+        if not waiting or not self._times.renewed:
+            return
+        self._times.hook = loop_time
+        async with httpx.AsyncClient(timeout=HOOK_TIMEOUT) as client:
+            for event in reversed(waiting):
+                delivered = await _posted(client, url, event)
+                tries = self._tries.get(event.number, 0) + 1
+                self._tries[event.number] = tries
+                if delivered or tries == HOOK_TRIES:
+                    del self._tries[event.number]
+                    hook = Hook.DELIVERED if delivered else Hook.FAILED
+                    await threads.write(self.monitors.told, event.number, hook)
+
+
+async def _posted(client: httpx.AsyncClient, url: str, event: MonitorEvent) -> bool:
+    """Whether the webhook took an event."""
+    body = {
+        "event": event.what.value,
+        "number": event.number,
+        "time": event.time,
+        "certificate": event.certificate[:12],
+        "alpha": event.alpha,
+        "text": event.text,
+        "action": event.action.value,
+        "figures": dict(event.figures),
+    }
+    try:
+        response = await client.post(url, json=body)
+    except httpx.HTTPError as error:
+        _log.warning("the webhook was not told of event %d: %s", event.number, type(error).__name__)
+        return False
+    if not response.is_success:
+        _log.warning("the webhook answers %d to event %d", response.status_code, event.number)
+    return response.is_success

@@ -1,0 +1,214 @@
+"""The process that runs the monitors, on a database of either kind."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from calibration import ExitPolicy
+from rlcm_serve.monitoring.audit import AuditDraw
+from rlcm_serve.monitoring.records import EventKind, GivenAnswer, Hook, Label, MonitorKind
+from rlcm_serve.settings import Settings
+from rlcm_serve.settings.shares import AuditShares
+from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.store.answers.betting import Betting
+from rlcm_serve.store.answers.stored import StoredAnswers
+from rlcm_serve.store.answers.table import MonitorRow, WithdrawalRow
+from rlcm_serve.store.caller import ANYONE
+from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.database import Database
+from tests.rlcm_serve.monitoring.test_writer import answer
+from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+
+CERTIFICATE = certificate({0.1: ExitPolicy(lambda_high=0.9), 0.2: ExitPolicy(lambda_high=0.8)})
+DRAW = AuditDraw(b"s" * 32, AuditShares(1.0))
+GUARANTEES = Guarantees([IDENTITY], [CERTIFICATE])
+
+
+def given(number: int, alpha: float = 0.1) -> GivenAnswer:
+    audited = random.Random(number).random() < 0.5
+    return replace(
+        answer(number),
+        certificate=CERTIFICATE.digest,
+        alpha=alpha,
+        audited=audited,
+        audit_share=0.5,
+        confidence=random.Random(-number).random(),
+    )
+
+
+def betting_on(database: Database, **settings: object) -> Betting:
+    chosen = Settings(answers_days=1e6, **settings)  # type: ignore[arg-type]
+    return Betting(database, chosen, DRAW, CertificateStore(database))
+
+
+def fill(database: Database, answers: int, wrong: float) -> None:
+    """Stores answers, and the label of each; `wrong` is the share of wrong ones."""
+    stored = StoredAnswers(database, DRAW)
+    whole = [given(number) for number in range(answers)]
+    stored.add(whole)
+    draw = random.Random(answers)
+    stored.label([Label(one.id, draw.random() >= wrong, None) for one in whole], ANYONE)
+
+
+def states(database: Database) -> dict[tuple[float, str], tuple[int, str]]:
+    with database.reading() as session:
+        rows = session.scalars(select(MonitorRow))
+        return {(row.alpha, row.what): (row.sequence, row.state) for row in rows}
+
+
+@pytest.fixture
+def betting(database: Database) -> Betting:
+    return betting_on(database)
+
+
+def test_each_level_has_its_monitors_and_only_its_own_answers(
+    betting: Betting, database: Database
+) -> None:
+    fill(database, 40, wrong=0.05)
+    StoredAnswers(database, DRAW).add([given(1000, 0.2), replace(given(1001), certificate=None)])
+    assert betting.work(lambda: GUARANTEES)
+    found = {key: json.loads(state) for key, (_, state) in states(database).items()}
+    assert set(found) == {(alpha, what) for alpha in (0.1, 0.2) for what in MonitorKind}
+    assert found[0.1, "drift"]["questions"] == 40
+    assert found[0.2, "drift"]["questions"] == 1
+    (level, other) = betting.figures.read().levels
+    assert (level.questions, other.questions) == (40, 1)
+    assert level.test is not None
+    assert level.test.answers == 40
+    assert level.labels["right"] + level.labels["wrong"] == level.test.labels
+    assert level.delta == pytest.approx(CERTIFICATE.delta / 2)
+
+
+def test_an_open_label_stops_its_own_level_alone(betting: Betting, database: Database) -> None:
+    stored = StoredAnswers(database, DRAW)
+    open_ = [replace(given(n, 0.1), audited=True) for n in range(3)]
+    other = [replace(given(10 + n, 0.2), audited=True) for n in range(3)]
+    stored.add([*open_, *other])
+    stored.label([Label(one.id, True, None) for one in (open_[1], *other)], ANYONE)
+    betting.work(lambda: GUARANTEES)
+    tests = [level.test for level in betting.figures.read().levels]
+    assert [test.labels for test in tests if test is not None] == [0, 3]
+    assert [test.behind for test in tests if test is not None] == [3, 0]
+    stored.label([Label(open_[0].id, True, None)], ANYONE)
+    betting.work(lambda: GUARANTEES)
+    tests = [level.test for level in betting.figures.read().levels]
+    assert [test.labels for test in tests if test is not None] == [2, 3]
+
+
+def test_a_correction_after_its_bet_changes_no_wealth(betting: Betting, database: Database) -> None:
+    fill(database, 30, wrong=0.0)
+    betting.work(lambda: GUARANTEES)
+    before = states(database)
+    stored = StoredAnswers(database, DRAW)
+    assert stored.label([Label(given(3).id, False, None)], ANYONE).corrected == 1
+    betting.work(lambda: GUARANTEES)
+    assert states(database) == before
+    labels = betting.figures.read().levels[0].labels
+    assert labels["wrong"] + labels["others_wrong"] == 1
+
+
+@pytest.mark.parametrize("action", ["withdraw", "warn"])
+def test_an_alarm_does_what_is_configured_once(database: Database, action: str) -> None:
+    betting = betting_on(
+        database, alarm_actions=[f"{CERTIFICATE.id}:risk={action}"], drift_alarm="none"
+    )
+    fill(database, 300, wrong=0.5)
+    for _ in range(2):
+        betting.work(lambda: GUARANTEES)
+    events = betting.monitors.events()
+    alarms = [event for event in events if event.what is EventKind.RISK_ALARM]
+    assert [event.action.value for event in alarms] == [action]
+    assert "risk alarm at alpha 0.1" in alarms[0].text
+    with database.reading() as session:
+        rows = list(session.scalars(select(WithdrawalRow)))
+    assert [row.certificate for row in rows] == [CERTIFICATE.digest] * (action == "withdraw")
+    withdrawn = [event for event in events if event.what is EventKind.WITHDRAWN]
+    assert len(withdrawn) == (action == "withdraw")
+    assert {event.hook for event in events} == {Hook.NONE}
+
+
+def test_one_process_works_and_another_takes_over(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = betting_on(database), betting_on(database)
+    assert one.work(lambda: GUARANTEES)
+    assert not other.work(lambda: GUARANTEES)
+    later = time.time() + 60
+    monkeypatch.setattr(other.monitors, "now", lambda: later)
+    assert other.work(lambda: GUARANTEES)
+
+
+def test_of_two_that_work_at_once_one_counts(database: Database) -> None:
+    """Without any lease: what the slower one computed is not stored."""
+    one, other = betting_on(database), betting_on(database)
+    one.work(lambda: GUARANTEES)
+    fill(database, 30, wrong=0.2)
+    stale = other.monitors.all()
+    for watched in one.monitors.all():
+        one.catch_up(watched)
+    done = states(database)
+    for watched in stale:
+        other.catch_up(watched)
+    assert states(database) == done
+
+
+def test_old_answers_are_deleted_with_their_labels(betting: Betting, database: Database) -> None:
+    fill(database, 20, wrong=0.2)  # they were given in 1970
+    assert betting.monitors.cut(before=2.0, limit=15) == 15
+    assert betting.monitors.cut(before=2.0, limit=15) == 5
+    assert StoredAnswers(database, DRAW).find([given(3).id], ANYONE) == {}
+
+
+def work_until_killed(url: str) -> subprocess.Popen[bytes]:
+    """A process that shows few answers at a time to the monitors."""
+    program = (
+        "from tests.rlcm_serve.store import test_betting as t\n"
+        "from rlcm_serve.store.answers import betting\n"
+        "betting.AT_ONCE = 3\nbetting.LEASE = 0.0\n"
+        f"one = t.betting_on(t.Database({url!r}))\n"
+        "print('ready', flush=True)\n"
+        "while True: one.work(lambda: t.GUARANTEES)\n"
+    )
+    command = [sys.executable, "-c", program]
+    root = Path(__file__).parents[3]
+    return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_a_process_killed_anywhere_leaves_the_exact_state(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    """Killed with -9 again and again, the monitors end where one that was never killed does."""
+    fill(database, 400, wrong=0.15)
+    other = Database(f"sqlite:///{tmp_path}/other.db")
+    fill(other, 400, wrong=0.15)
+    betting_on(other).work(lambda: GUARANTEES)
+    expected = states(other)
+    other.close()
+    draw = random.Random(1)
+    for _ in range(3):
+        process = work_until_killed(database_url)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        before = states(database)
+        while states(database) == before and before != expected:
+            time.sleep(0.001)
+        time.sleep(0.03 * draw.random())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    final = betting_on(database)
+    final.work(lambda: GUARANTEES)
+    for watched in final.monitors.all():
+        final.catch_up(watched)
+    assert states(database) == expected
