@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,17 +112,47 @@ def _print_differences(
 def replay(
     certificate: CertificateArgument,
     traces: TracesArgument,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="TRACES is the folder of records that `rlcm serve --evidence` writes."
+        ),
+    ] = False,
     as_json: JsonOption = False,
     loss: LossOption = None,
 ) -> None:
-    """Replay a certificate's policies on other traces: realised risk, tokens, exits."""
+    """Replay a certificate's policies on other traces: realised risk, tokens, exits.
+
+    With --live, on the readings of live answers: what it would have saved and declined at least.
+    These say nothing about its risk.
+    """
     from calibration import Certificate
     from calibration.certificate.evaluate import replay_certificate
 
     loaded = Certificate.load(certificate)
+    if live:
+        _rehearse(loaded, traces, as_json)
+        return
     levels = replay_certificate(loaded, traces_of(loaded, traces), risk_of(loaded, loss))
     if as_json:
         typer.echo(json.dumps({"levels": [level.to_json() for level in levels]}, indent=2))
         return
     for level in levels:
         say(level.in_words())
+
+
+def _rehearse(loaded: Certificate, folder: Path, as_json: bool) -> None:
+    from rlcm_serve.errors import RequestRefused
+    from rlcm_serve.evidence.rehearsal import rehearse
+
+    try:
+        found = rehearse(loaded, folder)
+    except ValueError as error:
+        raise RequestRefused("traces", str(error)) from error
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2))
+        return
+    for level in found.levels:
+        say(level.in_words())
+    if found.others:
+        say(f"left out: {found.others} answers of other engines, or asked in another way")
