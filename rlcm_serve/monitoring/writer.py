@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.monitoring.records import GivenAnswer
 
-LINGER = 0.02
+LINGER = 0.1
 """Seconds for which a batch waits for more answers."""
 LARGEST = 500
 """Answers of one batch: one transaction."""
@@ -24,10 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 class AnswerWriter:
-    """Takes each answer at once, and writes it within milliseconds. Belongs to one event loop.
+    """Takes each answer at once, and writes it within a second. Belongs to one event loop.
 
-    An answer does not wait for its row: if the process is killed in these milliseconds, the row is
-    missing, and a label of it is of an unknown answer.
+    An answer does not wait for its row. If the process is killed in between, the row is missing,
+    and a label of it is of an unknown answer.
 
     Args:
         write: stores a batch as a whole or not at all.

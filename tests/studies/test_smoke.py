@@ -18,6 +18,7 @@ SCRIPTS = (
     "serving.evidence_cost",
     "serving.fleet",
     "serving.first_light",
+    "serving.monitoring_cost",
     "serving.statistics_cost",
     "serving.store_cost",
     "statistics.asked_again",

@@ -27,9 +27,10 @@ from rlcm_serve.store.answers.table import BettingRow
 from rlcm_serve.store.certificates import CertificateStore, slot_of
 from rlcm_serve.store.database import Database
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at what is new."""
-LEASE = 15.0
+LOOK_EVERY = 10.0
+"""Seconds between two looks at what is new. A look costs each monitor that has news a few
+milliseconds, however many answers there are."""
+LEASE = 40.0
 """Seconds for which the monitors wait for a process that stopped renewing its lease."""
 HISTORY_EVERY = 300.0
 """Seconds between two rows of a level's history."""
@@ -220,7 +221,7 @@ class Betting:
         """Posts waiting events to the webhook."""
         url = self._settings.alarm_webhook
         loop_time = asyncio.get_running_loop().time()
-        if not url or loop_time - self._times.hook < (_HOOK_PAUSE if self._tries else LOOK_EVERY):
+        if not url or loop_time - self._times.hook < (_HOOK_PAUSE if self._tries else 0):
             return
         threads = self._database.threads
         waiting = await threads.read(self.monitors.events, 10, Hook.WAITING)

@@ -45,7 +45,7 @@ class LiveMonitoring:
         self.answers = StoredAnswers(database, self.draw, texts=settings.audit_texts)
         self.writer = AnswerWriter(self._add)
         self.betting = Betting(database, settings, self.draw, certificates)
-        self._threads = database.threads
+        self.threads = database.threads
 
     def given(
         self,
@@ -87,14 +87,14 @@ class LiveMonitoring:
         Raises:
             DatabaseRefused: the database cannot be read.
         """
-        return await self._threads.read(self.betting.figures.read)
+        return await self.threads.read(self.betting.figures.read)
 
     async def close(self) -> None:
         """Stores what waits."""
         await self.writer.close()
 
     async def _add(self, answers: Sequence[GivenAnswer]) -> None:
-        await self._threads.write(self.answers.add, answers)
+        await self.threads.write(self.answers.add, answers)
 
 
 def open_monitoring(

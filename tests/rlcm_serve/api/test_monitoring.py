@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.answers import betting
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.caller import Scope
@@ -220,8 +221,8 @@ async def look(running: Running) -> None:
     """One look of the monitors, which otherwise look once a second."""
     assert running.context.monitoring is not None
     await running.context.monitoring.writer.written()
-    betting = running.context.monitoring.betting
-    await asyncio.to_thread(betting.work, lambda: running.context.service.guarantees)
+    looks = running.context.monitoring.betting
+    await asyncio.to_thread(looks.work, lambda: running.context.service.guarantees)
 
 
 async def until_withdrawn(running: Running) -> dict[str, Any]:
@@ -296,7 +297,10 @@ async def test_a_withdrawn_guarantee_stays_withdrawn_after_a_restart(
         assert solved["no_guarantee_reason"].startswith("risk alarm at alpha 0.1")
 
 
-async def test_alarms_are_posted_to_the_webhook(certified: Path, tmp_path: Path) -> None:
+async def test_alarms_are_posted_to_the_webhook(
+    certified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(betting, "LOOK_EVERY", 0.05)
     posted: list[dict[str, Any]] = []
     told = asyncio.Event()
 
