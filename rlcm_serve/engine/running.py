@@ -204,8 +204,10 @@ class RunningVllm:
                 )
             ) as outputs:
                 yield _Counted(outputs, self)
-        except (EngineDeadError, EngineGenerateError) as error:
-            reason = self._killed or f"the engine died while answering: {error}"
+        except EngineDeadError as error:
+            raise EngineDead(self._killed or "the engine died while answering") from error
+        except EngineGenerateError as error:
+            reason = self._killed or f"the engine failed while answering: {error}"
             raise EngineDead(reason) from error
 
     async def canary(self) -> None:

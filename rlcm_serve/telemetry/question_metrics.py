@@ -53,8 +53,8 @@ class _Outcomes:
                 self.questions.labels(outcome, guarantee)
         self.certified = counter(
             "rlcm_certified_questions",
-            "Questions answered or abstained from under each certified level.",
-            ("certificate", "alpha"),
+            "Questions by outcome (answered, abstained) under each certified level.",
+            ("certificate", "alpha", "outcome"),
         )
         self.failures = counter(
             "rlcm_question_failures",
@@ -83,7 +83,7 @@ class _Outcomes:
         self.questions.labels(outcome, "withheld" if promised is None else "given").inc()
         if promised is not None:
             level = f"{promised.alpha_certified:g}"
-            self.certified.labels(promised.certificate, level).inc()
+            self.certified.labels(promised.certificate, level, outcome).inc()
         self.seconds.observe(seconds)
         self.samples.observe(question.samples)
         if solution.confidence is not None:

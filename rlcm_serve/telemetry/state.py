@@ -94,6 +94,9 @@ def _engine(service: Service) -> Iterator[Metric]:
         "1 if the engine can answer questions, 0 while it starts, or after it died or hung.",
         up,
     )
+    model = GaugeMetricFamily("rlcm_model_info", "1, with the model's name.", labels=("model",))
+    model.add_metric((service.engine.name,), 1)
+    yield model
     yield GaugeMetricFamily(
         "rlcm_engine_requests",
         "Requests in the engine: samples that think and answers that are being forced.",

@@ -21,7 +21,8 @@ def test_it_has_the_numbers_of_the_page() -> None:
     assert read.total("rlcm_nothing_total") == 0
     assert read.by_label("rlcm_question_failures_total", "kind") == {"overloaded": 1}
     assert read.by_label("rlcm_exits_total", "reason")["cancelled"] == 2
-    assert read.by("rlcm_certified_questions_total", "certificate", "alpha") == {("c0", "0.1"): 1}
+    labels = ("certificate", "alpha", "outcome")
+    assert read.by("rlcm_certified_questions_total", *labels) == {("c0", "0.1", "answered"): 1}
 
 
 def test_a_histogram_is_counted_bucket_by_bucket() -> None:
