@@ -94,8 +94,8 @@ class Betting:
         has_failed = False
         while True:
             try:
-                await asyncio.to_thread(self.work, guarantees)
-                await self._tell()
+                if await asyncio.to_thread(self.work, guarantees):
+                    await self._tell()
                 has_failed = False
             except DatabaseRefused as error:
                 if not has_failed:
@@ -213,9 +213,10 @@ class Betting:
             if rows:
                 self.monitors.add_history(rows)
         if now - self._times.cut >= CUT_EVERY:
-            cut = self.monitors.cut(now - self._settings.answers_days * 86_400)
-            if not cut:
-                self._times.cut = now
+            before = now - self._settings.answers_days * 86_400
+            while self.monitors.cut(before):  # in short transactions
+                pass
+            self._times.cut = now
 
     async def _tell(self) -> None:
         """Posts waiting events to the webhook."""
@@ -225,7 +226,7 @@ class Betting:
             return
         threads = self._database.threads
         waiting = await threads.read(self.monitors.events, 10, Hook.WAITING)
-        if not waiting or not self._times.renewed:
+        if not waiting:
             return
         self._times.hook = loop_time
         async with httpx.AsyncClient(timeout=HOOK_TIMEOUT) as client:
