@@ -32,6 +32,7 @@ from rlcm_serve.telemetry.state import StateCollector
 if TYPE_CHECKING:
     from rlcm_serve.admission import Admission
     from rlcm_serve.solving.service import Service
+    from rlcm_serve.store.answers.figures import MonitoringFigures
     from rlcm_serve.store.job import JobState
 
 
@@ -69,8 +70,13 @@ class Metrics:
         aggregations: Admission | None = None,
         service: Service | None = None,
         jobs: Callable[[], Mapping[JobState, int]] | None = None,
+        monitoring: Callable[[], MonitoringFigures] | None = None,
     ) -> None:
-        """Adds the state of these to every page; `jobs` counts the calibration jobs by state."""
+        """Adds the state of these to every page.
+
+        `jobs` counts the calibration jobs by state, `monitoring` reads the figures of live
+        monitoring.
+        """
         if admission is not None:
             self._state.admission = admission
             admission.on_admitted = self._queue_seconds.observe
@@ -80,6 +86,8 @@ class Metrics:
             self._state.service = service
         if jobs is not None:
             self._state.jobs = jobs
+        if monitoring is not None:
+            self._state.monitoring = monitoring
 
     def questions_of(self, key_id: str | None) -> Sequence[QuestionMetrics]:
         """Where a question of this key is counted: for the service, and for the key alone."""

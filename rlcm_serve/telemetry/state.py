@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, Metric
@@ -12,10 +12,13 @@ from prometheus_client.registry import Collector
 
 from rlcm_serve.errors import RlcmError
 from rlcm_serve.store.job import JobState
+from rlcm_serve.telemetry.monitoring_metrics import monitored
 
 if TYPE_CHECKING:
+    from calibration import Certificate
     from rlcm_serve.admission import Admission
     from rlcm_serve.solving.service import Service
+    from rlcm_serve.store.answers.figures import MonitoringFigures
 
 _WAITING = "vllm:num_requests_waiting"
 logger = logging.getLogger(__name__)
@@ -29,6 +32,7 @@ class StateCollector(Collector):
         aggregations: the queue of batches.
         service: the engine and the certificates.
         jobs: counts the calibration jobs by state; may be slow.
+        monitoring: reads the figures of live monitoring; may be slow.
     """
 
     def __init__(self) -> None:
@@ -36,6 +40,7 @@ class StateCollector(Collector):
         self.aggregations: Admission | None = None
         self.service: Service | None = None
         self.jobs: Callable[[], Mapping[JobState, int]] | None = None
+        self.monitoring: Callable[[], MonitoringFigures] | None = None
 
     def collect(self) -> Iterator[Metric]:
         """All metric families."""
@@ -53,6 +58,11 @@ class StateCollector(Collector):
             except Exception:
                 # The rest of the page is needed most when something is broken.
                 logger.exception("the jobs could not be counted")
+        if self.monitoring is not None:
+            try:
+                yield from monitored(self.monitoring(), _active(self.service))
+            except Exception:
+                logger.exception("the figures of live monitoring could not be read")
 
 
 def _queue(admission: Admission) -> Iterator[Metric]:
@@ -121,11 +131,16 @@ def _vllm(service: Service, admission: Admission | None) -> Iterator[Metric]:
             yield family
 
 
-def _certificates(service: Service) -> Iterator[Metric]:
+def _active(service: Service | None) -> Sequence[Certificate]:
+    """The active certificates; none before the first start."""
     try:
-        certificates = service.guarantees.certificates
+        return () if service is None else service.guarantees.certificates
     except RlcmError:
-        certificates = ()
+        return ()
+
+
+def _certificates(service: Service) -> Iterator[Metric]:
+    certificates = _active(service)
     yield GaugeMetricFamily(
         "rlcm_certificates",
         "Active certificates; without any, no answer has a guarantee.",

@@ -19,6 +19,7 @@ from rlcm_serve.store.job import JobState
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.request_metrics import ServedRequest
 from tests.rlcm_serve.scripted_engine import ScriptedEngine, certificate
+from tests.rlcm_serve.telemetry.figures import FIGURES
 from tests.rlcm_serve.telemetry.solutions import QUESTION, solution
 
 pytestmark = pytest.mark.anyio
@@ -79,6 +80,7 @@ async def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[st
         aggregations=Admission(1, 1),
         service=service,
         jobs=lambda: {JobState.DONE: 1},
+        monitoring=lambda: FIGURES,
     )
     metrics.requests.ended(ServedRequest("/solve", "POST", 200, 1.0, 0.5, client_gone=True))
     metrics.questions.solved(QUESTION, solution(), 1.0)

@@ -148,8 +148,13 @@ def build_context(
     )
     metrics = Metrics()
     aggregations = Admission(MOST_AT_ONCE, MOST_WAITING, share=settings.key_share)
+    monitoring = open_monitoring(settings, database, store)
     metrics.watch(
-        admission=admission, aggregations=aggregations, service=service, jobs=jobs.store.count
+        admission=admission,
+        aggregations=aggregations,
+        service=service,
+        jobs=jobs.store.count,
+        monitoring=None if monitoring is None else monitoring.betting.figures.read,
     )
     return Context(
         settings=settings,
@@ -165,7 +170,7 @@ def build_context(
         first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
         tracing=start_tracing(settings.otlp_endpoint),
         evidence=open_log(settings, metrics.evidence.written),
-        monitoring=open_monitoring(settings, database, store),
+        monitoring=monitoring,
         rates=RateLimits(StoredBudgets(database)),
         cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
     )

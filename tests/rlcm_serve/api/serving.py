@@ -68,7 +68,9 @@ class Running:
             alone_after=ALONE_AFTER,
         )
         metrics = Metrics()
-        metrics.watch(admission=admission, service=self.service)
+        monitoring = open_monitoring(settings, database, store)
+        figures = None if monitoring is None else monitoring.betting.figures.read
+        metrics.watch(admission=admission, service=self.service, monitoring=figures)
         self.context = Context(
             settings=settings,
             service=self.service,
@@ -82,7 +84,7 @@ class Running:
             rates=RateLimits(StoredBudgets(database)),
             first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
             evidence=open_log(settings, metrics.evidence.written),
-            monitoring=open_monitoring(settings, database, store),
+            monitoring=monitoring,
             jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),
         )
         self.app = create_app(self.context, self.failures.append)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rlcm_serve.store.answers.figures import MonitoringFigures
+from rlcm_serve.telemetry.metrics import Metrics
+from tests.rlcm_serve.telemetry.figures import FIGURES, NEW, WITHDRAWN
+
+Series = dict[tuple[str, str], float]
+
+
+def series(figures: MonitoringFigures) -> Series:
+    """The page's series of live monitoring, by name and last label."""
+    metrics = Metrics()
+    metrics.watch(monitoring=lambda: figures)
+    return {
+        (sample.name, sample.labels.get(family_label(sample.labels), "")): sample.value
+        for family in text_string_to_metric_families(metrics.page()[0].decode())
+        for sample in family.samples
+        if "live" in sample.name or "audit" in sample.name or "monitoring" in sample.name
+    }
+
+
+def family_label(labels: dict[str, str]) -> str:
+    return next((name for name in ("outcome", "verdict", "statistic") if name in labels), "alpha")
+
+
+def test_a_level_is_shown_with_its_labels_and_its_test() -> None:
+    shown = series(FIGURES)
+    assert shown["rlcm_live_questions", "answered"] == 4700
+    assert shown["rlcm_live_questions", "abstained"] == 300
+    assert shown["rlcm_live_declined_share", "0.1"] == pytest.approx(0.06)
+    assert shown["rlcm_live_labels", "wrong"] == 15
+    assert shown["rlcm_live_labels", "expired"] == 3
+    assert [shown[f"rlcm_live_risk{end}", "0.1"] for end in ("", "_low", "_high")] == [
+        0.068,
+        0.031,
+        0.119,
+    ]
+    assert (
+        shown["rlcm_live_risk_log_wealth", "0.1"],
+        shown["rlcm_live_risk_threshold", "0.1"],
+    ) == (
+        -0.8,
+        3.0,
+    )
+    assert shown["rlcm_live_risk_alarmed", "0.1"] == 0
+    assert shown["rlcm_live_drift_alarmed", "confidence"] == 1
+    assert shown["rlcm_live_drift_alarmed", "declined"] == 0
+
+
+def test_what_waits_for_a_label_is_shown_with_its_age() -> None:
+    shown = series(FIGURES)
+    assert shown["rlcm_audits_waiting", ""] == 12
+    assert shown["rlcm_audit_oldest_seconds", ""] == 200
+    assert shown["rlcm_monitoring_behind_seconds", ""] == 1
+
+
+def test_a_withdrawn_certificate_is_marked() -> None:
+    assert series(FIGURES)["rlcm_live_withdrawn", ""] == 0
+    assert series(WITHDRAWN)["rlcm_live_withdrawn", ""] == 1
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    shown = series(NEW)
+    assert not [name for name, _ in shown if name.startswith("rlcm_live_risk")]
+    assert ("rlcm_live_declined_share", "0.1") not in shown
+    assert ("rlcm_monitoring_behind_seconds", "") not in shown
+    assert shown["rlcm_audit_oldest_seconds", ""] == 0
+
+
+def test_figures_that_cannot_be_read_leave_the_rest_of_the_page(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken() -> MonitoringFigures:
+        raise OSError("the disk is gone")
+
+    metrics = Metrics()
+    metrics.watch(monitoring=broken)
+    with caplog.at_level(logging.ERROR):
+        page = metrics.page()[0].decode()
+    assert "rlcm_live" not in page
+    assert "rlcm_questions" in page
+    assert "could not be read" in caplog.text
