@@ -6,7 +6,7 @@ import asyncio
 import functools
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -64,7 +64,6 @@ async def ask(
         Overloaded, NotReady: there is no capacity for the question.
         Infeasible, RequestRefused, EngineDead, OutOfTime: as `Solver.solve`.
     """
-    asked_at = time.time()
     if context.evidence is not None:
         context.evidence.require_writable()
     solver = context.service.solver
@@ -73,13 +72,16 @@ async def ask(
     solver.engine.require_room(question.messages)
     if not context.settings.cancel_decided:
         question = replace(question, stop_when_decided=False)
-    with observe(
-        question,
-        context.metrics,
-        context.tracing,
-        key_id=caller.key_id,
-        log_prompts=context.settings.log_prompts,
-    ) as observed:
+    with (
+        _in_flight(context) as asked_at,
+        observe(
+            question,
+            context.metrics,
+            context.tracing,
+            key_id=caller.key_id,
+            log_prompts=context.settings.log_prompts,
+        ) as observed,
+    ):
         async with (
             in_time(question.timeout, since) as limit,
             _place(context, caller) as place,
@@ -107,6 +109,13 @@ async def ask(
             )
         observed.solved(solution)
     return solution
+
+
+def _in_flight(context: Context) -> AbstractContextManager[float]:
+    """Tells monitoring that a question is being answered; when it was asked, Unix time."""
+    if context.monitoring is None:
+        return nullcontext(time.time())
+    return context.monitoring.in_flight.question()
 
 
 def _prepare(solver: Solver, question: Question, salt: str) -> tuple[Prepared, bytes]:

@@ -24,6 +24,7 @@ class SeenAnswer:
     `labelled` is when its first label came, `right` what the last one says.
     """
 
+    started: float
     sequence: int
     answered: bool
     confidence: float
@@ -45,7 +46,8 @@ class Monitor:
         risk: of the certificate.
         delta: probability of a false alarm that is accepted.
         reference: of a drift monitor.
-        sequence: the last answer that it has seen.
+        started: when the question of the last answer that it has seen was asked, Unix time.
+        sequence: of that answer.
         state: of the monitor; empty before the first answer.
         alarmed: when it alarmed first, Unix time; None if it never did.
     """
@@ -56,6 +58,7 @@ class Monitor:
     risk: str
     delta: float
     reference: Counts
+    started: float
     sequence: int
     state: Mapping[str, Any]
     alarmed: float | None
@@ -96,12 +99,13 @@ def advance(monitor: Monitor, answers: Sequence[SeenAnswer], now: float, seed: b
 
 
 def _bet(stored: Monitor, answers: Sequence[SeenAnswer], now: float) -> Monitor:
-    monitor, sequence, alarmed = stored.risk_monitor(), stored.sequence, stored.alarmed
+    monitor, alarmed = stored.risk_monitor(), stored.alarmed
+    started, sequence = stored.started, stored.sequence
     wrong = stored.state.get("wrong", 0)
     for answer in answers:
         if waits(answer, stored.risk, now):
             break
-        sequence = answer.sequence
+        started, sequence = answer.started, answer.sequence
         counts = answer.answered or stored.risk != "selective"
         if not counts or answer.audit_share <= 0:
             continue
@@ -117,7 +121,7 @@ def _bet(stored: Monitor, answers: Sequence[SeenAnswer], now: float) -> Monitor:
         if monitor.alarmed and alarmed is None:
             alarmed = now
     state = {"monitor": monitor.state(), "wrong": wrong}
-    return replace(stored, sequence=sequence, state=state, alarmed=alarmed)
+    return replace(stored, started=started, sequence=sequence, state=state, alarmed=alarmed)
 
 
 def _loss(answer: SeenAnswer) -> tuple[float | None, bool]:
@@ -140,8 +144,12 @@ def _compare(stored: Monitor, answers: Sequence[SeenAnswer], now: float, seed: b
     if monitor.alarmed and alarmed is None:
         alarmed = now
     state = {"monitor": monitor.state(), "questions": questions, "answered": answered}
-    sequence = answers[-1].sequence if answers else stored.sequence
-    return replace(stored, sequence=sequence, state=state, alarmed=alarmed)
+    if not answers:
+        return stored
+    last = answers[-1]
+    return replace(
+        stored, started=last.started, sequence=last.sequence, state=state, alarmed=alarmed
+    )
 
 
 def alarm_text(monitor: Monitor, seed: bytes) -> tuple[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from rlcm_serve.errors import DatabaseRefused
@@ -48,6 +49,13 @@ class AnswerWriter:
             self.lost += 1
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._work())
+
+    def oldest(self) -> float:
+        """When the oldest question was asked whose answer is not stored yet; else infinity.
+
+        May be called from any thread.
+        """
+        return min((answer.started for answer in list(self._waiting)), default=math.inf)
 
     async def written(self, seconds: float = _CLOSING) -> None:
         """Returns once all answers are stored that were taken before, or after this long."""

@@ -81,7 +81,9 @@ def levels() -> list[Watched]:
     reference = {"declined": [1440, 160], "confidence": [80] * 20}
     return [
         Watched(
-            Monitor(DIGEST, alpha, what, "selective", 0.1 / len(ALPHAS), reference, 0, {}, None),
+            Monitor(
+                DIGEST, alpha, what, "selective", 0.1 / len(ALPHAS), reference, 0.0, 0, {}, None
+            ),
             slot="",
             whole_delta=0.1,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ class Betting:
         settings: actions, webhook, retention.
         draw: has the secret for ties.
         certificates: to withdraw, and for their report data.
+        mark: a time such that all questions of this process asked before it have ended and are
+            stored.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Betting:
         settings: Settings,
         draw: AuditDraw,
         certificates: CertificateStore,
+        mark: Callable[[], float] = time.time,
     ) -> None:
         self.monitors = StoredMonitors(database)
         self.figures = FigureStore(database, self.monitors, draw)
@@ -84,6 +88,7 @@ class Betting:
         self._actions = settings.actions
         self._draw = draw
         self._certificates = certificates
+        self._mark = mark
         self._holder = secrets.token_hex(8)
         self._registered: set[str] = set()
         self._times = _Times()
@@ -112,23 +117,28 @@ class Betting:
         with suppress(NotReady):
             self._register(guarantees())
         now = self.monitors.now()
+        mark = self.monitors.note_mark(self._holder, self._mark(), now + LEASE)
         if not self._claim(now):
             return False
         for watched in self.monitors.all():
-            self.catch_up(watched)
+            self.catch_up(watched, mark)
         self._upkeep(now)
         return True
 
-    def catch_up(self, watched: Watched) -> None:
-        """Shows a monitor everything that it can see now, in short transactions."""
+    def catch_up(self, watched: Watched, mark: float) -> None:
+        """Shows a monitor the answers to questions asked before `mark`, in short transactions.
+
+        So it sees answers in the order in which questions were asked. In the order in which they
+        end, a burst of questions would begin with its easy ones and end with its hard ones.
+        """
         while True:
             monitor = watched.monitor
-            (*first,) = self.monitors.unseen(monitor, 1)
+            (*first,) = self.monitors.unseen(monitor, mark, 1)
             now = self.monitors.now()
             is_test = monitor.what is MonitorKind.RISK
             if not first or (is_test and waits(first[0], monitor.risk, now)):
                 return
-            answers = self.monitors.unseen(monitor, AT_ONCE)
+            answers = self.monitors.unseen(monitor, mark, AT_ONCE)
             after = advance(monitor, answers, now, self._seed(monitor))
             event = None
             if after.alarmed is not None and monitor.alarmed is None:
@@ -178,6 +188,7 @@ class Betting:
                         risk=certificate.risk,
                         delta=certificate.delta / len(levels),
                         reference=reference if what is MonitorKind.DRIFT else {},
+                        started=0.0,
                         sequence=0,
                         state={},
                         alarmed=None,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.given import given_answer
+from rlcm_serve.monitoring.in_flight import InFlight
 from rlcm_serve.monitoring.records import GivenAnswer
 from rlcm_serve.monitoring.writer import AnswerWriter
 from rlcm_serve.settings import Settings
@@ -34,6 +35,7 @@ class LiveMonitoring:
         answers: those of all processes.
         draw: decides which answers need a label.
         writer: stores the answers of this process.
+        in_flight: its questions that are being answered.
         betting: runs the monitors, if no other process does.
     """
 
@@ -44,7 +46,8 @@ class LiveMonitoring:
         self.draw = AuditDraw(shared_secret(database, _SECRET), settings.shares)
         self.answers = StoredAnswers(database, self.draw, texts=settings.audit_texts)
         self.writer = AnswerWriter(self._add)
-        self.betting = Betting(database, settings, self.draw, certificates)
+        self.in_flight = InFlight()
+        self.betting = Betting(database, settings, self.draw, certificates, self._mark)
         self.threads = database.threads
 
     def given(
@@ -92,6 +95,10 @@ class LiveMonitoring:
     async def close(self) -> None:
         """Stores what waits."""
         await self.writer.close()
+
+    def _mark(self) -> float:
+        """All questions asked before this time have ended, and are stored."""
+        return min(self.in_flight.mark(), self.writer.oldest())  # in this order: one, then other
 
     async def _add(self, answers: Sequence[GivenAnswer]) -> None:
         await self.threads.write(self.answers.add, answers)

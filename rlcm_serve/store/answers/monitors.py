@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -24,6 +24,7 @@ from rlcm_serve.store.answers.table import (
     EventRow,
     HistoryRow,
     LabelRow,
+    MarkRow,
     MonitorRow,
 )
 from rlcm_serve.store.answers.withdrawals import withdraw
@@ -31,6 +32,7 @@ from rlcm_serve.store.database import Database
 
 AT_ONCE = 500
 """Answers that a monitor sees in one transaction."""
+_ORDER = AnswerRow.started, AnswerRow.sequence
 _SEEN = [getattr(AnswerRow, name) for name in SeenAnswer.__slots__]
 
 
@@ -62,19 +64,33 @@ class StoredMonitors:
         with self._database.reading() as session:
             return [_watched(row) for row in session.scalars(select(MonitorRow).order_by(*order))]
 
-    def unseen(self, monitor: Monitor, limit: int = AT_ONCE) -> list[SeenAnswer]:
-        """The next answers that the monitor has not seen, in order."""
-        rows = select(*_SEEN).where(*_of_level(monitor), AnswerRow.sequence > monitor.sequence)
+    def unseen(self, monitor: Monitor, mark: float, limit: int = AT_ONCE) -> list[SeenAnswer]:
+        """The next answers that the monitor has not seen, to questions asked before `mark`.
+
+        They are in the order in which the questions were asked.
+        """
+        rows = select(*_SEEN).where(*_after(monitor), AnswerRow.started < mark)
         with self._database.reading() as session:
-            found = session.execute(rows.order_by(AnswerRow.sequence).limit(limit))
+            found = session.execute(rows.order_by(*_ORDER).limit(limit))
             return [SeenAnswer(*row) for row in found]
 
     def behind(self, monitor: Monitor) -> int:
         """How many answers the monitor has not seen."""
         rows = select(func.count()).select_from(AnswerRow)
         with self._database.reading() as session:
-            found = rows.where(*_of_level(monitor), AnswerRow.sequence > monitor.sequence)
-            return session.scalar(found) or 0
+            return session.scalar(rows.where(*_after(monitor))) or 0
+
+    def note_mark(self, process: str, mark: float, until: float) -> float:
+        """Stores that all questions of a process asked before `mark` have ended.
+
+        Returns:
+            The smallest mark of the processes that run.
+        """
+        with self._database.session() as session:
+            now = self._database.now(session)
+            session.merge(MarkRow(process=process, mark=mark, until=until))
+            session.execute(delete(MarkRow).where(MarkRow.until < now))
+            return session.scalar(select(func.min(MarkRow.mark))) or mark
 
     def now(self) -> float:
         """The time of the database."""
@@ -92,8 +108,10 @@ class StoredMonitors:
             MonitorRow.alpha == known.alpha,
             MonitorRow.what == known.what.value,
             MonitorRow.sequence == known.sequence,
+            MonitorRow.started == known.started,
         )
         values = {
+            "started": after.started,
             "sequence": after.sequence,
             "state": json.dumps(after.state),
             "alarmed": after.alarmed,
@@ -228,6 +246,12 @@ def _of_level(monitor: Monitor) -> tuple[Any, ...]:
     return AnswerRow.certificate == monitor.certificate, AnswerRow.alpha == monitor.alpha
 
 
+def _after(monitor: Monitor) -> tuple[Any, ...]:
+    """The condition on answers that come after the last one seen."""
+    seen = tuple_(monitor.started, monitor.sequence)
+    return *_of_level(monitor), tuple_(*_ORDER) > seen
+
+
 def _row(one: Watched) -> dict[str, Any]:
     monitor = one.monitor
     return {
@@ -237,6 +261,7 @@ def _row(one: Watched) -> dict[str, Any]:
         "risk": monitor.risk,
         "delta": monitor.delta,
         "reference": json.dumps(dict(monitor.reference)),
+        "started": monitor.started,
         "sequence": monitor.sequence,
         "state": json.dumps(dict(monitor.state)),
         "alarmed": monitor.alarmed,
@@ -253,6 +278,7 @@ def _watched(row: MonitorRow) -> Watched:
         risk=row.risk,
         delta=row.delta,
         reference=json.loads(row.reference),
+        started=row.started,
         sequence=row.sequence,
         state=json.loads(row.state),
         alarmed=row.alarmed,

@@ -20,7 +20,7 @@ def _partial(name: str, where: str, *columns: str) -> Index:
 
 
 class AnswerRow(Base):
-    """One answer or abstention. `sequence` is the order in which the monitors see answers.
+    """One answer or abstention. Monitors see answers in the order of `started`, then `sequence`.
 
     `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
     the answer. `question` and `answer` are None where texts are not kept. `labelled` is when the
@@ -53,7 +53,7 @@ class AnswerRow(Base):
     answer: Mapped[str | None] = mapped_column(Text)
 
     __table_args__ = (
-        _partial("rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "sequence"),
+        _partial("rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "started", "sequence"),
         _partial("rlcm_answers_waiting", _WAITING, "sequence"),
         _partial("rlcm_answers_labelled", "labelled IS NOT NULL", "certificate", "alpha"),
         Index("rlcm_answers_time", "time"),
@@ -77,7 +77,8 @@ class LabelRow(Base):
 
 
 class MonitorRow(Base):
-    """The state of one monitor of one level: what it has seen, and up to which answer.
+    """The state of one monitor of one level, and the last answer that it has seen: its `started`
+    and `sequence`.
 
     `certificate` is a digest, `what` a `MonitorKind`, `risk` that of the certificate, `delta` the
     monitor's share of its delta. `reference` has the readings of calibration that a drift monitor
@@ -93,6 +94,7 @@ class MonitorRow(Base):
     risk: Mapped[str] = mapped_column(Text)
     delta: Mapped[float]
     reference: Mapped[str] = mapped_column(Text)
+    started: Mapped[float]
     sequence: Mapped[int] = mapped_column(BigInteger)
     state: Mapped[str] = mapped_column(Text)
     alarmed: Mapped[float | None]
@@ -153,3 +155,16 @@ class BettingRow(Base):
     holder: Mapped[str] = mapped_column(String(16))
     until: Mapped[float]
     looked: Mapped[float]
+
+
+class MarkRow(Base):
+    """A process that answers questions: all of those asked before `mark` have ended and are stored.
+
+    A process that stops renewing its row, until `until`, counts as ended.
+    """
+
+    __tablename__ = "rlcm_answering"
+
+    process: Mapped[str] = mapped_column(String(16), primary_key=True)
+    mark: Mapped[float]
+    until: Mapped[float]

@@ -11,7 +11,7 @@ from calibration.monitoring.risk_monitor import RiskMonitor
 from rlcm_serve.monitoring.advance import GRACE, Monitor, SeenAnswer, advance, alarm_text
 from rlcm_serve.monitoring.records import MonitorKind
 
-RISK = Monitor("c" * 64, 0.1, MonitorKind.RISK, "selective", 0.1, {}, 0, {}, None)
+RISK = Monitor("c" * 64, 0.1, MonitorKind.RISK, "selective", 0.1, {}, 0.0, 0, {}, None)
 REFERENCE = {"declined": [900, 100], "confidence": [0] * 19 + [1000]}
 DRIFT = replace(RISK, what=MonitorKind.DRIFT, reference=REFERENCE)
 NOW, DUE, SEED = 100.0, 1000.0, b"seed"
@@ -19,7 +19,7 @@ NOW, DUE, SEED = 100.0, 1000.0, b"seed"
 
 def seen(number: int, right: bool | None = True, **changes: Any) -> SeenAnswer:
     labelled = None if right is None else 50.0
-    plain = SeenAnswer(number, True, 0.9, True, 0.5, DUE, right, labelled)
+    plain = SeenAnswer(float(number), number, True, 0.9, True, 0.5, DUE, right, labelled)
     return replace(plain, **changes)
 
 

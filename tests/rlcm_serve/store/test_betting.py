@@ -155,10 +155,10 @@ def test_of_two_that_work_at_once_one_counts(database: Database) -> None:
     fill(database, 30, wrong=0.2)
     stale = other.monitors.all()
     for watched in one.monitors.all():
-        one.catch_up(watched)
+        one.catch_up(watched, time.time())
     done = states(database)
     for watched in stale:
-        other.catch_up(watched)
+        other.catch_up(watched, time.time())
     assert states(database) == done
 
 
@@ -182,6 +182,32 @@ def work_until_killed(url: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", program]
     root = Path(__file__).parents[3]
     return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE)
+
+
+def test_monitors_see_answers_in_the_order_of_asking(betting: Betting, database: Database) -> None:
+    """The answer that is stored first belongs to the question that was asked last."""
+    stored = StoredAnswers(database, DRAW)
+    three, four, five = (replace(given(n), started=float(n), audited=False) for n in (3, 4, 5))
+    betting.work(lambda: GUARANTEES)
+    stored.add([five, four])
+    for watched in betting.monitors.all():
+        betting.catch_up(watched, 3.0)  # a process still answers a question asked then
+    assert {one.monitor.started for one in betting.monitors.all()} == {0.0}
+    stored.add([three])
+    drift = betting.monitors.all()[0].monitor
+    seen = betting.monitors.unseen(drift, time.time())
+    assert [answer.started for answer in seen] == [3.0, 4.0, 5.0]
+    betting.work(lambda: GUARANTEES)
+    assert [one.monitor.started for one in betting.monitors.all()[:2]] == [5.0, 5.0]
+
+
+def test_the_mark_is_the_smallest_of_the_processes_that_run(database: Database) -> None:
+    monitors, now = betting_on(database).monitors, time.time()
+    assert monitors.note_mark("one", 10.0, now + 60) == 10.0
+    assert monitors.note_mark("two", 5.0, now + 60) == 5.0
+    assert monitors.note_mark("two", 20.0, now + 60) == 10.0
+    monitors.note_mark("one", 12.0, now - 1)  # it has stopped
+    assert monitors.note_mark("two", 21.0, now + 60) == 21.0
 
 
 @pytest.mark.slow
@@ -210,5 +236,5 @@ def test_a_process_killed_anywhere_leaves_the_exact_state(
     final = betting_on(database)
     final.work(lambda: GUARANTEES)
     for watched in final.monitors.all():
-        final.catch_up(watched)
+        final.catch_up(watched, time.time())
     assert states(database) == expected
