@@ -48,6 +48,7 @@ CASES = [
     Case(TIES, "selective", Recording(1, 1), "auto", SIMULTANEOUS, 100),
     Case(CLUSTERED, "regret", Recording(4, 1), "chains", POINTWISE, 100),
     Case(OVERTHINKING, "error", Recording(1, 1), "split", POINTWISE, 300),
+    Case(CALIBRATED, "error", Recording(1, 1), "auto", POINTWISE, 300),
     Case(OVERCONFIDENT, "selective", Recording(4, 1), "split", SIMULTANEOUS, 300),
     Case(GROUPED, "selective", Recording(1, 1), "fixed-sequence", SIMULTANEOUS, 300),
     Case(NEVER_CORRECT, "selective", Recording(6, 3), "auto", POINTWISE, 100),
