@@ -39,10 +39,7 @@ PATH_FROM = 300
 With fewer, the levels that few answers can show are lost if δ is divided.
 """
 NEIGHBOURS = 10
-"""Policies on each side whose risks are averaged to find a start: one unit in log-odds of λ2.
-
-With fewer than `LEARN_FROM` units the least of many risks is often that of a lucky policy.
-"""
+"""Policies on each side that tell a safe start from a lucky one: one unit in log-odds of λ2."""
 SHARE_OF_PATH = 0.5
 """δ of that path; the chains of fixed thresholds have the rest.
 
@@ -207,19 +204,25 @@ def _started(
         return chain
     on_order = replay(order, chain.policies, recipe.risk, recipe.procedure)
     if recipe.risk.answers_always:
-        few = order.n_units < LEARN_FROM
-        start = _least(on_order.losses.risk_T, NEIGHBOURS if few else 0)
+        start = _safest(on_order.losses.risk_T, order.n_units)
     else:
         fewest = fewest_problems(alpha, chain.share * level_delta)
         start = int(np.argmax(on_order.answered_T * n_units >= fewest))
     return replace(chain, policies=chain.policies[start:])
 
 
-def _least(risk_T: NDArray[np.float64], neighbours: int) -> int:
-    """The policy of a chain with the least risk, averaged over neighbours on each side."""
-    padded = np.pad(risk_T, neighbours, mode="edge")
-    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * neighbours + 1)
-    return int(np.argmin(around.mean(axis=1).round(9)))
+def _safest(risk_T: NDArray[np.float64], n_units: int) -> int:
+    """The policy of a chain with the least risk, as `n_units` other units show it.
+
+    With few units the least of many risks is often that of a lucky policy. So of the policies with
+    at most one wrong answer more than the least, it is the one with the safest neighbours.
+    """
+    if n_units >= LEARN_FROM:
+        return int(np.argmin(risk_T))
+    padded = np.pad(risk_T, NEIGHBOURS, mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
+    near_T = risk_T <= risk_T.min() + (1 + 1e-6) / n_units
+    return int(np.argmin(np.where(near_T, around.mean(axis=1).round(9), np.inf)))
 
 
 def _giving_up(chain: Chain, alpha: float, order: Traces, recipe: Recipe) -> Chain:

@@ -303,6 +303,26 @@ class TestRescaled:
         made = family(Method.RESCALED_CHAINS, lost, ERROR, FOUR, order=lost)
         assert made.policies[made.first(0)[0]] == full_budget(ERROR)
 
+    @pytest.mark.parametrize(("copies", "lucky"), [(1, False), (3, True)])
+    def test_few_units_start_a_chain_where_its_neighbours_are_safe_too(
+        self,
+        fingerprint: Fingerprint,
+        make_rollout: Callable[..., Rollout],
+        copies: int,
+        lucky: bool,
+    ) -> None:
+        """One answer is right at a λ2 of up to 0.58 alone, and five are wrong at up to 0.55."""
+        shapes = [((0.3, 0.95, 0.6), (False, True, i % 4 > 0)) for i in range(34)]
+        shapes += [((0.55, 0.95, 0.6), (False, True, True))] * 5
+        shapes += [((0.58, 0.95, 0.6), (True, False, False))]
+        shown = Traces.from_rollouts(
+            [make_rollout(f"p{i}", *shape) for i, shape in enumerate(shapes * copies)], fingerprint
+        )
+        made = family(Method.RESCALED_CHAINS, shown, ERROR, order=shown)
+        start = made.policies[made.first(0)[0]]
+        assert (0.55 < start.lambda_high <= 0.58) == lucky
+        assert replay(shown, [start], ERROR).losses.risk_T[0] <= 1 / 40
+
     @pytest.mark.parametrize(("doubtful", "right"), [(4, False), (12, True)])
     def test_under_error_low_exits_come_where_they_save_tokens(
         self,
