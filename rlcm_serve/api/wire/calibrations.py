@@ -117,7 +117,10 @@ class CalibrationQuery(Wire):
         )
 
     def _require_alone(self, allowed: set[str], fixed_by: str) -> None:
-        for name in sorted(self.model_fields_set - allowed):
+        # FastAPI sets every field, so what was sent is what differs from the default.
+        default = type(self)().model_dump()
+        sent = {name for name, value in self.model_dump().items() if value != default[name]}
+        for name in sorted(sent - allowed):
             raise RequestRefused(name, f"{name} is fixed by {fixed_by}: leave it out")
 
 

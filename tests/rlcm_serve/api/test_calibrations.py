@@ -101,6 +101,30 @@ async def test_from_problems_to_a_certified_answer(ready: Running, tmp_path: Pat
     assert answer["guarantee"]["certificate"] == job["certificate"]
 
 
+@pytest.mark.slow
+async def test_problems_are_added_to_a_sequential_certificate(ready: Running) -> None:
+    begun = await ended(ready, (await post(ready, sequential=True)).json()["id"])
+    assert begun["state"] == "done"
+    posted = await ready.client.post(
+        "/calibrations",
+        params={"extend": begun["id"], "activate": True},
+        content=lines(80)[len(lines()) :],
+        headers={"content-type": "application/x-ndjson"},
+    )
+    assert posted.status_code == 202, posted.text
+    job = await ended(ready, posted.json()["id"])
+    assert (job["state"], job["asked"]["extend"], job["asked"]["alphas"]) == (
+        "done",
+        begun["id"],
+        [0.2],
+    )
+
+
+async def test_a_certificate_that_is_not_there_cannot_be_replaced(ready: Running) -> None:
+    unknown = {"replace": "571b667eda0c"}
+    error_of(await ready.client.post("/calibrations", params=unknown), 404)
+
+
 def of_kinds(*counts: int) -> bytes:
     """So many problems of the kinds "a", "b" and so on, in turn."""
     named = [kind for kind, count in zip("abc", counts, strict=False) for _ in range(count)]
@@ -241,6 +265,7 @@ async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: st
         ({"average": "questions"}, "average"),
         ({"max_group_size": 0}, "max_group_size"),
         ({"extend": "cal_5f3a9c21d07e", "alphas": 0.1}, "alphas"),
+        ({"replace": "571b667eda0c", "delta": 0.2}, "alphas"),
         ({"sequential": True, "method": "split"}, "method"),
         ({"average": "groups", "max_group_size": 3}, "max_group_size"),
         ({"by": "topic"}, "by"),
