@@ -18,7 +18,7 @@ _GRACE = 0.2
 _READ = 65536
 """Bytes of the log that are read, from its end."""
 _MESSAGES, _LONGEST = 4, 300
-_LOGGED = re.compile(r"\(\S+ pid=(?P<pid>\d+)\) (?P<level>[A-Z]+) \S+ \S+ \[[^\]]+\] (?P<said>.*)")
+_LOGGED = re.compile(r"\(\S+ pid=\d+\) (?P<level>[A-Z]+) \S+ \S+ \[[^\]]+\] (?P<said>.*)")
 _NO_MESSAGE = re.compile(r"\s|Traceback |During handling |The above exception |$")
 
 
@@ -63,18 +63,14 @@ def last_words(log: Path) -> str:
 
     Messages of this process do not count: it knows only that vLLM's other processes have ended.
     """
-    lines = _tail(log)
+    own = f" pid={os.getpid()}) "
+    lines = [line for line in _tail(log) if own not in line and line.strip()]
     logged = [found for line in lines if (found := _LOGGED.fullmatch(line))]
-    errors = [
-        found["said"]
-        for found in logged
-        if found["level"] in ("ERROR", "CRITICAL") and int(found["pid"]) != os.getpid()
-    ]
+    errors = [found["said"] for found in logged if found["level"] in ("ERROR", "CRITICAL")]
     messages = [said for said in dict.fromkeys(errors) if not _NO_MESSAGE.match(said)]
     if messages:
         return "vLLM's last errors: " + " | ".join(map(_cut, messages[-_MESSAGES:]))
-    others = [line for line in lines if line.strip()]
-    last = f": its last line is {_cut(others[-1])!r}" if others else ""
+    last = f": its last line is {_cut(lines[-1])!r}" if lines else ""
     return f"vLLM logged no error{last}"
 
 

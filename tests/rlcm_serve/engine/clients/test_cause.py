@@ -71,7 +71,8 @@ def test_the_last_errors_of_the_others_are_quoted(tmp_path: Path) -> None:
 
 def test_without_an_error_the_last_line_is_quoted(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
-    log.write_text(f"{LOGGED.splitlines()[0]}\nterminate called after throwing\n\n")
+    first, *_, own = LOGGED.splitlines()
+    log.write_text(f"{first}\nterminate called after throwing\n\n{own}\n")
     assert "logged no error: its last line is 'terminate called" in cause_of_death([], log)
 
 

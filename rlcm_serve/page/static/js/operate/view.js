@@ -1,6 +1,7 @@
 /** Operate: what the service is doing, every two seconds while somebody looks. */
 
 import { h, replace } from "../dom.js";
+import { liveSection } from "../live/section.js";
 import { confidenceSection } from "./confidence.js";
 import { activeSection } from "./active-certificates.js";
 import { jobsSection } from "./jobs.js";
@@ -29,10 +30,12 @@ export function mount(root, app) {
   const confidence = confidenceSection();
   const active = activeSection();
   const jobs = jobsSection(app.api);
+  const live = liveSection(app.api);
   const figures = h(
     "div",
     { class: "figures", hidden: true },
     now.element,
+    live.element,
     h("div", { class: "column" }, questions.element, tokens.element),
     h("div", { class: "column" }, exits.element, confidence.element),
     jobs.element,
@@ -59,6 +62,7 @@ export function mount(root, app) {
       now.update(overview, history.moments());
       tokens.update(overview, history.rate());
       for (const section of [exits, confidence, questions, jobs, active]) section.update(overview);
+      live.look(overview.figures === "service");
       tick();
     },
     onProblem(problem, waitMs) {
