@@ -52,9 +52,11 @@ class RiskMonitor:
     has the proof. Not covered: answers that the monitor is not given, labels that are wrong, and
     labels of answers that somebody chose instead of the audit draw.
 
-    Answers must be added in the order in which they were given, each once it is resolved: not
-    audited, labelled, or audited with its deadline gone by. The same answers give the same state,
-    to the last bit, on one machine.
+    Answers must be added in the order in which they were asked, or in another one that their
+    outcomes do not decide; each once it is resolved: not audited, labelled, or audited with its
+    deadline gone by. Questions that run at once end in the order of their difficulty, so the order
+    in which a large burst ends breaks the null. The same answers give the same state, to the last
+    bit, on one machine.
 
     Args:
         alpha: the certified risk, in (0, 1).
