@@ -79,6 +79,7 @@ async def ask(
             context.metrics,
             context.tracing,
             key_id=caller.key_id,
+            answer_id=id_,
             log_prompts=context.settings.log_prompts,
         ) as observed,
     ):

@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation found: a label of one answer, or an alarm about many.
+
+    Attributes:
+        name: of what was evaluated.
+        label: the finding, one of a few words.
+        score: the finding as a number, if it is one.
+        response_id: of the answer; None if it is about many.
+        explanation: in words, without prompts and answers.
+        attributes: further ones.
+    """
+
+    name: str
+    label: str
+    score: float | None = None
+    response_id: str | None = None
+    explanation: str | None = None
+    attributes: Mapping[str, str | float] = field(default_factory=dict)
 
 
 class RequestSpan:
@@ -23,6 +45,9 @@ class RequestSpan:
 
 class QuestionSpan:
     """The span of one question, with a child per sample; this class records nothing."""
+
+    def named(self, answer_id: str) -> None:
+        """Records the id of the answer, by which labels name it later."""
 
     def on_event(self, event: Event) -> None:
         """Records an event of the question."""
@@ -48,6 +73,9 @@ class Tracing:
     def question(self, question: Question) -> Iterator[QuestionSpan]:
         """The span of a question, a child of the request's."""
         yield QuestionSpan()
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Records an evaluation, within the current span. May be called in any thread."""
 
     def close(self) -> None:
         """Sends the remaining spans; takes a few seconds at most."""

@@ -60,6 +60,7 @@ def observe(
     tracing: Tracing,
     *,
     key_id: str | None = None,
+    answer_id: str = "",
     log_prompts: bool = False,
 ) -> Iterator[Observation]:
     """Records a question for as long as the context lasts; an error in it counts as a failure.
@@ -69,6 +70,7 @@ def observe(
         metrics: counts the question.
         tracing: records its span.
         key_id: the key that asks.
+        answer_id: of the answer, by which labels name it later; "" if it has none.
         log_prompts: whether the access line shows messages and answer.
     """
     texts = [message.content for message in question.messages]
@@ -79,6 +81,8 @@ def observe(
         logs.keep_private(*texts)
     counted = metrics.questions_of(key_id)
     with tracing.question(question) as span:
+        if answer_id:
+            span.named(answer_id)
         try:
             yield Observation(question, counted, span, time.monotonic(), log_prompts)
         except BaseException as error:

@@ -10,7 +10,11 @@ from importlib.metadata import version
 from typing import Self
 from urllib.parse import urlsplit
 
+from opentelemetry._logs import SeverityNumber
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -19,10 +23,12 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from rlcm_serve.core import CancelledSample, Question, Sample, Solution
 from rlcm_serve.events import CheckpointEvent, Event, ExitEvent, SampleEvent, TokenEvent, VoteEvent
-from rlcm_serve.telemetry.contract import QuestionSpan, RequestSpan, Tracing
+from rlcm_serve.telemetry.contract import Evaluation, QuestionSpan, RequestSpan, Tracing
 
-TRACES_PATH = "/v1/traces"
-"""Default path of an OTLP/HTTP receiver."""
+TRACES_PATH, LOGS_PATH = "/v1/traces", "/v1/logs"
+"""Default paths of an OTLP/HTTP receiver."""
+EVALUATION = "gen_ai.evaluation.result"
+"""Name of an event; semantic conventions for generative AI, in development."""
 PATIENCE = 5.0
 """Timeout in seconds of one delivery to the collector."""
 SERVER_ERROR = 500
@@ -31,8 +37,9 @@ SERVER_ERROR = 500
 class SpanTracing(Tracing):
     """Records spans with a private provider, which other code in the process does not use."""
 
-    def __init__(self, provider: TracerProvider) -> None:
+    def __init__(self, provider: TracerProvider, events: LoggerProvider | None = None) -> None:
         self._provider = provider
+        self._events = events
         self._tracer = provider.get_tracer("rlcm_serve", version("rlcm-serve"))
         self._propagator = TraceContextTextMapPropagator()
 
@@ -48,7 +55,14 @@ class SpanTracing(Tracing):
         provider = TracerProvider(resource=Resource.create(named))
         exporter = OTLPSpanExporter(url, timeout=PATIENCE)
         provider.add_span_processor(BatchSpanProcessor(exporter))
-        return cls(provider)
+        if not url.endswith(TRACES_PATH):
+            return cls(provider)  # nobody knows where such a receiver takes events
+        events = LoggerProvider(resource=provider.resource)
+        to_logs = url.removesuffix(TRACES_PATH) + LOGS_PATH
+        events.add_log_record_processor(
+            BatchLogRecordProcessor(OTLPLogExporter(to_logs, timeout=PATIENCE))
+        )
+        return cls(provider, events)
 
     @contextmanager
     def request(self, headers: Mapping[str, str]) -> Iterator[RequestSpan]:
@@ -79,9 +93,30 @@ class SpanTracing(Tracing):
         finally:
             recorded.end()
 
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """An event `gen_ai.evaluation.result` of OpenTelemetry's conventions for generative AI."""
+        if self._events is None:
+            return
+        named = {
+            "gen_ai.evaluation.name": evaluation.name,
+            "gen_ai.evaluation.score.label": evaluation.label,
+            "gen_ai.evaluation.score.value": evaluation.score,
+            "gen_ai.evaluation.explanation": evaluation.explanation,
+            "gen_ai.response.id": evaluation.response_id,
+            **evaluation.attributes,
+        }
+        self._events.get_logger("rlcm_serve", version("rlcm-serve")).emit(
+            timestamp=time.time_ns(),
+            severity_number=SeverityNumber.INFO,
+            event_name=EVALUATION,
+            attributes={name: value for name, value in named.items() if value is not None},
+        )
+
     def close(self) -> None:
         """Sends the last batch; later spans are lost."""
         self._provider.shutdown()
+        if self._events is not None:
+            self._events.shutdown()
 
 
 class _RequestSpan(RequestSpan):
@@ -116,6 +151,9 @@ class _QuestionSpan(QuestionSpan):
             "rlcm.vote": str(question.vote),
         }
         self.span = tracer.start_span("solve", start_time=self._began, attributes=attributes)
+
+    def named(self, answer_id: str) -> None:
+        self.span.set_attribute("gen_ai.response.id", answer_id)
 
     def on_event(self, event: Event) -> None:
         match event:

@@ -17,6 +17,7 @@ from rlcm_serve.monitoring.records import Label
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.answers.stored import KnownAnswer
 from rlcm_serve.store.caller import Caller
+from rlcm_serve.telemetry.contract import Evaluation
 
 GRADING_S = 30.0
 """Seconds for the references of one request; the rest is refused, and may be sent again."""
@@ -54,6 +55,8 @@ async def take_labels(
         _graded, items, known, caller.key_id, verdicts, monitoring.draw
     )
     done = await threads.write(monitoring.answers.label, labels, caller)
+    for label in labels:
+        context.tracing.evaluated(_evaluation(label))
     unknown = dict.fromkeys(item.id for item in items if item.id not in known)
     return FeedbackResponse(
         labelled=done.labelled,
@@ -63,6 +66,11 @@ async def take_labels(
         unknown=[*unknown],
         refused=refused,
     )
+
+
+def _evaluation(label: Label) -> Evaluation:
+    score, word = (1.0, "correct") if label.right else (0.0, "incorrect")
+    return Evaluation("correctness", word, score, response_id=label.id)
 
 
 def _verdicts(context: Context) -> dict[str, Verdicts]:

@@ -46,6 +46,7 @@ from rlcm_serve.store.keys import Keys
 from rlcm_serve.store.limits.stored import StoredBudgets
 from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.telemetry import logs
+from rlcm_serve.telemetry.alarms import evaluation_of
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.tracing import start_tracing
 from rlcm_serve.terminal import StageClock, kept_stderr
@@ -156,6 +157,9 @@ def build_context(
         jobs=jobs.store.count,
         monitoring=None if monitoring is None else monitoring.betting.figures.read,
     )
+    tracing = start_tracing(settings.otlp_endpoint)
+    if monitoring is not None:
+        monitoring.betting.on_alarm = lambda event: tracing.evaluated(evaluation_of(event))
     return Context(
         settings=settings,
         service=service,
@@ -168,7 +172,7 @@ def build_context(
         certificates=store,
         jobs=jobs,
         first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
-        tracing=start_tracing(settings.otlp_endpoint),
+        tracing=tracing,
         evidence=open_log(settings, metrics.evidence.written),
         monitoring=monitoring,
         rates=RateLimits(StoredBudgets(database)),

@@ -93,6 +93,7 @@ class Betting:
         self._registered: set[str] = set()
         self._times = _Times()
         self._tries: dict[int, int] = {}
+        self.on_alarm: Callable[[MonitorEvent], None] = lambda event: None
 
     async def run(self, guarantees: CurrentGuarantees) -> NoReturn:
         """Works until it is cancelled. While the database cannot be used, the monitors wait."""
@@ -147,6 +148,7 @@ class Betting:
                 return
             if event is not None:
                 _log.warning("certificate %s: %s", monitor.certificate[:12], event.text)
+                self.on_alarm(event)
             watched = Watched(after, watched.slot, watched.whole_delta)
 
     def _seed(self, monitor: Monitor) -> bytes:
