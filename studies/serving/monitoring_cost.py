@@ -40,7 +40,7 @@ CASES = ((128, 0.05), (128, 1.0), (16, 0.05))
 """Questions in a second, and the share that is drawn."""
 SECONDS = 12
 """Of one run."""
-PAIRS = 5
+PAIRS = 3
 ALPHAS = tuple(round(0.02 * number, 2) for number in range(1, 9))
 DIGEST = "0123456789ab" + "0" * 52
 QUESTION = Question("A dial shows 3. A up 5. What does it show now?", 0.1)

@@ -122,24 +122,21 @@ class Betting:
         if not self._claim(now):
             return False
         for watched in self.monitors.all():
-            self.catch_up(watched, mark)
+            self.catch_up(watched, mark, now)
         self._upkeep(now)
         return True
 
-    def catch_up(self, watched: Watched, mark: float) -> None:
+    def catch_up(self, watched: Watched, mark: float, now: float) -> None:
         """Shows a monitor the answers to questions asked before `mark`, in short transactions.
 
         So it sees answers in the order in which questions were asked. In the order in which they
         end, a burst of questions would begin with its easy ones and end with its hard ones.
         """
-        while True:
+        answers = self.monitors.unseen(watched.monitor, mark, AT_ONCE)
+        while answers:
             monitor = watched.monitor
-            (*first,) = self.monitors.unseen(monitor, mark, 1)
-            now = self.monitors.now()
-            is_test = monitor.what is MonitorKind.RISK
-            if not first or (is_test and waits(first[0], monitor.risk, now)):
+            if monitor.what is MonitorKind.RISK and waits(answers[0], monitor.risk, now):
                 return
-            answers = self.monitors.unseen(monitor, mark, AT_ONCE)
             after = advance(monitor, answers, now, self._seed(monitor))
             event = None
             if after.alarmed is not None and monitor.alarmed is None:
@@ -149,7 +146,10 @@ class Betting:
             if event is not None:
                 _log.warning("certificate %s: %s", monitor.certificate[:12], event.text)
                 self.on_alarm(event)
+            if len(answers) < AT_ONCE:
+                return
             watched = Watched(after, watched.slot, watched.whole_delta)
+            answers = self.monitors.unseen(after, mark, AT_ONCE)
 
     def _seed(self, monitor: Monitor) -> bytes:
         return self._draw.digest(f"ties {monitor.certificate} {monitor.alpha!r}")

@@ -334,7 +334,9 @@ async def test_alarms_are_posted_to_the_webhook(
                 body = (await running.client.get("/monitoring")).json()
                 (hook,) = {one["hook"] for one in body["events"] if one["what"] == "risk_alarm"}
     alarm = next(one for one in posted if one["event"] == "risk_alarm")
-    assert (alarm["action"], alarm["alpha"], alarm["figures"]["wrong"]) == ("warn", 0.1, 40)
+    assert (alarm["action"], alarm["alpha"]) == ("warn", 0.1)
+    figures = alarm["figures"]  # of the look that found it, which may have come between labels
+    assert 0 < figures["wrong"] == figures["labels"] <= 40
 
 
 async def test_the_figures_need_a_key_that_may_read_them(tmp_path: Path) -> None:

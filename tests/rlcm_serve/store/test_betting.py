@@ -155,10 +155,10 @@ def test_of_two_that_work_at_once_one_counts(database: Database) -> None:
     fill(database, 30, wrong=0.2)
     stale = other.monitors.all()
     for watched in one.monitors.all():
-        one.catch_up(watched, time.time())
+        one.catch_up(watched, time.time(), time.time())
     done = states(database)
     for watched in stale:
-        other.catch_up(watched, time.time())
+        other.catch_up(watched, time.time(), time.time())
     assert states(database) == done
 
 
@@ -191,7 +191,7 @@ def test_monitors_see_answers_in_the_order_of_asking(betting: Betting, database:
     betting.work(lambda: GUARANTEES)
     stored.add([five, four])
     for watched in betting.monitors.all():
-        betting.catch_up(watched, 3.0)  # a process still answers a question asked then
+        betting.catch_up(watched, 3.0, time.time())  # a process still answers a question asked then
     assert {one.monitor.started for one in betting.monitors.all()} == {0.0}
     stored.add([three])
     drift = betting.monitors.all()[0].monitor
@@ -236,5 +236,5 @@ def test_a_process_killed_anywhere_leaves_the_exact_state(
     final = betting_on(database)
     final.work(lambda: GUARANTEES)
     for watched in final.monitors.all():
-        final.catch_up(watched, time.time())
+        final.catch_up(watched, time.time(), time.time())
     assert states(database) == expected
