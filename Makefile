@@ -132,7 +132,7 @@ test-v2: $(INSTALLED) $(TRITON)  ## test the engine on vLLM's V2 model runner, w
 # interface with each request on its way through Ray's proxy and a replica.
 test-ray: $(INSTALLED) $(RAY)  ## test two replicas behind Ray Serve: answers, streams, errors, keys, kills (twenty minutes)
 	@PYTHONPATH=$(CURDIR)/.ray:$(CURDIR) $(PYTEST) -m ray tests/ray tests/studies/test_smoke.py $(ARGS)
-	@RLCM_TEST_THROUGH_RAY=1 PYTHONPATH=$(CURDIR)/.ray:$(CURDIR) $(PYTEST) tests/rlcm_serve/api --ignore tests/rlcm_serve/api/server $(ARGS)
+	@TEST_THROUGH_RAY=1 PYTHONPATH=$(CURDIR)/.ray:$(CURDIR) $(PYTEST) tests/rlcm_serve/api --ignore tests/rlcm_serve/api/server --ignore tests/rlcm_serve/api/beside_vllm $(ARGS)
 
 speculation-study: $(INSTALLED) $(TRITON)  ## compare rollouts with and without speculative decoding, greedy and sampled (an hour; continues)
 	@TRITON_INTERPRET=1 VLLM_USE_V2_MODEL_RUNNER=1 PYTHONPATH=$(CURDIR)/.triton:$(CURDIR) OMP_NUM_THREADS=1 \

@@ -1,6 +1,6 @@
 """Brings requests to an application in the test's process, through Ray's proxy and a replica.
 
-With the variable RLCM_TEST_THROUGH_RAY, the tests of the HTTP interface around a scripted engine
+With the variable TEST_THROUGH_RAY, the tests of the HTTP interface around a scripted engine
 ask in this way (make test-ray). The replica relays requests and responses part by part.
 """
 

@@ -1,17 +1,14 @@
-"""With the variable RLCM_TEST_THROUGH_RAY, clients reach the app through Ray (make test-ray)."""
+"""With the variable TEST_THROUGH_RAY, clients reach the app through Ray (make test-ray)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.rlcm_serve.api import serving
 
-THROUGH_RAY = "RLCM_TEST_THROUGH_RAY" in os.environ
-
-if THROUGH_RAY:
+if serving.THROUGH_RAY:
     from tests.ray import relay
 
     serving.client_of = relay.client_of  # before the tests import it

