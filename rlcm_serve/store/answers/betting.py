@@ -40,6 +40,8 @@ HOOK_TIMEOUT = 10.0
 HOOK_TRIES = 20
 """Attempts to tell the webhook of an event, a minute apart."""
 _HOOK_PAUSE = 60.0
+_REST = 0.01
+"""Seconds between two monitors, so that other writers of SQLite, who poll, have their turn."""
 _NAME = "monitors"
 _log = logging.getLogger(__name__)
 
@@ -123,6 +125,7 @@ class Betting:
             return False
         for watched in self.monitors.all():
             self.catch_up(watched, mark, now)
+            time.sleep(_REST)
         self._upkeep(now)
         return True
 
