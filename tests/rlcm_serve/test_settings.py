@@ -81,7 +81,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     ),
     "alarm_webhook": WORDS.filter(str.isalnum).map(lambda word: f"http://{word}"),
     "audit_deadline_s": st.floats(0.001, 86_400),
-    "answers_days": st.integers(1, 10**6),
+    "answers_days": st.integers(7, 10**6),
     "host": st.sampled_from(["127.0.0.1", "::1", "localhost", "127.9.9.9"]),
     "port": st.integers(0, 65535),
     "confidence": st.sampled_from(["probe", "sequence-probability", "lowest-group", "tail"]),
@@ -158,7 +158,7 @@ def test_every_setting_has_a_place_a_flag_a_variable_and_a_description() -> None
     listed = list(described())
     assert [setting.name for setting in listed] == FIELDS
     for setting in listed:
-        assert setting.group in ("Model", "Network", "Limits", "State", "Logs")
+        assert setting.group in ("Model", "Network", "Limits", "State", "Monitoring", "Logs")
         assert setting.variable == f"RLCM_{setting.name.upper()}"
         assert setting.description.endswith(".")
         assert (setting.default is None) == (setting.example is not None), setting.name
@@ -201,8 +201,8 @@ def test_a_file_that_is_not_toml_is_refused_with_the_place() -> None:
         ("prot = 1", "rlcm.toml has 'prot', which is not a setting: did you mean port?"),
         ("max-n = 1", "rlcm.toml has 'max-n', which is not a setting: did you mean max_n?"),
         (
-            "[network]\nport = 1",
-            "rlcm.toml has 'network', which is not a setting: `rlcm config --toml`",
+            "[zzz]\nport = 1",
+            "rlcm.toml has 'zzz', which is not a setting: `rlcm config --toml`",
         ),
     ],
 )
@@ -408,6 +408,10 @@ def test_every_setting_has_an_option_that_works(rlcm: Rlcm, name: str) -> None:
         value = ["a.example", "fd00::7"]
     if name == "served_model_names":
         value = ["puzzles", "puzzles-2"]
+    if name == "audit_shares":
+        value = ["kind:geometry=0.5", "key:9f2c01ab=1"]
+    if name == "alarm_actions":
+        value = ["571b667eda0c:risk=warn"]
     words = [flag_of(name)]
     if isinstance(value, bool):
         value = name != "cancel_decided"
