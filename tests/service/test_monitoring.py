@@ -54,6 +54,11 @@ def until(found: Callable[[], Any]) -> Any:
     raise AssertionError("it did not happen in time")
 
 
+def events(client: httpx.Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get("/monitoring").json()["events"]
+    return found
+
+
 def rlcm(*arguments: str) -> str:
     command = [sys.executable, "-c", "from rlcm_serve.cli import main; main()", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -92,8 +97,7 @@ def test_labels_by_command_withdraw_the_guarantee_and_a_killed_service_remembers
             assert (said["labelled"], said["unknown"]) == (len(lines), [])
         with service(tmp_path, port):  # takes the lease of the killed one over
             until(ready)
-            events = until(lambda: client.get("/monitoring").json()["events"])
-            assert "risk_alarm" in {event["what"] for event in events}
+            until(lambda: "withdrawn" in {one["what"] for one in events(client)})
             reason = until(lambda: ask(1000)["no_guarantee_reason"])
             assert reason.startswith("risk alarm at alpha 0.1")
             again = rlcm("feedback", str(labels), "--service", url)
