@@ -26,6 +26,8 @@ LIMIT = 60.0
 """Seconds within which each response must have ended; a question may take 15, a vote 20."""
 AT_A_TIME, BLOCK = 16, 2000
 ALLOWED = (503, 504)
+FOR_METRICS = frozenset({"GET /monitoring", "GET /overview"})
+"""Routes for keys with the scope `metrics`."""
 CLIENT_LEFT = "left"
 
 
@@ -165,7 +167,7 @@ def _fault(shooter: Shooter, shot: Shot, outcome: str, answer: Answer | None) ->
         return f"granted to a key that is {shot.role}"
     if granted and shot.role != "admin" and shot.route in FOR_ADMIN:
         return f"granted to the role {shot.role}"
-    if granted and shot.role == "metrics" and shot.route in shooter.keyed - {"GET /overview"}:
+    if granted and shot.role == "metrics" and shot.route in shooter.keyed - FOR_METRICS:
         return f"granted to the role {shot.role}"
     return None
 

@@ -22,7 +22,7 @@ ASKS = {"POST /solve", "POST /v1/chat/completions", "POST /v1/responses", "POST 
 FOR_ADMIN = {
     *("POST /certificates", "POST /calibrations", "DELETE /calibrations/{id}"),
     *("POST /certificates/{id}/activate", "POST /certificates/{id}/deactivate"),
-    "GET /calibrations/{id}/traces",
+    *("POST /certificates/{id}/restore", "GET /calibrations/{id}/traces"),
 }
 PROBLEM = "A dial shows 3. A up 5. B down 3. What does it show now?"
 _TURN = {"role": "user", "content": PROBLEM}
