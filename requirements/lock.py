@@ -12,7 +12,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-DRY_RUN = ["--no-deps", "--only-binary", ":all:", "--dry-run", "--ignore-installed"]
+WHEELS = ["--only-binary", ":all:", "--no-binary", "antlr4-python3-runtime"]  # it has no wheel
+DRY_RUN = ["--no-deps", *WHEELS, "--dry-run", "--ignore-installed"]
 C_LIBRARIES = ["1", "2010", "2014", *(f"_2_{minor}" for minor in range(5, 37))]
 OLDEST_FIRST = [f"--platform=manylinux{name}_x86_64" for name in C_LIBRARIES]
 

@@ -23,6 +23,7 @@ from calibration.certificate.levels import (
 from calibration.errors import CertificateError, InfeasibleAlpha
 from calibration.files import write_text
 from calibration.simulation.groups import Average, Groups
+from calibration.simulation.label_share import LabelShare
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
 from calibration.testing.families import Family
@@ -35,7 +36,7 @@ from calibration.traces.traces import Traces
 
 FORMAT = "rlcm-certificate"
 VERSION = 2
-_LEFT_OUT_IF_NONE = ("groups", "sequential", "kind", "ordered_by", "joint")
+_LEFT_OUT_IF_NONE = ("groups", "sequential", "kind", "ordered_by", "joint", "label_share")
 """Fields that a file has only where they are used: older certificates keep their digests."""
 CONTENT = "content"
 """Of `Certificate.ordered_by`."""
@@ -78,6 +79,8 @@ class Certificate:
             can choose. None if the names of the problems did, as up to version 0.2; `verify` does
             not know that order any more.
         joint: what holds jointly with the levels, and has a part of delta; None if nothing does.
+        label_share: which share of the problems has a label; None if all do. With it, figures that
+            depend on labels are estimates from the problems that have one.
     """
 
     risk: str
@@ -104,6 +107,7 @@ class Certificate:
     kind: Kind | None = None
     ordered_by: str | None = None
     joint: Joint | None = None
+    label_share: LabelShare | None = None
 
     @property
     def whole_delta(self) -> float:
@@ -154,6 +158,7 @@ class Certificate:
             fingerprint=self.fingerprint,
             n_order_problems=self.n_order_problems,
             order_digest=self.order_digest,
+            label_share=self.label_share,
         )
 
     def check(self) -> None:
@@ -279,6 +284,7 @@ class Certificate:
             fingerprint, groups = content["fingerprint"], content.get("groups")
             sequential = content.get("sequential")
             kind, joint = content.get("kind"), content.get("joint")
+            share = content.get("label_share")
             made = cls(
                 **{
                     **content,
@@ -293,6 +299,7 @@ class Certificate:
                     "sequential": sequential and Batches.from_json(sequential),
                     "kind": kind and Kind.from_json(kind),
                     "joint": joint and Joint.from_json(joint),
+                    "label_share": share and LabelShare(**share),
                 }
             )
             if made.ordered_by not in (None, CONTENT):
@@ -327,6 +334,7 @@ class Certificate:
             **({"kind": asdict(self.kind)} if self.kind else {}),
             **({"ordered_by": self.ordered_by} if self.ordered_by else {}),
             **({"joint": self.joint.to_json()} if self.joint else {}),
+            **({"label_share": asdict(self.label_share)} if self.label_share else {}),
         }
 
 

@@ -17,7 +17,7 @@ from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, Groups, declared_groups
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
-from calibration.simulation.replay import Replay, replay
+from calibration.simulation.replay import Replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.families import Correction, Family, Grid
 from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
@@ -179,7 +179,7 @@ def fit_design(
     family, groups = design.tested, design.groups
     if sequential is not None:
         traces = sequential.numbered(traces)
-    measured = replay(traces, family.policies, risk, design.procedure, groups)
+    measured = design.measure(traces, risk)
     if sequential is not None:
         measured = replace(measured, losses=sequential.in_order(measured.losses, traces))
     kind = default_p_value(measured, risk, groups)
@@ -223,10 +223,21 @@ def fit_design(
         n_order_problems=design.n_order_problems,
         smallest_certifiable_alpha=_smallest_certifiable(fit, levels),
         covers=covers(
-            risk, whole, design.promise, kind, groups=groups, gated=traces.is_gated, joint=joint
+            risk,
+            whole,
+            design.promise,
+            kind,
+            groups=groups,
+            gated=traces.is_gated,
+            joint=joint,
+            label_share=design.label_share,
         ),
         does_not_cover=does_not_cover(
-            risk, groups=groups, gated=traces.is_gated, sequential=sequential is not None
+            risk,
+            groups=groups,
+            gated=traces.is_gated,
+            sequential=sequential is not None,
+            label_share=design.label_share,
         ),
         fingerprint=design.fingerprint,
         calibration_digest=traces.digest,
@@ -236,6 +247,7 @@ def fit_design(
         sequential=sequential,
         ordered_by=CONTENT,
         joint=joint,
+        label_share=design.label_share,
     )
 
 
@@ -423,7 +435,7 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
     level_delta = share * fit.level_delta
     p_value = float(fit.tested.p_LT[level, shown])
     weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
-    without_loss = Losses(np.zeros_like(losses.loss_UT), losses.weight_UT)
+    without_loss = replace(losses, loss_UT=np.zeros_like(losses.loss_UT))
     (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)
     needed = fewest_problems(alpha, level_delta)
     ordered = fit.family.correction is Correction.GRAPH

@@ -36,6 +36,7 @@ def certify_kinds(
     promise: Promise | str = Promise.SIMULTANEOUS,
     method: Method | str = Method.AUTO,
     order: Traces | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
     **settings: Any,
 ) -> list[Certificate]:
     """Certificates that hold together: of all kinds, then of each kind with enough labels.
@@ -57,6 +58,7 @@ def certify_kinds(
         promise: whether the levels of each certificate hold at once.
         method: which policies are tested.
         order: labelled problems on which order and scale are learned, of any kind.
+        on_progress: called with the number of certificates done and the number of them.
         settings: the other arguments of `certify`.
 
     Raises:
@@ -91,6 +93,7 @@ def certify_kinds(
             **settings,
         )
         found.append(_of_kind(made, kind, risk))
+        on_progress(len(found), 1 + len(enough))
     return found
 
 

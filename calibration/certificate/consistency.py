@@ -10,6 +10,7 @@ What this cannot see, because it takes the traces:
 
 - Figures that were invented together and agree with each other, such as fewer wrong answers with
   all that follows from them.
+- With labels of a share of the problems: shares, and how many had which label.
 - With a betting test: an alpha that is lower, but still above the risk, and a p-value or an upper
   bound that is lower, but not lower than any bets on these totals could reach. These depend on the
   loss of every unit.
@@ -118,6 +119,8 @@ def _check_batches(made: Certificate) -> None:
     anytime, batches = made.p_value is PValue.ANYTIME, made.sequential
     rule = "one with batches exactly if p_value is 'anytime'"
     _require((batches is not None) == anytime, "sequential", batches and batches.design, rule)
+    share, rule = made.label_share, "null where the number of problems was fixed before"
+    _require(share is None or anytime, "label_share", share and asdict(share), rule)
     if batches is None:
         return
     for name, counted in (("n_problems", batches.n_problems), ("n_units", batches.n_units)):
@@ -240,8 +243,18 @@ def _check_texts(made: Certificate) -> None:
         ]
     gated = made.fingerprint is not None and made.fingerprint.is_gated
     stated = risks[0], made.whole_delta, made.promise, made.p_value
-    said = [covers(*stated, groups=made.groups, gated=gated, of_kind=made.kind, joint=made.joint)]
-    plain = not gated and made.groups is None and made.kind is None and made.joint is None
+    said = [
+        covers(
+            *stated,
+            groups=made.groups,
+            gated=gated,
+            of_kind=made.kind,
+            joint=made.joint,
+            label_share=made.label_share,
+        )
+    ]
+    special = made.groups, made.kind, made.joint, made.label_share
+    plain = not gated and all(one is None for one in special)
     if plain:
         said.append(former_covers(*stated))
     said.append(covers_before(said[0]))
@@ -254,6 +267,7 @@ def _check_texts(made: Certificate) -> None:
             gated=gated,
             sequential=made.sequential is not None,
             of_kind=made.kind,
+            label_share=made.label_share,
         )
         for risk in risks
     ]
@@ -282,7 +296,7 @@ def _check_evidence(made: Certificate, level: Level, name: str) -> None:
         same = math.isclose(level.p_value, again, rel_tol=_RECOMPUTED, abs_tol=1e-300)
         rule = f"{again:.6g}, which follows from total_loss {loss:g} and total_weight {weight:g}"
         _require(same, f"{name}.p_value", level.p_value, rule)
-    if made.p_value.bets:
+    if _bounded_by_totals(made):
         least = smallest_betting_p_value(loss, weight, made.n_units, level.alpha)
         rule = f"at least {least:.6g}: no bets on total_loss {loss:g} and total_weight {weight:g} "
         rule += "reach less"
@@ -336,6 +350,11 @@ def _largest_p_values(made: Certificate) -> list[float]:
     return most
 
 
+def _bounded_by_totals(made: Certificate) -> bool:
+    """Whether totals bound what bets can have won: not where they are estimates."""
+    return made.p_value.bets and made.label_share is None
+
+
 def _check_upper(made: Certificate, level: CertifiedLevel, name: str) -> None:
     """The upper bound is above the risk, and follows from the totals where the test allows it."""
     loss, weight, upper = level.total_loss, level.total_weight, level.risk_upper
@@ -349,7 +368,7 @@ def _check_upper(made: Certificate, level: CertifiedLevel, name: str) -> None:
         rule = f"{again:.6g}, which follows from total_loss {loss:g} and total_weight {weight:g}"
         same = math.isclose(upper, max(again, level.risk), rel_tol=tolerance)
         _require(same, f"{name}.risk_upper", upper, rule)
-    elif made.p_value.bets and upper < 1:
+    elif _bounded_by_totals(made) and upper < 1:
         least = smallest_betting_p_value(loss, weight, made.n_units, upper)
         rule = "higher: no bets on these totals reject so low a risk at delta / number of policies"
         _require(least <= level_delta * (1 + _RECOMPUTED), f"{name}.risk_upper", upper, rule)
@@ -359,6 +378,8 @@ def _check_shares(made: Certificate, level: CertifiedLevel, name: str) -> None:
     answered, right = level.share_answered, level.share_right
     _require_number(f"{name}.share_answered", answered, 0, 1)
     _require_number(f"{name}.share_right", right, 0, answered, "share_answered")
+    if made.label_share is not None:  # estimates, of which none follows from another
+        return
     full = _full_weight(made)
     weight_share, loss_share = level.total_weight / full, level.total_loss / full
     if made.risk == SELECTIVE.name:
@@ -395,7 +416,7 @@ def _check_smallest_alpha(made: Certificate) -> None:
     field, value = "smallest_certifiable_alpha", made.smallest_certifiable_alpha
     _require_number(field, value, 0, 1)
     certified = [level.alpha for level in made.levels if level.certified]
-    if value in certified or made.p_value is PValue.CLT:
+    if value in certified or made.p_value is PValue.CLT or made.label_share is not None:
         return
     alphas = [level.alpha for level in made.levels]
     share = max(made.tested.first(number)[1] for number in range(len(alphas)))

@@ -2,24 +2,37 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from calibration.canonical import canonical_json
-from calibration.errors import CertificateError
+from calibration.errors import CalibrationError, CertificateError
 from calibration.files import write_text
+from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.groups import Average, Groups
+from calibration.simulation.label_share import LabelShare, replay_labelled
+from calibration.simulation.labels import labels_needed
+from calibration.simulation.losses import DrawnLabels
+from calibration.simulation.predictions import predicted_losses
 from calibration.simulation.procedure import Procedure
-from calibration.testing.anytime import BETS
+from calibration.simulation.replay import Replay, replay
+from calibration.simulation.risks import Risk
+from calibration.testing.anytime import BETS, TRUSTS
 from calibration.testing.families import Family
 from calibration.testing.fwer import Promise
 from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.traces import Traces
 
 FORMAT = "rlcm-design"
 _TEST = f"mixture of {len(BETS)} constant bets"
 """A design of other bets is another design."""
+_NAMED = 5
+"""Problems that a message names."""
+_TEST_OF_SHARE = f"{_TEST} x {len(TRUSTS)} trusts in predictions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,7 @@ class Design:
         fingerprint: what is calibrated, with the samples and the vote of the procedure.
         n_order_problems: other problems, that policies or their order were learned on.
         order_digest: digest of the traces of these; None if there are none.
+        label_share: which share of the problems has a label; None if all do.
     """
 
     risk: str
@@ -49,6 +63,7 @@ class Design:
     fingerprint: Fingerprint | None
     n_order_problems: int = 0
     order_digest: str | None = None
+    label_share: LabelShare | None = None
 
     @property
     def id(self) -> str:
@@ -86,11 +101,93 @@ class Design:
                 "and settings"
             )
 
+    def measure(
+        self, traces: Traces, risk: Risk, policies: Sequence[ExitPolicy] | None = None
+    ) -> Replay:
+        """The policies on the problems of the test, without the labels that were not drawn.
+
+        Args:
+            traces: with the batches of a sequential certificate.
+            risk: that of the design.
+            policies: other policies than those of the test; they do not change who has a label.
+
+        Raises:
+            CalibrationError: see `replay`.
+        """
+        how = traces, policies or self.tested.policies, risk, self.procedure, self.groups
+        if self.label_share is None:
+            return replay(*how)
+        drawn = self.draw(traces, risk)
+        if policies is not None:
+            drawn = replace(drawn, predicted_UT=predicted_losses(*how).loss_UT)
+        return replay_labelled(drawn, *how)
+
+    def evenly_labelled(self, traces: Traces) -> Traces:
+        """A simple random sample of the problems of the test, all of which have a label.
+
+        Args:
+            traces: see `measure`.
+
+        Raises:
+            CalibrationError: no problem is in the sample.
+        """
+        if self.label_share is None:
+            return traces
+        sampled_U = self.label_share.evenly_drawn(self.digest, traces)
+        if not sampled_U.any():
+            raise CalibrationError(
+                f"none of the {traces.n_problems} problems of design {self.id} was drawn with the "
+                f"smallest probability of a label, {self.label_share.least:g}: add problems"
+            )
+        return traces.select(sampled_U[traces.unit_P])
+
+    def require_labels(self, traces: Traces, risk: Risk) -> None:
+        """Refuse traces in which a problem has no label, and the test reads it.
+
+        Args:
+            traces: see `measure`.
+            risk: that of the design.
+
+        Raises:
+            CalibrationError: the message names the problems.
+        """
+        if traces.unlabelled_P is None or not traces.unlabelled_P.any():
+            return
+        needed_P = labels_needed(traces, self.tested.policies, risk, self.procedure)
+        missing_P = traces.unlabelled_P & needed_P
+        if self.label_share is not None:
+            missing_P &= self.draw(traces, risk).labelled_U1[traces.unit_P, 0]
+        if missing_P.any():
+            names = [traces.problem_ids[p] for p in np.flatnonzero(missing_P)]
+            some = ", ".join(map(repr, names[:_NAMED])) + (", ..." if names[_NAMED:] else "")
+            raise CalibrationError(
+                f"{len(names)} problems that need a label have none: {some}. Label all that "
+                "`rlcm labels` lists and grade again with `rlcm regrade`; to leave some out would "
+                "void the promise"
+            )
+
+    def draw(self, traces: Traces, risk: Risk) -> DrawnLabels:
+        """Which units have a label, in the order of `Traces.unit_P`; no label is read.
+
+        Args:
+            traces: see `measure`.
+            risk: that of the design.
+
+        Raises:
+            CalibrationError: all problems have one, or see `replay`.
+        """
+        if self.label_share is None:
+            raise CalibrationError(f"under design {self.id} all problems have a label")
+        policies = self.tested.policies
+        how = traces, policies, risk, self.procedure, self.groups
+        return self.label_share.draw(self.digest, *how)
+
     def to_json(self) -> dict[str, Any]:
         """The design as plain JSON values."""
+        share = self.label_share
         return {
             "format": FORMAT,
-            "test": _TEST,
+            "test": _TEST if share is None else _TEST_OF_SHARE,
             "risk": self.risk,
             "alphas": list(self.alphas),
             "delta": self.delta,
@@ -101,6 +198,7 @@ class Design:
             "fingerprint": self.fingerprint and self.fingerprint.to_json(),
             "n_order_problems": self.n_order_problems,
             "order_digest": self.order_digest,
+            **({} if share is None else {"label_share": asdict(share)}),
         }
 
     def save(self, path: str | Path) -> None:
@@ -117,6 +215,7 @@ class Design:
         """
         try:
             groups, fingerprint = values["groups"], values["fingerprint"]
+            share = values.get("label_share")
             design = cls(
                 risk=values["risk"],
                 alphas=tuple(values["alphas"]),
@@ -128,6 +227,7 @@ class Design:
                 fingerprint=fingerprint and Fingerprint.from_json(fingerprint),
                 n_order_problems=values["n_order_problems"],
                 order_digest=values["order_digest"],
+                label_share=share and LabelShare(**share),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CertificateError(f"the design is malformed ({error}): write it again") from error

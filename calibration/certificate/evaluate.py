@@ -37,8 +37,8 @@ class Evaluation:
         n_units: exchangeable units.
         n_draws: simulated questions: all draws of all problems.
         realised_risk: realised risk; None if nothing was answered.
-        risk_interval: its 95% interval: Clopper-Pearson for losses of 0 or 1; otherwise normal,
-            which is approximate and too narrow for few units.
+        risk_interval: its 95% interval: Clopper-Pearson for losses of 0 or 1, and where all units
+            have the same risk; otherwise normal, which is approximate and too narrow for few units.
         answered_share: share of questions answered.
         right_share: share of questions answered correctly.
         tokens: reasoning and answer tokens per question, all samples together.
@@ -206,16 +206,17 @@ def _exits(traces: Traces, policies: Sequence[ExitPolicy]) -> list[dict[ExitReas
 
 
 def _intervals(losses: Losses) -> list[tuple[float, float] | None]:
-    weight_T, loss_T = losses.total_weight_T, losses.total_loss_T
-    if losses.binary:
-        from statsmodels.stats.proportion import proportion_confint  # a third of a second
+    from statsmodels.stats.proportion import proportion_confint  # a third of a second
 
-        answered_T = np.maximum(weight_T, 1)  # without answers there is no interval
-        lower_T, upper_T = proportion_confint(loss_T, answered_T, 1 - CONFIDENCE, "beta")
-    else:
+    weight_T, loss_T = losses.total_weight_T, losses.total_loss_T
+    answered_T = np.maximum(weight_T, 1)  # without answers there is no interval
+    lower_T, upper_T = proportion_confint(loss_T, answered_T, 1 - CONFIDENCE, "beta")
+    if not losses.binary:
         half_T = special.ndtri((1 + CONFIDENCE) / 2) * _standard_errors(losses)
-        lower_T = np.maximum(losses.risk_T - half_T, 0.0)
-        upper_T = np.minimum(losses.risk_T + half_T, 1.0)
+        # No spread is no knowledge of it: then as if each unit had been one question.
+        differ_T = half_T > 0
+        lower_T = np.where(differ_T, np.maximum(losses.risk_T - half_T, 0.0), lower_T)
+        upper_T = np.where(differ_T, np.minimum(losses.risk_T + half_T, 1.0), upper_T)
     return [
         (float(lower), float(upper)) if weight > 0 else None
         for lower, upper, weight in zip(lower_T, upper_T, weight_T, strict=True)

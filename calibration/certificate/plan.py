@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,24 +17,26 @@ from calibration.certificate.certify import (
 )
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, declared_groups
+from calibration.simulation.label_share import LabelShare
 from calibration.simulation.labels import labels_needed
-from calibration.simulation.losses import Losses
+from calibration.simulation.predictions import predicted_losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
-from calibration.testing.anytime import units_until
-from calibration.testing.families import Family
 from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.joint import levels_delta, requested
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
 from calibration.testing.methods import Method, family_for, share_learned_from
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.testing.side_risks import SideRisks
+from calibration.testing.until import LIKELY, Until, labels_until
 from calibration.traces.traces import Traces
 
 SIZES = (50, 100, 200, 300, 500, 1000, 2000, 3000, 5000)
-LIKELY = 0.9
-"""Share of simulated calibrations that must certify a level for n to count as enough."""
+LABEL_SHARE = 0.25
+"""Share of the problems with a label, where none is asked for."""
+LEAST = 0.8
+"""The smallest probability of a label, as a share of the mean one, where none is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +63,6 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
-    """Labelled problems or groups until a sequential certificate certifies a level.
-
-    None stands for more than the largest n.
-
-    Attributes:
-        half: enough in half of the simulated calibrations.
-        most: enough in 90% of them.
-    """
-
-    half: int | None
-    most: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """Forecasts by rising n, and the number of problems that each alpha needs.
 
@@ -90,6 +77,10 @@ class Plan:
         sequential: by alpha, how many a sequential certificate needs that is extended unit by unit
             until it certifies the level; empty where no sequential certificate can be asked for.
         labelled: share of the problems that need a label (`labels_needed`).
+        label_share: share of the problems that have a label in the next two.
+        predicted: as `sequential`, in labels, where a share of the problems has a label, drawn
+            evenly, and predicted losses stand for the others.
+        active: as `predicted`, where doubtful problems are drawn more often (`LabelShare`).
     """
 
     risk: str
@@ -99,6 +90,9 @@ class Plan:
     fewest: dict[float, int]
     sequential: dict[float, Until]
     labelled: float
+    label_share: float = LABEL_SHARE
+    predicted: dict[float, Until] = field(default_factory=dict)
+    active: dict[float, Until] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -121,6 +115,8 @@ def plan(
     sizes: Sequence[int] = SIZES,
     repeats: int = 100,
     sequential: bool = True,
+    label_share: float = LABEL_SHARE,
+    least_share: float | None = None,
     seed: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Plan:
@@ -147,6 +143,8 @@ def plan(
         repeats: simulated calibrations of each size.
         sequential: whether to forecast sequential certificates, too. They have no `bounds` and no
             `next_questions`.
+        label_share: of the sequential certificates in which a share of the problems has a label.
+        least_share: the smallest probability of a label, if doubtful problems get more of them.
         seed: seed of the simulations.
         on_progress: called with the number of sizes done and the number of sizes.
 
@@ -204,6 +202,15 @@ def plan(
             chosen_R = [chosen_L[level] for chosen_L in chosen_RL]
             forecasts.append(_forecast(n, alpha, measured, chosen_R, risk))
     on_progress(len(sizes), len(sizes))
+    until: list[dict[float, Until]] = [{}, {}, {}]
+    if sequential and joint is None:
+        tests = family, alphas, delta, promise, max(sizes), repeats, rng
+        predicted = predicted_losses(pilot, family.policies, risk, Procedure(samples, vote), groups)
+        evenly = LabelShare(label_share, label_share)
+        least = LEAST * label_share if least_share is None else least_share
+        shares = evenly, LabelShare.aimed(label_share, least, predicted)
+        until = [labels_until(measured.losses, *tests)]
+        until += [labels_until(measured.losses, *tests, predicted, share) for share in shares]
     return Plan(
         risk=risk.name,
         n_pilot=measured.losses.n_units,
@@ -213,9 +220,10 @@ def plan(
             alpha: fewest_problems(alpha, delta_per_level(delta, alphas, promise))
             for alpha in alphas
         },
-        sequential=_sequential(measured, family, alphas, delta, promise, max(sizes), repeats, rng)
-        if sequential and joint is None
-        else {},
+        sequential=until[0],
+        label_share=label_share,
+        predicted=until[1],
+        active=until[2],
         labelled=float(
             labels_needed(pilot, family.policies, risk, Procedure(samples, vote)).mean()
         ),
@@ -230,44 +238,6 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-def _sequential(
-    measured: Replay,
-    family: Family,
-    alphas: Sequence[float],
-    delta: float,
-    promise: Promise,
-    most: int,
-    repeats: int,
-    rng: np.random.Generator,
-) -> dict[float, Until]:
-    """Forecasts of `Plan.sequential`. They wait for a policy that has a share of δ from the start.
-
-    So they leave out what a level inherits from others: they are a little too high.
-    """
-    found = {}
-    for level, alpha in enumerate(alphas):
-        weight_T = np.array((family.weights_LT or ())[level])
-        first_H = np.flatnonzero(weight_T)
-        drawn_UR = rng.integers(measured.losses.n_units, size=(most, repeats))
-        level_H = weight_T[first_H] * delta_per_level(delta, alphas, promise)
-        losses = measured.losses.select(first_H)
-        until_HR = [
-            units_until(
-                Losses(losses.loss_UT[drawn_UR, h], losses.weight_UT[drawn_UR, h]),
-                alpha,
-                np.full(repeats, level_H[h]),
-            )
-            for h in range(len(first_H))
-        ]
-        at_half, at_most = np.quantile(np.min(until_HR, axis=0), (0.5, LIKELY), method="higher")
-        found[alpha] = Until(_whole(at_half), _whole(at_most))
-    return found
-
-
-def _whole(units: float) -> int | None:
-    return int(units) if np.isfinite(units) else None
 
 
 def _forecast(

@@ -8,7 +8,7 @@ library.
 
 import functools
 import json
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, Self, get_args, get_origin, get_type_hints
@@ -16,10 +16,14 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 from calibration.errors import CertificateError
 from calibration.files import write_text
 from calibration.metrics.reliability import ReliabilityBin
+from calibration.monitoring.reference import ReferenceCounts
 from calibration.report_kit.content import Caption
+from calibration.traces.recorded import RecordedSeries
 
 FORMAT = "rlcm-exhibit"
-VERSION = 1
+VERSION = 2
+WITHOUT_INTERVALS = 1
+"""The version before, which has no intervals but those of the risk; they are read as None."""
 HEAD = ("format", "version")
 EXIT_BINS = 20
 EXIT_EDGES = tuple(round(number / EXIT_BINS, 2) for number in range(EXIT_BINS + 1))
@@ -34,11 +38,15 @@ class ProblemSet:
         n_problems: number of problems.
         n_units: exchangeable units among them.
         full_right: share answered correctly at the full budget.
+        full_right_low: lower end of its 95% interval; None in report data of version 1.
+        full_right_high: upper end.
     """
 
     n_problems: int
     n_units: int
     full_right: float
+    full_right_low: float | None = None
+    full_right_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,12 @@ class LevelFigures:
         full_budget_tokens: the same without early exits.
         exits: number of rollouts by the reason they stopped.
         confidence: number of rollouts by their confidence at the stop, in the bins of `EXIT_EDGES`.
+        share_answered_low, share_answered_high: 95% interval of `share_answered`; None, as those
+            below, in report data of version 1.
+        share_right_low, share_right_high: 95% interval of `share_right`.
+        tokens_low, tokens_high: 95% interval of `tokens`; None for a single unit.
+        tokens_share_low, tokens_share_high: 95% interval of `tokens` over `full_budget_tokens`;
+            None for a single unit.
     """
 
     risk: float | None
@@ -66,6 +80,14 @@ class LevelFigures:
     full_budget_tokens: float
     exits: dict[str, int]
     confidence: tuple[int, ...]
+    share_answered_low: float | None = None
+    share_answered_high: float | None = None
+    share_right_low: float | None = None
+    share_right_high: float | None = None
+    tokens_low: float | None = None
+    tokens_high: float | None = None
+    tokens_share_low: float | None = None
+    tokens_share_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +95,14 @@ class ReportLevel:
     """One level: figures on the calibration problems, which are optimistic, and on test problems.
 
     Both are None if no policy is certified. `test` is also None if no test problems were given.
+    `reference` has the readings of the calibration problems that live ones are compared with; it is
+    empty in older report data.
     """
 
     alpha: float
     calibration: LevelFigures | None
     test: LevelFigures | None
+    reference: tuple[ReferenceCounts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +219,7 @@ class ReportData:
         maps: one for each level.
         reliability: reliability of the confidence.
         captions: the texts of the figures.
+        recorded: recorded questions to try the levels on; None if there are none.
     """
 
     certificate: str
@@ -203,6 +229,7 @@ class ReportData:
     maps: tuple[Map, ...]
     reliability: ReliabilityData
     captions: FigureTexts
+    recorded: RecordedSeries | None = None
 
     def confidence_at(self, alpha: float) -> tuple[int, ...] | None:
         """Calibration rollouts by their confidence at exit; None if no policy is certified."""
@@ -210,6 +237,10 @@ class ReportData:
             if level.alpha == alpha and level.calibration is not None:
                 return level.calibration.confidence
         return None
+
+    def reference_at(self, alpha: float) -> tuple[ReferenceCounts, ...]:
+        """The readings that live ones of a level are compared with; empty if they are not known."""
+        return next((level.reference for level in self.levels if level.alpha == alpha), ())
 
     def to_json(self) -> dict[str, Any]:
         """The data as plain JSON values."""
@@ -224,10 +255,10 @@ class ReportData:
         """
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise CertificateError(f"not report data: its format is not {FORMAT!r}")
-        if values.get("version") != VERSION:
+        if values.get("version") not in (WITHOUT_INTERVALS, VERSION):
             raise CertificateError(
                 f"report data version {values.get('version')!r} is unknown, this release reads "
-                f"{VERSION}: make it again with `rlcm report-data`"
+                f"{WITHOUT_INTERVALS} and {VERSION}: make it again with `rlcm report-data`"
             )
         content = {name: value for name, value in values.items() if name not in HEAD}
         try:
@@ -281,9 +312,10 @@ def _read(kind: Any, value: Any) -> Any:
     """
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _hints(kind)
-        if odd := sorted(hints.keys() ^ set(value)):
+        needed = {each.name for each in fields(kind) if each.default is MISSING}
+        if odd := sorted(needed - set(value) | set(value) - hints.keys()):
             raise ValueError(f"missing or unknown fields {odd}")
-        return kind(**{name: _read(hint, value[name]) for name, hint in hints.items()})
+        return kind(**{name: _read(hints[name], each) for name, each in value.items()})
     if get_origin(kind) is tuple:
         (of, _) = get_args(kind)
         return tuple(_read(of, one) for one in value)

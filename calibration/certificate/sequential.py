@@ -20,16 +20,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import check_alphas, check_splits, fit_design, parse_choice
 from calibration.certificate.design import FORMAT, Design
 from calibration.certificate.evaluate import resolve_risk
 from calibration.errors import CalibrationError, CertificateError
-from calibration.simulation.groups import Average, declared_groups
+from calibration.simulation.groups import Average, Groups, declared_groups
+from calibration.simulation.label_share import LabelShare
+from calibration.simulation.predictions import predicted_losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
-from calibration.testing.families import Grid
+from calibration.testing.families import Family, Grid
 from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.learned_path import TOKEN_PRICE
 from calibration.testing.methods import Method, family_for
@@ -64,6 +69,8 @@ def sequential_design(
     token_price: float = TOKEN_PRICE,
     average: Average | str = Average.PROBLEMS,
     max_group_size: int | None = None,
+    label_share: float | None = None,
+    least_share: float | None = None,
 ) -> Design:
     """What a sequential certificate fixes before its first unit; it depends on no tested label.
 
@@ -71,7 +78,11 @@ def sequential_design(
         recording: traces of the same recording as those to come. Only their fingerprint and the
             sizes of their groups are used.
         n_units: about how many units are expected; this affects only the power.
-        risk: this and all further arguments: see `certify`. A method that learns needs `order`.
+        risk: this and all other arguments: see `certify`. A method that learns needs `order`.
+        label_share: the share of the units that shall have a label, which is drawn; None for a
+            label of each. It needs `order`, whose recordings set the scale of the probabilities.
+        least_share: the smallest probability of a label; below `label_share`, doubtful problems
+            get more labels (`LabelShare`).
 
     Raises:
         CalibrationError: an argument is out of range, or a method that learns has no `order`.
@@ -95,6 +106,7 @@ def sequential_design(
         n_units=n_units,
         average=Average(average),
     )
+    groups = declared_groups(recording, average, max_group_size)
     fingerprint = recording.fingerprint
     return Design(
         risk=risk.name,
@@ -103,11 +115,36 @@ def sequential_design(
         promise=promise,
         procedure=procedure,
         tested=family,
-        groups=declared_groups(recording, average, max_group_size),
+        groups=groups,
         fingerprint=fingerprint and replace(fingerprint, samples=samples, vote=vote),
         n_order_problems=order.n_problems if order else 0,
         order_digest=order.digest if order else None,
+        label_share=_label_share(label_share, least_share, order, family, risk, procedure, groups),
     )
+
+
+def _label_share(
+    share: float | None,
+    least: float | None,
+    order: Traces | None,
+    family: Family,
+    risk: Risk,
+    procedure: Procedure,
+    groups: Groups | None,
+) -> LabelShare | None:
+    if share is None:
+        if least is not None:
+            raise CalibrationError(
+                f"least_share is {least}, and has no effect without label_share: give both"
+            )
+        return None
+    if order is None:
+        raise CalibrationError(
+            f"label_share is {share}, and there are no other problems whose doubts set the scale "
+            "of the probabilities: give `order`"
+        )
+    predicted = predicted_losses(order, family.policies, risk, procedure, groups)
+    return LabelShare.aimed(share, least, predicted)
 
 
 def begin_sequential(
@@ -183,7 +220,8 @@ def certify_sequential(
 
     Raises:
         CalibrationError: there are no new problems, earlier ones are missing or changed, a group
-            came in parts or is larger than declared, or the certificate is not sequential.
+            came in parts or is larger than declared, a problem has no label and needs one, or the
+            certificate is not sequential.
         CertificateError: the traces have another fingerprint than `start`.
     """
     design, counted = _state(start)
@@ -197,7 +235,21 @@ def certify_sequential(
         )
     _require_order(design, order and order.passing(), traces)
     batches = counted.extended(traces)
+    design.require_labels(batches.numbered(traces), risk)
     return fit_design(design, traces, risk, PValue.ANYTIME, token_price, created, batches)
+
+
+def drawn_problems(start: Design | Certificate, traces: Traces, risk: Risk) -> NDArray[np.bool_]:
+    """Which problems (P) get a label, under a design by which a share of them does.
+
+    Args:
+        start: the design, or a certificate of it.
+        traces: all problems, labelled or not: those of earlier batches too.
+        risk: that of the design.
+    """
+    design, counted = _state(start)
+    drawn = design.draw(counted.numbered(traces), risk)
+    return np.asarray(drawn.labelled_U1[traces.unit_P, 0])
 
 
 def _require_order(design: Design, order: Traces | None, traces: Traces) -> None:

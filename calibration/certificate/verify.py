@@ -6,7 +6,7 @@ policies, are repeated by the fitting code.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,9 @@ from calibration.certificate.wording import (
 from calibration.errors import CertificateError
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.losses import Losses
+from calibration.simulation.predictions import expected, self_labelled
 from calibration.simulation.procedure import Draws, simulate
-from calibration.simulation.replay import replay
-from calibration.simulation.risks import SIDE_RISKS, Outcomes, Risk
+from calibration.simulation.risks import SELECTIVE, SIDE_RISKS, Outcomes, Risk
 from calibration.simulation.walk import walk
 from calibration.testing.families import Family
 from calibration.testing.joint import Joint, bound_of, next_delta, next_most
@@ -71,7 +71,8 @@ def verify(
     Raises:
         CertificateError: the traces have another fingerprint than the certificate, or the
             certificate was made in the order of names.
-        CalibrationError: the loss is missing, or a problem has too few rollouts.
+        CalibrationError: the loss is missing, a problem has too few rollouts, or a label that the
+            test reads is missing.
     """
     if certificate.ordered_by != CONTENT:
         raise CertificateError(
@@ -104,6 +105,7 @@ def _differences(
     yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
     if certificate.sequential is not None:
         certificate.sequential.require_unchanged(traces)
+        certificate.design.require_labels(traces, risk)
     seed = traces.seed
     tested = tested_again(certificate, traces, risk, seed)
     recount = _Recount(certificate, traces, risk, tested, seed)
@@ -140,15 +142,26 @@ class _Recount:
         self._tested, self._seed = tested, seed
         self._draws = simulate(traces, certificate.procedure)
         self._walked: dict[ExitPolicy, Outcomes] = {}
+        # Which problems have a label depends on all tested policies, as the decisions do.
+        shared = certificate.label_share is not None
+        self._drawn = certificate.design.draw(traces, risk) if shared else None
 
     def compare_words(self) -> Iterator[str]:
         """What the certificate should say that it covers, in the current or the former wording."""
         made, traces = self._certificate, self._traces
         stated = self._risk, made.whole_delta, made.promise, made.p_value
         groups, gated = made.groups, traces.is_gated
-        plain = not gated and groups is None and made.kind is None and made.joint is None
+        special = groups, made.kind, made.joint, made.label_share
+        plain = not gated and all(one is None for one in special)
         if not plain or made.covers != former_covers(*stated):
-            said = covers(*stated, groups=groups, gated=gated, of_kind=made.kind, joint=made.joint)
+            said = covers(
+                *stated,
+                groups=groups,
+                gated=gated,
+                of_kind=made.kind,
+                joint=made.joint,
+                label_share=made.label_share,
+            )
             if made.covers != covers_before(said):
                 yield from _compare("covers", made.covers, said)
         if not plain or made.does_not_cover != former_does_not_cover(self._risk):
@@ -158,6 +171,7 @@ class _Recount:
                 gated=gated,
                 sequential=made.sequential is not None,
                 of_kind=made.kind,
+                label_share=made.label_share,
             )
             if ASKED_AGAIN not in made.does_not_cover:
                 limits = tuple(one for one in limits if one != ASKED_AGAIN)
@@ -170,8 +184,7 @@ class _Recount:
             policy = level.policy
         else:
             policy = policies[explaining_policy(self._certificate.tested, self._tested, number)]
-        outcomes = self._outcomes(policy)
-        losses = self._losses(outcomes)
+        outcomes, losses = self._outcomes(policy), self._losses(policy)
         (p_value,) = p_values(
             losses, level.alpha, self._certificate.p_value, self._seed, self._target_level(number)
         )
@@ -187,7 +200,7 @@ class _Recount:
             "risk": float(losses.risk_T[0]),
             "risk_upper": max(self._bound(losses, level_delta), float(losses.risk_T[0])),
             "share_answered": self._mean(outcomes.answered_DT[:, 0]),
-            "share_right": self._mean(outcomes.correct_DT[:, 0]),
+            "share_right": self._share_right(outcomes),
             "expected_tokens": self._mean(outcomes.tokens_DT[:, 0]),
             "full_budget_tokens": self._mean(outcomes.full_tokens_D),
         }
@@ -225,8 +238,7 @@ class _Recount:
 
     def _first_bound(self, number: int) -> float:
         first, _ = self._certificate.tested.first(number)
-        outcomes = self._outcomes(self._certificate.tested.policies[first])
-        losses = self._losses(outcomes)
+        losses = self._losses(self._certificate.tested.policies[first])
         return self._bound(losses, self._target_level(number))
 
     def _target_level(self, number: int) -> float:
@@ -252,10 +264,24 @@ class _Recount:
             return float(mean_P.mean())
         return float(np.mean([np.mean(means) for means in _by_unit(mean_P, self._traces)]))
 
-    def _losses(self, outcomes: Outcomes) -> Losses:
+    def _share_right(self, outcomes: Outcomes) -> float:
+        if self._drawn is None:
+            return self._mean(outcomes.correct_DT[:, 0])
+        answers = self._losses_by_content(outcomes, SELECTIVE)
+        (wrong,) = self._drawn.ratio_T(answers.loss_UT, answers.weight_UT)
+        return self._mean(outcomes.answered_DT[:, 0]) * float(1 - wrong)
+
+    def _losses(self, policy: ExitPolicy) -> Losses:
         """One row per unit, in the order of the test."""
-        losses = self._losses_by_content(outcomes, self._risk)
+        losses = self._losses_by_content(self._outcomes(policy), self._risk)
+        if self._drawn is not None:
+            losses = losses.with_labels(replace(self._drawn, predicted_UT=self._predicted(policy)))
         return self._certificate.in_test_order(losses, self._traces)
+
+    def _predicted(self, policy: ExitPolicy) -> NDArray[np.float64]:
+        """The predicted losses of units, one row each."""
+        likely = walk(self_labelled(self._traces), self._draws, policy, self._certificate.procedure)
+        return self._losses_by_content(likely, expected(self._risk)).loss_UT
 
     def _losses_by_content(self, outcomes: Outcomes, risk: Risk) -> Losses:
         """One row per unit, in the order of `Traces.unit_P`."""
@@ -279,7 +305,7 @@ class _Recount:
 def tested_again(certificate: Certificate, traces: Traces, risk: Risk, seed: int) -> Tested:
     """P-values and verdicts of all tested policies, computed again by the fitting code."""
     family, alphas = certificate.tested, [level.alpha for level in certificate.levels]
-    losses = replay(traces, family.policies, risk, certificate.procedure, certificate.groups).losses
+    losses = certificate.design.measure(traces, risk).losses
     losses = certificate.in_test_order(losses, traces)
     return certify_policies(
         losses, family, alphas, certificate.delta, certificate.promise, certificate.p_value, seed

@@ -2,6 +2,7 @@
 
 from calibration.certificate.kinds import Kind, named
 from calibration.simulation.groups import Groups
+from calibration.simulation.label_share import LabelShare
 from calibration.simulation.risks import ERROR, REGRET, SELECTIVE, Risk
 from calibration.testing.fwer import Promise
 from calibration.testing.joint import Joint
@@ -32,6 +33,12 @@ LOOKED_FIRST = (
     "additions that are easier than the population, also if harder ones follow later",
 )
 """What a sequential certificate does not cover, although problems may be added to it."""
+SHARE_OF_LABELS = (
+    " Labels were drawn at random, with probabilities that were fixed before; the other problems "
+    "count by losses that are predicted without labels. It holds however wrong these are."
+)
+"""What a certificate covers although only a share of its problems has a label."""
+CHOSEN_LABELS = "labels that were chosen, or left out, in another way than the design draws them"
 ONE_KIND = "a single question, or one kind of question: the risk is an average over all questions"
 ASKED_AGAIN = "a question that is asked again because it was not answered"
 
@@ -46,6 +53,7 @@ def covers(
     gated: bool = False,
     of_kind: Kind | None = None,
     joint: Joint | None = None,
+    label_share: LabelShare | None = None,
 ) -> str:
     """The guarantee in a few sentences.
 
@@ -58,6 +66,7 @@ def covers(
         gated: whether only questions count that pass the familiarity check.
         of_kind: which kind of question it is for; then `delta` is that of all kinds at once.
         joint: what holds jointly with the levels; then `delta` is that of everything at once.
+        label_share: which share of the problems has a label; None if all do.
     """
     bound = _WHAT.get(risk.name, f"the mean of the loss {risk.name!r} is at most alpha")
     together = (
@@ -82,6 +91,7 @@ def covers(
         else ""
     )
     at_all_times = AT_ALL_TIMES if kind is PValue.ANYTIME else ""
+    at_all_times += SHARE_OF_LABELS if label_share is not None else ""
     return (
         f"With probability at least {100 * (1 - delta):g}%{limit} over the random choice of the "
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
@@ -140,6 +150,7 @@ def does_not_cover(
     gated: bool = False,
     sequential: bool = False,
     of_kind: Kind | None = None,
+    label_share: LabelShare | None = None,
 ) -> tuple[str, ...]:
     """What the guarantee does not cover, as a list to show with every guarantee."""
     never: tuple[str, ...] = (
@@ -152,6 +163,8 @@ def does_not_cover(
     )
     if sequential:
         never = (*never, *LOOKED_FIRST)
+    if label_share is not None:
+        never = (*never, CHOSEN_LABELS)
     if groups is not None and groups.by_size:
         never = (*never, f"groups of more than {groups.max_size} problems")
     elif groups is not None:

@@ -7,8 +7,10 @@ the metric over the resamples. Resamples of a calibration error are biased; its 
 
 The interval covers what other problems of the same kind, and other rollouts of them, would change.
 It does not cover what all problems share: a grader's mistakes, a leaked benchmark, or problems of
-another kind. It is an approximation that needs some tens of units. If all units are alike, for
-example if every rollout is right, it has no width, although other problems may differ.
+another kind. It is an approximation that needs some tens of units: with fewer than
+`resampling.FEWEST`, or if all resamples agree, there is none. The interval of a share such as the
+accuracy is not from resamples, but from `calibration.metrics.share_intervals`, which knows few
+units and shares of 0 and 1.
 """
 
 from collections.abc import Sequence
@@ -20,8 +22,17 @@ from numpy.typing import ArrayLike, NDArray
 from calibration.errors import CalibrationError
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.gap_intervals import ERRORS, Noise
-from calibration.metrics.resampling import RESAMPLES, TAILS, THREADS, percentile_estimate, resampled
+from calibration.metrics.resampling import (
+    FEWEST,
+    RESAMPLES,
+    TAILS,
+    THREADS,
+    percentile_estimate,
+    resampled,
+    with_width,
+)
 from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.share_intervals import difference_of_shares, shares_over_problems
 from calibration.metrics.weighted_metrics import METRICS, WeightedMetrics
 
 
@@ -36,7 +47,8 @@ def estimate_metrics(
     """Metrics with their intervals.
 
     An undefined metric (`auroc` if all rollouts are right) has the value None. Resamples in which a
-    metric is undefined are left out of its interval. A single unit gives no intervals.
+    metric is undefined are left out of its interval. Few units give no intervals, except of the
+    accuracy.
 
     Args:
         scored: the rollouts.
@@ -64,7 +76,8 @@ def estimate_difference(
     """Metrics of `other` minus those of `one`, both on the same problems, with paired intervals.
 
     Every resample draws the same units for both runs, so that what makes a problem hard for both
-    cancels. Problem p must be the same in both; the number of rollouts may differ.
+    cancels. Where resamples give no interval, that of the accuracy is from the intervals of both
+    runs, and wider. Problem p must be the same in both; the number of rollouts may differ.
 
     An interval that excludes 0 says that the two runs differ on problems like these. Without any
     difference, one comparison in twenty excludes 0 by chance.
@@ -172,19 +185,31 @@ class _Resampled:
         self, scored: ScoredRollouts, names: Sequence[str], resamples: int, seed: int, threads: int
     ) -> None:
         metrics = WeightedMetrics(scored, names)
-        self.n_units = scored.n_units
+        self.scored, self.n_units = scored, scored.n_units
         self.figures = resampled(metrics.figures, self.n_units, resamples, seed, threads)
 
     def estimate(self, name: str) -> Estimate:
-        if name in ERRORS and self.n_units > 1:
+        if name == "accuracy":
+            return self._accuracy()
+        if name in ERRORS and self.n_units >= FEWEST:
             return self._noise(name).estimate(TAILS)
-        return percentile_estimate(_values(name, self.figures[name]), self.n_units)
+        return with_width(percentile_estimate(_values(name, self.figures[name]), self.n_units))
 
     def minus(self, other: Self, name: str) -> Estimate:
-        if name in ERRORS and self.n_units > 1:
+        if name in ERRORS and self.n_units >= FEWEST:
             return self._noise(name).minus(other._noise(name), TAILS)
         mine, theirs = (_values(name, run.figures[name]) for run in (self, other))
-        return percentile_estimate(mine - theirs, self.n_units)
+        found = with_width(percentile_estimate(mine - theirs, self.n_units))
+        if name == "accuracy" and found.low is None:
+            return difference_of_shares(self._accuracy(), other._accuracy())
+        return found
+
+    def _accuracy(self) -> Estimate:
+        scored = self.scored
+        (found,) = shares_over_problems(
+            scored.right_P[:, None], scored.rollouts_P, unit_P=scored.units_P
+        )
+        return found
 
     def _noise(self, name: str) -> Noise:
         return Noise.of(name, self.figures[name][0], self.figures[name][1:])

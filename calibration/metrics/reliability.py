@@ -22,6 +22,8 @@ class ReliabilityBin:
         count: number of answers, at least 1.
         confidence: their mean confidence.
         accuracy: their mean correctness.
+        accuracy_low, accuracy_high: its 95% interval; None if nobody said which answers are of one
+            problem.
     """
 
     low: float
@@ -29,6 +31,8 @@ class ReliabilityBin:
     count: int
     confidence: float
     accuracy: float
+    accuracy_low: float | None = None
+    accuracy_high: float | None = None
 
 
 def bin_numbers(confidence_N: NDArray[np.float64], n_bins: int) -> NDArray[np.intp]:

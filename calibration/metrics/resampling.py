@@ -16,6 +16,9 @@ THREADS = 2
 TAILS = (0.025, 0.975)
 """Quantiles that bound an interval of 95%."""
 
+FEWEST = 20
+"""With fewer exchangeable units, percentiles of resamples miss the truth too often: no interval."""
+
 _BLOCK = 16
 """Resamples computed at a time."""
 
@@ -61,13 +64,18 @@ def resampled(
 def percentile_estimate(value_T: NDArray[np.float64], n_units: int) -> Estimate:
     """The first value, with the interval of the resamples' values after it.
 
-    It is None if it is undefined (NaN). Resamples in which it is undefined are left out, and a
-    single unit gives no interval.
+    It is None if it is undefined (NaN). Resamples in which it is undefined are left out. There is
+    no interval with fewer than `FEWEST` units.
     """
     if np.isnan(value_T[0]):
         return Estimate(None)
     value, defined_T = float(value_T[0]), value_T[1:][~np.isnan(value_T[1:])]
-    if n_units == 1 or defined_T.size == 0:
+    if n_units < FEWEST or defined_T.size == 0:
         return Estimate(value)
     low, high = np.quantile(defined_T, TAILS).tolist()
     return Estimate(value, low, high)
+
+
+def with_width(estimate: Estimate) -> Estimate:
+    """The estimate, without an interval of no width: resamples that agree say nothing of others."""
+    return Estimate(estimate.value) if estimate.low == estimate.high else estimate

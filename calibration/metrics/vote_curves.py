@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from calibration.errors import CalibrationError
 from calibration.metrics.bootstrap import ratios_over_problems
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.resampling import RESAMPLES, THREADS
+from calibration.metrics.resampling import RESAMPLES, THREADS, with_width
 from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.share_intervals import shares_over_problems
 from calibration.policy.voting import NO_ANSWER, WEIGHT_UNITS
 
 
@@ -27,6 +28,8 @@ class VoteCurves:
         majority: the most frequent answer.
         confidence: the answer with the highest total confidence.
         oracle: whether any of them is right (pass@n): the upper limit of any vote.
+        gain: of `confidence` over `majority`, with the interval of paired resamples; empty in files
+            of older evaluations.
     """
 
     n: tuple[int, ...]
@@ -34,6 +37,7 @@ class VoteCurves:
     majority: tuple[Estimate, ...]
     confidence: tuple[Estimate, ...]
     oracle: tuple[Estimate, ...]
+    gain: tuple[Estimate, ...] = ()
 
 
 _SETS = 1 << 17
@@ -63,8 +67,8 @@ def vote_curves(
     `pass_at_1` and `oracle` are exact averages over all sets of n. The votes are averaged over some
     sets: a problem's rollouts are shuffled into a ring, and each n neighbours are a set, so that
     every rollout takes part equally often. For n = 1 and for all rollouts this is exact too. The
-    intervals are over problems, as in `calibration.metrics.bootstrap`; they do not cover what other
-    sets would change.
+    intervals are those of `calibration.metrics.share_intervals`; they do not cover what other sets
+    would change.
 
     Args:
         scored: the rollouts.
@@ -93,15 +97,25 @@ def vote_curves(
         *_vote_credits(answers, n, draws, seed, threads),
         np.column_stack([pass_at_k(n_rollouts_P, n_right_P, k) for k in n]),
     ]
-    found = ratios_over_problems(
+    found = shares_over_problems(
         np.hstack(curves),
+        np.ones(scored.n_problems),
+        unit_P=scored.unit_P,
+        rollouts=int(n_rollouts_P.sum()),
+    )
+    _, majority_PN, confidence_PN, _ = curves
+    gains = ratios_over_problems(
+        confidence_PN - majority_PN,
         np.ones(scored.n_problems),
         unit_P=scored.unit_P,
         resamples=resamples,
         seed=seed,
         threads=threads,
     )
-    return VoteCurves(n, *(found[i * len(n) : (i + 1) * len(n)] for i in range(len(curves))))
+    once, majority, confidence, oracle = (
+        found[i * len(n) : (i + 1) * len(n)] for i in range(len(curves))
+    )
+    return VoteCurves(n, once, majority, confidence, oracle, tuple(map(with_width, gains)))
 
 
 def pass_at_k(

@@ -83,6 +83,8 @@ class DriftMonitor:
         self._statistics = {
             name: _Statistic(name, values) for name, values in finite.items() if len(values)
         }
+        of_all = [one.reference_K for one in self._statistics.values()]
+        self._test = DriftTest(np.array(of_all).reshape(len(of_all), BINS))
         self._log_bar = math.log(len(self._statistics) / delta) if self._statistics else math.inf
 
     def add(self, values: Mapping[str, float]) -> None:
@@ -92,10 +94,24 @@ class DriftMonitor:
             values: by statistic. Those that are missing or not numbers, and statistics without a
                 reference, are passed over.
         """
-        for name, statistic in self._statistics.items():
-            value = values.get(name, math.nan)
-            if math.isfinite(value):
-                statistic.add(value, self._tie(name, statistic.readings), self._log_bar)
+        read = [values.get(name, math.nan) for name in self._statistics]
+        known = [math.isfinite(value) for value in read]
+        if not any(known):
+            return
+        numbers = self._test.state["readings"].astype(int).tolist()
+        bins, ties = [], []
+        for name, value, is_known, number in zip(
+            self._statistics, read, known, numbers, strict=True
+        ):
+            bins.append(bin_of(name, value) if is_known else 0)
+            ties.append(self._tie(name, number) if is_known else 0.0)
+        all_known = None if all(known) else np.array(known)
+        p_values = self._test.add(np.array(bins), np.array(ties), all_known).tolist()
+        wealth = self._test.wealth_M.tolist()
+        for at, statistic in enumerate(self._statistics.values()):
+            if known[at]:
+                statistic.alarmed |= math.log(wealth[at]) >= self._log_bar
+                statistic.show(p_values[at], read[at])
 
     @property
     def alarmed(self) -> tuple[str, ...]:
@@ -105,17 +121,19 @@ class DriftMonitor:
     @property
     def log_wealth(self) -> dict[str, float]:
         """Natural logarithm of each statistic's wealth; it alarms at log(statistics / delta)."""
-        return {name: math.log(s.test.wealth_M[0]) for name, s in self._statistics.items()}
+        wealth = self._test.wealth_M.tolist()
+        return dict(zip(self._statistics, map(math.log, wealth), strict=True))
 
     def bands(self) -> tuple[Band, ...]:
         """The last full block of each statistic, or the first one while it fills, for display."""
-        return tuple(s.band() for s in self._statistics.values() if s.readings)
+        return tuple(s.band() for s in self._statistics.values() if s.has_readings)
 
     def state(self) -> dict[str, Any]:
         """Everything that later readings need beside the arguments, for JSON."""
+        tests = enumerate(self._statistics.items())
         return {
             "version": _VERSION,
-            "statistics": {name: s.state() for name, s in self._statistics.items()},
+            "statistics": {name: self._stored(at) | one.state() for at, (name, one) in tests},
         }
 
     @classmethod
@@ -139,9 +157,24 @@ class DriftMonitor:
                 f"{', '.join(stored) or 'none'}; this one has version {_VERSION} and "
                 f"{', '.join(monitor._statistics) or 'none'}: start a new monitor"
             )
-        for name, statistic in monitor._statistics.items():
+        for at, (name, statistic) in enumerate(monitor._statistics.items()):
+            monitor._restore(at, stored[name])
             statistic.restore(stored[name])
         return monitor
+
+    def _stored(self, at: int) -> dict[str, Any]:
+        """The test of one statistic. Live counts are sparse: pairs of bin and count."""
+        stored = {key: value_M[at].tolist() for key, value_M in self._test.state.items()}
+        reference_K = list(self._statistics.values())[at].reference_K
+        live_K = self._test.state["counts"][at] - reference_K
+        stored["counts"] = [[int(k), int(live_K[k])] for k in np.flatnonzero(live_K)]
+        return stored
+
+    def _restore(self, at: int, stored: Mapping[str, Any]) -> None:
+        for key in ("readings", "wealth", "cells"):
+            self._test.state[key][at] = stored[key]
+        for place, count in stored["counts"]:
+            self._test.state["counts"][at, place] += count
 
     def _tie(self, name: str, number: int) -> float:
         digest = blake2b(f"{name} {number}".encode(), digest_size=8, key=self._key).digest()
@@ -149,51 +182,43 @@ class DriftMonitor:
 
 
 class _Statistic:
-    """One statistic: its test, and its blocks for the display."""
+    """One statistic: its reference, whether it alarmed, and its blocks for the display."""
 
     def __init__(self, name: str, reference: NDArray[np.float64]) -> None:
-        bins = [bin_of(name, value) for value in reference.tolist()]
-        self._counts = np.bincount(bins, minlength=BINS).astype(np.float64)
-        self.name, self.test = name, DriftTest(self._counts[None].copy())
+        values, counts = np.unique(reference, return_counts=True)  # a service makes it often
+        bins = [bin_of(name, value) for value in values.tolist()]
+        self.reference_K = np.bincount(bins, counts, BINS).astype(np.float64)
         self.alarmed = False
+        self._name = name
         self._reference_mean = float(reference.mean())
         self._filling = self._shown = (0.0, 0.0, 0.0)  # readings, sum of p-values, sum of values
 
-    @property
-    def readings(self) -> int:
-        """Live readings so far."""
-        return int(self.test.state["readings"][0])
-
-    def add(self, value: float, tie: float, log_bar: float) -> None:
-        p_M = self.test.add(np.array([bin_of(self.name, value)]), np.array([tie]))
-        self.alarmed |= bool(math.log(self.test.wealth_M[0]) >= log_bar)
+    def show(self, p_value: float, value: float) -> None:
+        """Adds a reading to the display."""
         n, ranks, values = self._filling
-        self._filling = (n + 1, ranks + float(p_M[0]), values + value)
+        self._filling = (n + 1, ranks + p_value, values + value)
         if self._filling[0] == BLOCK:
             self._shown, self._filling = self._filling, (0.0, 0.0, 0.0)
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether there is a block to show."""
+        return bool(self._shown[0] or self._filling[0])
 
     def band(self) -> Band:
         n, ranks, values = self._shown if self._shown[0] else self._filling
         noise = _DEVIATIONS / math.sqrt(12 * n)
         low, high = max(0.5 - noise, 0.0), min(0.5 + noise, 1.0)
-        return Band(self.name, int(n), values / n, self._reference_mean, ranks / n, low, high)
+        return Band(self._name, int(n), values / n, self._reference_mean, ranks / n, low, high)
 
     def state(self) -> dict[str, Any]:
-        """Live counts are sparse: pairs of bin and count."""
-        stored = {key: value_M[0].tolist() for key, value_M in self.test.state.items()}
-        live = self.test.state["counts"][0] - self._counts
-        stored["counts"] = [[int(k), int(live[k])] for k in np.flatnonzero(live)]
-        return stored | {
+        return {
             "alarmed": self.alarmed,
             "filling": list(self._filling),
             "shown": list(self._shown),
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
-        for key in ("readings", "wealth", "cells"):
-            self.test.state[key] = np.array([stored[key]], dtype=np.float64)
-        for place, count in stored["counts"]:
-            self.test.state["counts"][0, place] += count
         self.alarmed = bool(stored["alarmed"])
         self._filling, self._shown = tuple(stored["filling"]), tuple(stored["shown"])
 

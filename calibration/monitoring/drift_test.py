@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from calibration.monitoring.starts import LARGEST_WEALTH, Array, State, idle
+from calibration.monitoring.starts import LARGEST_WEALTH, Array, Mask, State, idle
 
 SHIFTS = (-1.2, -0.6, -0.25, 0.25, 0.6, 1.2)
 """Games bet on these shifts, in standard deviations of the normal quantile."""
@@ -69,24 +69,31 @@ class DriftTest:
         """The wealth of all games, and what lies idle."""
         return np.asarray(self.state["wealth"].sum(1) + self._idle())
 
-    def add(self, bin_M: NDArray[np.intp], tie_M: Array) -> Array:
+    def add(self, bin_M: NDArray[np.intp], tie_M: Array, known_M: Mask | None = None) -> Array:
         """One reading of each test.
 
         Args:
             bin_M: the bin of the reading.
             tie_M: breaks ties; uniform on [0, 1) and independent of everything else.
+            known_M: whether there is a reading; a test without one stays as it is, and its p-value
+                means nothing. None if all have one.
 
         Returns:
             The p-values (M), in (0, 1); small where most earlier readings are larger.
         """
-        p_M = self._rank(bin_M, tie_M)
+        before = dict(self.state)
+        p_M = self._rank(bin_M, tie_M, 1.0 if known_M is None else known_M)
         self._bet(p_M)
+        if known_M is not None:
+            self.state["readings"] = np.where(known_M, self.state["readings"], before["readings"])
+            for name in ("wealth", "cells"):
+                self.state[name] = np.where(known_M[:, None], self.state[name], before[name])
         return p_M
 
-    def _rank(self, bin_M: NDArray[np.intp], tie_M: Array) -> Array:
+    def _rank(self, bin_M: NDArray[np.intp], tie_M: Array, new_M: Array | Mask | float) -> Array:
         counts_MK = self.state["counts"]
         rows_M = np.arange(len(bin_M))
-        counts_MK[rows_M, bin_M] += 1
+        counts_MK[rows_M, bin_M] += new_M
         below_M = np.where(np.arange(counts_MK.shape[1]) < bin_M[:, None], counts_MK, 0.0).sum(1)
         p_M = (below_M + tie_M * counts_MK[rows_M, bin_M]) / counts_MK.sum(1)
         # Exactly 0 and 1 come from rounding alone.

@@ -46,3 +46,16 @@ GRIDS: dict[str, Callable[[float], float]] = {
 def bin_of(name: str, value: float) -> int:
     """The bin of a value, in 0 to `BINS` - 1; values beyond the grid are in its outermost bins."""
     return min(max(int(GRIDS[name](value)), 0), BINS - 1)
+
+
+def value_in(name: str, place: int) -> float:
+    """A value in a bin: the middle of the bin on its grid."""
+    middle = place + 0.5
+    match name:
+        case "familiarity":
+            return middle / BINS
+        case "confidence":
+            return 1 / (1 + math.exp(_LARGEST_LOGIT - middle / _PER_LOGIT))
+        case "tokens":
+            return 2 ** (middle / _PER_DOUBLING) - 1
+    return float(place > 0)

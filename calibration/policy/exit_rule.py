@@ -74,8 +74,8 @@ class ExitPolicy:
     lambda_stop: float = 1.01
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not math.isfinite(value):
+        for name in self.__slots__:
+            if not math.isfinite(value := getattr(self, name)):
                 raise CalibrationError(
                     f"{name} is {value}: every number of a policy must be finite"
                 )

@@ -1,7 +1,7 @@
 """Makes the report data of a certificate from its traces: the numbers of a report, rounded."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,14 +22,22 @@ from calibration.certificate.report_data import (
     ReportLevel,
     TestedPoint,
 )
-from calibration.policy.exit_rule import ExitPolicy
+from calibration.policy.exit_rule import FULL_BUDGET, ExitPolicy
 from calibration.policy.exit_search import find_exits
 from calibration.report import captions
+from calibration.report.intervals import Intervals, intervals
 from calibration.report.pvalue_map import NEVER_LOW, PValueMap, high_of, low_of
-from calibration.report.summary import Measured, Summary, summarize
+from calibration.report.recorded import choose_recorded
+from calibration.report.reference import Reference, references
+from calibration.report.summary import (
+    Measured,
+    Summary,
+    measured_part,
+    summarize,
+    tested_part,
+)
 from calibration.simulation.risks import Risk
 from calibration.testing.families import NEVER
-from calibration.testing.methods import find_split
 from calibration.traces.traces import Traces
 
 FIGURE_DIGITS, THRESHOLD_DIGITS, P_VALUE_DIGITS = 4, 6, 3
@@ -42,6 +50,7 @@ def build_report_data(
     traces: Traces,
     test: Traces | None = None,
     risk: Risk | None = None,
+    questions: Mapping[str, str] | None = None,
 ) -> ReportData:
     """The report data of a certificate.
 
@@ -50,6 +59,7 @@ def build_report_data(
         traces: those it was fitted on.
         test: problems that had no part in the fit, for honest figures.
         risk: needed if the certificate bounds a loss of your own.
+        questions: text of each problem, by id, to be shown with recorded questions.
 
     Raises:
         CertificateError: traces of another recording than the certificate's.
@@ -58,18 +68,24 @@ def build_report_data(
     """
     traces, test = certificate.problems_of(traces), test and certificate.problems_of(test)
     summary = summarize(certificate, traces, test, risk)
-    # `summarize` has refused traces that have no such part.
-    _, tested = find_split(traces, certificate.calibration_digest) or (None, traces)
-    on_calibration = _figures(certificate, summary.measured[-1], tested)
+    tested = tested_part(certificate, traces)
+    labelled = measured_part(certificate, tested)
+    on_calibration = _figures(certificate, summary.measured[-1], labelled)
+    compared = _references(certificate, tested)
     on_test: dict[float, LevelFigures] = {}
     if test is not None:
         on_test = _figures(certificate, summary.shown, test)
     return ReportData(
         certificate=certificate.digest,
-        calibration=_problems(summary.measured[-1]),
-        test=None if test is None else _problems(summary.shown),
+        calibration=_problems(summary.measured[-1], _full_budget(certificate, labelled)),
+        test=None if test is None else _problems(summary.shown, _full_budget(certificate, test)),
         levels=tuple(
-            ReportLevel(level.alpha, on_calibration.get(level.alpha), on_test.get(level.alpha))
+            ReportLevel(
+                level.alpha,
+                on_calibration.get(level.alpha),
+                on_test.get(level.alpha),
+                compared.get(level.alpha, ()),
+            )
             for level in certificate.levels
         ),
         maps=tuple(map(_map, summary.maps)),
@@ -79,11 +95,29 @@ def build_report_data(
             final=_rounded(summary.final_readings),
         ),
         captions=_captions(summary),
+        recorded=choose_recorded(
+            certificate,
+            labelled if test is None else test,
+            on_test=test is not None,
+            questions=questions,
+        ),
     )
 
 
-def _problems(measured: Measured) -> ProblemSet:
-    return ProblemSet(measured.n_problems, measured.n_units, _short(measured.full_right))
+def _problems(measured: Measured, found: Intervals) -> ProblemSet:
+    return ProblemSet(
+        measured.n_problems,
+        measured.n_units,
+        _short(measured.full_right),
+        _maybe(found.full_right.low),
+        _maybe(found.full_right.high),
+    )
+
+
+def _full_budget(certificate: Certificate, traces: Traces) -> Intervals:
+    """The intervals of the procedure without early exits."""
+    (found,) = intervals([FULL_BUDGET], traces, certificate.procedure, certificate.groups)
+    return found
 
 
 def _figures(
@@ -94,12 +128,20 @@ def _figures(
     found = [
         (level.alpha, level.evaluation) for level in measured.levels if level.evaluation is not None
     ]
+    around = intervals(policies, traces, certificate.procedure, certificate.groups)
     return {
-        alpha: _level(evaluation, confidence)
-        for (alpha, evaluation), confidence in zip(
-            found, _confidences(policies, traces), strict=True
+        alpha: _level(evaluation, confidence, of)
+        for (alpha, evaluation), confidence, of in zip(
+            found, _confidences(policies, traces), around, strict=True
         )
     }
+
+
+def _references(certificate: Certificate, traces: Traces) -> dict[float, Reference]:
+    """What live readings of each certified level are compared with, by its alpha."""
+    levels = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    found = references(certificate, [level.policy for level in levels], traces)
+    return {level.alpha: one for level, one in zip(levels, found, strict=True)}
 
 
 def _confidences(policies: Sequence[ExitPolicy], traces: Traces) -> Iterator[tuple[int, ...]]:
@@ -113,8 +155,10 @@ def _confidences(policies: Sequence[ExitPolicy], traces: Traces) -> Iterator[tup
         yield tuple(np.bincount(bin_R, minlength=len(EXIT_EDGES) - 1).tolist())
 
 
-def _level(found: Evaluation, confidence: tuple[int, ...]) -> LevelFigures:
+def _level(found: Evaluation, confidence: tuple[int, ...], around: Intervals) -> LevelFigures:
     low, high = found.risk_interval or (None, None)
+    tokens = around.tokens or (None, None)
+    share = around.tokens_share or (None, None)
     return LevelFigures(
         risk=_maybe(found.realised_risk),
         risk_low=_maybe(low),
@@ -125,6 +169,14 @@ def _level(found: Evaluation, confidence: tuple[int, ...]) -> LevelFigures:
         full_budget_tokens=_short(found.full_budget_tokens),
         exits={str(reason): number for reason, number in found.exits.items()},
         confidence=confidence,
+        share_answered_low=_maybe(around.answered.low),
+        share_answered_high=_maybe(around.answered.high),
+        share_right_low=_maybe(around.right.low),
+        share_right_high=_maybe(around.right.high),
+        tokens_low=_maybe(tokens[0]),
+        tokens_high=_maybe(tokens[1]),
+        tokens_share_low=_maybe(share[0]),
+        tokens_share_high=_maybe(share[1]),
     )
 
 

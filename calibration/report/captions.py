@@ -17,6 +17,18 @@ OPTIMISTIC = (
 )
 
 
+def labels_drawn(summary: Summary) -> str:
+    """Which problems are measured, where only a share has a label; empty where all have one."""
+    calibration = summary.measured[-1]
+    if calibration.n_tested is None:
+        return ""
+    return (
+        f"Labels were drawn for a share of the {calibration.n_tested:,} calibration problems. "
+        f"Measured are {calibration.n_problems:,} of them: a random sample in which every problem "
+        "has a label. The certificate's figures and the p-values use all problems."
+    )
+
+
 def of_risk(summary: Summary) -> Caption:
     """Target against realised risk."""
     parts = [
@@ -83,14 +95,14 @@ def of_reliability(summary: Summary) -> Caption:
 
 def of_p_values(summary: Summary) -> Caption:
     """The p-value map."""
-    calibration, certificate = summary.measured[-1], summary.certificate
+    certificate = summary.certificate
     certified = all(found.certified for found in summary.maps)
     centres = "; ".join(f"{target(found.alpha)}: {_held(found)}" for found in summary.maps)
     n_tested = count(len(certificate.tested.policies), "policy was", "policies were")
     return Caption(
         "p-values over λ1 and λ2",
         "Each map varies λ1 and λ2 around the policy of its level and keeps all other settings "
-        f"({centres}), on the {count(calibration.n_problems, 'calibration problem')}. Only "
+        f"({centres}), on the {count(certificate.n_problems, 'calibration problem')}. Only "
         "policies marked as certified carry the guarantee: they were tested, and passed with the "
         "correction for multiple tests. An unmarked cell was never tested, and a small p-value "
         "there promises nothing. Small dots passed with settings that the map does not show. "
@@ -147,17 +159,18 @@ def of_coverage(summary: Summary, coverage: Coverage) -> Caption:
 
 
 def _problems_shown(summary: Summary) -> str:
+    shown = OPTIMISTIC
     if summary.shown.on_test:
-        return (
+        shown = (
             "Filled: test problems, which had no part in the fit. Hollow, where shown: calibration "
             "problems, on which the policies were chosen, so these figures are optimistic."
         )
-    return OPTIMISTIC
+    return " ".join(filter(None, (shown, labels_drawn(summary))))
 
 
 def _plainly(measured: Measured) -> str:
     kind = "test problem" if measured.on_test else "calibration problem"
-    return count(measured.n_problems, kind)
+    return count(measured.n_problems, kind if measured.n_tested is None else f"labelled {kind}")
 
 
 def _readings(found: Readings) -> str:

@@ -113,6 +113,8 @@ def _levels(summary: Summary) -> Section:
     if not summary.shown.on_test:
         advice = "For honest figures, record other problems and give them as test traces."
         content.append(Text(f"No test traces were given. {OPTIMISTIC} {advice}", "note"))
+    if drawn := captions.labels_drawn(summary):
+        content.append(Text(drawn, "note"))
     if summary.shown.certified:
         content.append(tables.measured_levels(summary.shown, abstains))
     content.append(tables.certified_levels(summary.certificate, abstains))

@@ -12,7 +12,6 @@ from calibration.certificate.certify import Tested, explaining_policy, target_le
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.verify import tested_again
 from calibration.policy.exit_rule import ExitPolicy
-from calibration.simulation.replay import replay
 from calibration.simulation.risks import Risk
 from calibration.testing.families import (
     LAMBDA_HIGH,
@@ -195,8 +194,8 @@ def _p_values(
         certificate.tested, number, alphas, certificate.delta, certificate.promise
     )
     rows, columns = np.array(list(cells)).T
-    how = risk, certificate.procedure, certificate.groups
-    losses = certificate.in_test_order(replay(traces, tuple(cells.values()), *how).losses, traces)
+    measured = certificate.design.measure(traces, risk, tuple(cells.values()))
+    losses = certificate.in_test_order(measured.losses, traces)
     p_YX = np.full((rows.max() + 1, columns.max() + 1), np.nan)
     p_YX[rows, columns] = p_values(
         losses, alphas[number], certificate.p_value, traces.seed, aimed_at

@@ -1,6 +1,6 @@
 """What a report shows, in numbers; nothing is drawn here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class Measured:
             which the policies were chosen, and every figure tends to be optimistic.
         n_problems: of the set.
         n_units: exchangeable units among them.
+        n_tested: problems of the test, if they are only sampled because not all have a label
+            (`Design.evenly_labelled`); otherwise None.
         full_right: share answered right at the full budget.
         levels: by rising alpha.
     """
@@ -40,6 +42,7 @@ class Measured:
     n_units: int
     full_right: float
     levels: tuple[LevelReplay, ...]
+    n_tested: int | None = None
 
     @property
     def certified(self) -> tuple[LevelReplay, ...]:
@@ -103,13 +106,15 @@ def summarize(
     """
     traces = certificate.problems_of(traces)
     risk = resolve_risk(certificate, risk)
-    tested = _tested_part(certificate, traces)
-    measured = [_measure(certificate, tested, risk, on_test=False)]
+    tested = tested_part(certificate, traces)
+    labelled = measured_part(certificate, tested)
+    n_tested = None if certificate.label_share is None else tested.n_problems
+    measured = [replace(_measure(certificate, labelled, risk, on_test=False), n_tested=n_tested)]
     if test is not None:
         test = certificate.problems_of(test)
         _check_untouched(traces, test)
         measured.insert(0, _measure(certificate, test, risk, on_test=True))
-    shown = tested if test is None else test
+    shown = labelled if test is None else test
     recorded_RC = np.arange(shown.tokens_RC.shape[1]) <= shown.final_R[:, None]
     final_RC = np.arange(shown.tokens_RC.shape[1]) == shown.final_R[:, None]
     return Summary(
@@ -124,8 +129,12 @@ def summarize(
     )
 
 
-def _tested_part(certificate: Certificate, traces: Traces) -> Traces:
-    """The problems that tested: all of the traces, or what is left without those that ordered."""
+def tested_part(certificate: Certificate, traces: Traces) -> Traces:
+    """The problems that tested: all of the traces, or what is left without those that ordered.
+
+    Raises:
+        CalibrationError: `traces` are not those that the certificate was fitted on.
+    """
     parts = find_split(traces, certificate.calibration_digest)
     if parts is not None:
         _, tested = parts
@@ -135,6 +144,22 @@ def _tested_part(certificate: Certificate, traces: Traces) -> Traces:
         f"{certificate.id} was fitted on (digest {certificate.calibration_digest[:12]}): give "
         "those, and other problems as test traces"
     )
+
+
+def measured_part(certificate: Certificate, tested: Traces) -> Traces:
+    """The problems on which figures are measured: all that tested, or a random sample of them.
+
+    Raises:
+        CalibrationError: one of them has no label, which the test could do without.
+    """
+    measured = certificate.design.evenly_labelled(tested)
+    if measured.unlabelled_P is not None and measured.unlabelled_P.any():
+        raise CalibrationError(
+            f"{measured.unlabelled_P.sum()} of {measured.n_problems} problems to measure have no "
+            f"label. The test of {certificate.risk!r} needs none of them, and shares of right "
+            "answers do: measure the policies on other problems, all labelled, with `rlcm replay`"
+        )
+    return measured
 
 
 def _check_untouched(traces: Traces, test: Traces) -> None:

@@ -52,6 +52,7 @@ def procedure(summary: Summary) -> Table:
         "Calibration problems": f"{certificate.n_problems:,}",
         "Exchangeable units": f"{certificate.n_units:,} (groups, and problems without a group)",
         "Average over": _average(certificate),
+        "Labels": _labels(certificate),
         "Rollouts": f"{certificate.n_rollouts:,}",
         "Problems for the order": f"{certificate.n_order_problems:,}",
         "Test problems": f"{summary.shown.n_problems:,}" if summary.shown.on_test else "none",
@@ -78,6 +79,15 @@ def _average(certificate: Certificate) -> str:
     if groups.by_size:
         return f"problems; a group counts by its size, at most {groups.max_size}"
     return "groups; each counts the same, whatever its size"
+
+
+def _labels(certificate: Certificate) -> str:
+    """Which problems have a label."""
+    share = certificate.label_share
+    if share is None:
+        return "of every problem"
+    how = "drawn evenly" if share.least == share.share else "doubtful ones drawn more often"
+    return f"of about {rate(share.share)} of the problems, {how}; figures are estimates from these"
 
 
 def _level_row(level: Level, certificate: Certificate, abstains: bool, n_figures: int) -> Row:

@@ -12,6 +12,8 @@ def problems(measured: Measured) -> str:
     number = f"{measured.n_problems:,}"
     if measured.on_test:
         return f"{number} test problems"
+    if measured.n_tested is not None:
+        return f"{number} labelled calibration problems (optimistic)"
     return f"{number} calibration problems (optimistic)"
 
 

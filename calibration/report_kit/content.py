@@ -142,12 +142,15 @@ class Section:
         title: its heading.
         intro: the question that it answers; may be empty.
         content: its parts, in order.
+        finding: its result in one line. A section with a finding is folded, and this line is seen
+            beside its title.
     """
 
     anchor: str
     title: str
     intro: str
     content: Sequence[Part]
+    finding: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,18 @@ def rows_of_panels(n: int, columns: int, height: float) -> tuple[Figure, list[li
     return figure, [axes[row * columns : (row + 1) * columns] for row in range(n)]
 
 
+def one_scale(axes: Sequence[Axes]) -> None:
+    """Gives the panels of each row the same y limits, so that their heights can be compared."""
+    rows: dict[int, list[Axes]] = {}
+    for panel in axes:
+        place = panel.get_subplotspec()
+        rows.setdefault(place.rowspan.start if place else 0, []).append(panel)
+    for row in rows.values():
+        limits = [panel.get_ylim() for panel in row]
+        for panel in row:
+            panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+
+
 def percent_axis(axes: Axes, which: str, ticks: int = 6) -> None:
     """Shares in [0, 1] as percentages."""
     axis = axes.xaxis if which == "x" else axes.yaxis
@@ -89,6 +101,15 @@ def draw_curve(
     if band and bounded:
         at, low, high = zip(*bounded, strict=True)
         axes.fill_between(at, low, high, color=style.color, alpha=0.14, linewidth=0)
+
+
+def draw_bars(
+    axes: Axes, x: Sequence[float], estimates: Sequence[Estimate], color: str, zorder: float
+) -> None:
+    """Intervals as thin bars, pale enough to lie behind points of other lines."""
+    for at, estimate in zip(x, estimates, strict=True):
+        if estimate.interval is not None:
+            axes.plot([at, at], estimate.interval, color=color, alpha=0.45, zorder=zorder)
 
 
 def legend(figure: Figure) -> None:

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from calibration.metrics.estimates import Estimate
-from calibration.report_kit.wording import number, number_interval, share, share_interval
+from calibration.report_kit.wording import (
+    TOO_FEW,
+    number,
+    number_interval,
+    share,
+    share_interval,
+)
 
 Rank = Literal["", "best", "second"]
 
@@ -78,13 +84,17 @@ def pairs(caption: str, values: Mapping[str, object]) -> Table:
 
 
 def number_cell(estimate: Estimate, digits: int = 3, rank: Rank = "") -> Cell:
-    """A number with its interval below."""
-    return Cell(number(estimate, digits), number_interval(estimate, digits), rank)
+    """A number with its interval below, or with the remark that there is none."""
+    return Cell(number(estimate, digits), _below(estimate, number_interval(estimate, digits)), rank)
 
 
 def share_cell(estimate: Estimate, rank: Rank = "") -> Cell:
-    """A share as a percentage with its interval below."""
-    return Cell(share(estimate), share_interval(estimate), rank)
+    """A share as a percentage with its interval below, or with the remark that there is none."""
+    return Cell(share(estimate), _below(estimate, share_interval(estimate)), rank)
+
+
+def _below(estimate: Estimate, interval: str) -> str:
+    return interval if interval or estimate.value is None else TOO_FEW
 
 
 def ranked(estimates: Sequence[Estimate | None], higher_is_better: bool) -> list[Rank]:

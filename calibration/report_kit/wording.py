@@ -8,6 +8,8 @@ from calibration.metrics.estimates import Estimate
 
 NB = "\N{NO-BREAK SPACE}"
 UNDEFINED = "–"
+TOO_FEW = "too few to say"
+"""In place of an interval that is not known."""
 
 
 def percent(share: float, digits: int = 1) -> str:

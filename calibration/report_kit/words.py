@@ -60,8 +60,14 @@ class Words:
         title, text, alt = self.paragraphs(block, **values)
         return Plate(name or block.replace("_", "-"), draw, Caption(title, text, alt))
 
-    def section(self, anchor: str, content: Sequence[Part], **values: object) -> Section:
+    def section(
+        self,
+        anchor: str,
+        content: Sequence[Part],
+        finding: str | None = None,
+        **values: object,
+    ) -> Section:
         """A section; its block `section_ANCHOR` has the title, and the introduction if any."""
         block = f"section_{anchor.replace('-', '_')}"
         title, *intro = self.paragraphs(block, **values)
-        return Section(anchor, title, " ".join(intro), content)
+        return Section(anchor, title, " ".join(intro), content, finding)

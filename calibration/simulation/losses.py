@@ -1,6 +1,7 @@
 """The input of every test of a risk: the losses of exchangeable units under policies."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -10,6 +11,61 @@ from calibration.errors import CalibrationError
 
 _BLOCK = 1 << 20
 """Elements checked at a time, so that no temporary array is as large as the losses."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnLabels:
+    """Which units (U) have a label, where only a share of them does, and what is predicted of all.
+
+    Attributes:
+        labelled_U1: whether it has one: drawn at random with the unit's probability.
+        probability_U1: from `least` to 1; depends on nothing but the unit's recordings.
+        least: the smallest probability that a unit can have.
+        predicted_UT: predicted losses, in [0, weight], from the unit's recordings alone.
+
+    All policies have the same labels. In a simulation a column may be a repetition instead of a
+    policy; then the first two have the shape (U, T).
+    """
+
+    labelled_U1: NDArray[np.bool_]
+    probability_U1: NDArray[np.float64]
+    least: float
+    predicted_UT: NDArray[np.float64]
+
+    @property
+    def inverse_U1(self) -> NDArray[np.float64]:
+        """1 / probability where there is a label, and 0 elsewhere: 1 on average."""
+        return np.where(self.labelled_U1, 1 / self.probability_U1, 0.0)
+
+    def ratio_T(
+        self, loss_UT: NDArray[np.float64], weight_UT: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Total loss over total weight, both estimated from the units with a label; 1 without."""
+        loss_T = (self.inverse_U1 * loss_UT).sum(axis=0)
+        weight_T = (self.inverse_U1 * weight_UT).sum(axis=0)
+        ratio_T: NDArray[np.float64] = np.ones(loss_T.shape)
+        np.divide(loss_T, weight_T, out=ratio_T, where=weight_T > 0)
+        return ratio_T
+
+    def select(self, columns: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
+        """For some of the policies; see `Losses.select`."""
+        if self.labelled_U1.shape[1] == 1:
+            return replace(self, predicted_UT=self.predicted_UT[:, columns])
+        return type(self)(
+            self.labelled_U1[:, columns],
+            self.probability_U1[:, columns],
+            self.least,
+            self.predicted_UT[:, columns],
+        )
+
+    def take(self, rows_U: NDArray[np.intp]) -> Self:
+        """For some of the units; see `Losses.take`."""
+        return type(self)(
+            self.labelled_U1[rows_U],
+            self.probability_U1[rows_U],
+            self.least,
+            self.predicted_UT[rows_U],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +86,8 @@ class Losses:
         weight_UT: in [0, 1]; for `selective` the share answered, and smaller for a group below the
             largest size if groups count by their size; 1 everywhere (without memory of its own) if
             the risk is no ratio.
+        drawn: which units have a label; None if all do. The losses of the others are unknown, and
+            0 here. Then all totals of losses are estimates.
 
     Raises:
         CalibrationError: the shapes differ, or are not units x policies.
@@ -37,6 +95,7 @@ class Losses:
 
     loss_UT: NDArray[np.float64]
     weight_UT: NDArray[np.float64]
+    drawn: DrawnLabels | None = None
     _binary: list[bool] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -50,6 +109,11 @@ class Losses:
     def unweighted(cls, loss_UT: NDArray[np.float64]) -> Self:
         """Losses of a risk that is a plain mean; every weight is 1."""
         return cls(loss_UT, np.broadcast_to(np.float64(1), loss_UT.shape))
+
+    def with_labels(self, drawn: DrawnLabels) -> Self:
+        """These losses, where only the units that are drawn have a label."""
+        loss_UT = np.where(drawn.labelled_U1, self.loss_UT, 0.0)
+        return replace(self, loss_UT=loss_UT, drawn=drawn)
 
     @property
     def n_units(self) -> int:
@@ -77,7 +141,9 @@ class Losses:
 
     @property
     def total_loss_T(self) -> NDArray[np.float64]:
-        """Sum of the units' losses."""
+        """Sum of the units' losses; an estimate if only a share of them has a label."""
+        if self.drawn is not None:
+            return self.total_weight_T * self.drawn.ratio_T(self.loss_UT, self.weight_UT)
         return np.asarray(self.loss_UT.sum(axis=0))
 
     @property
@@ -101,16 +167,24 @@ class Losses:
 
     def select(self, columns: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
         """The losses under some of the policies, in the order of `columns` (indices or a mask)."""
-        loss_UT = self.loss_UT[:, columns]
-        if not self.is_ratio:
-            return type(self).unweighted(loss_UT)
-        return type(self)(loss_UT, self.weight_UT[:, columns])
+        drawn = self.drawn and self.drawn.select(columns)
+        return self._like(self.loss_UT[:, columns], lambda: self.weight_UT[:, columns], drawn)
 
     def take(self, rows_U: NDArray[np.intp]) -> Self:
         """The losses of some units, in the order of their row numbers; a row may occur twice."""
+        drawn = self.drawn and self.drawn.take(rows_U)
+        return self._like(self.loss_UT[rows_U], lambda: self.weight_UT[rows_U], drawn)
+
+    def _like(
+        self,
+        loss_UT: NDArray[np.float64],
+        weights: Callable[[], NDArray[np.float64]],
+        drawn: DrawnLabels | None,
+    ) -> Self:
+        """Other losses of the same kind; weights that are all 1 take no memory."""
         if not self.is_ratio:
-            return type(self).unweighted(self.loss_UT[rows_U])
-        return type(self)(self.loss_UT[rows_U], self.weight_UT[rows_U])
+            return replace(type(self).unweighted(loss_UT), drawn=drawn)
+        return type(self)(loss_UT, weights(), drawn)
 
 
 def _all_0_or_1(values_UT: NDArray[np.float64]) -> bool:

@@ -1,7 +1,7 @@
 """Replay: what policies would have done with recorded rollouts."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -117,7 +117,7 @@ def replay(
         def run(problem_B: NDArray[np.intp], simulator: Simulator = simulator) -> list[_Part]:
             return _replay_block(plan, simulator, risk, problem_B)
 
-        for parts in _in_order(run, plan.blocks(problems)):
+        for parts in _in_order(run, [*plan.blocks(problems)]):
             for part in parts:
                 sums.add(part, columns)
     return sums.replay()
@@ -305,8 +305,11 @@ def _ranges(first_B: NDArray[np.intp], count_B: NDArray[np.intp]) -> NDArray[np.
     return np.asarray(np.repeat(first_B - before_B, count_B) + np.arange(count_B.sum()))
 
 
-def _in_order(run: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
+def _in_order(run: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> Iterator[_Result]:
     """Results in the order of their tasks, computed on a few threads; few results wait."""
+    if len(tasks) == 1:  # starting a thread takes as long as replaying a few problems
+        yield run(tasks[0])
+        return
     pending: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
         for task in tasks:

@@ -26,7 +26,7 @@ from calibration.simulation.shuffle import shuffled
 
 Array = NDArray[np.float64]
 
-_COLUMNS = 4096
+_GAMES = 4096
 _ROWS = 256
 # Constants of the method, chosen on synthetic losses; its power hardly depends on them.
 _OVERSHOOT = 1.1
@@ -41,21 +41,24 @@ _ALL_IN = 1 - 1e-9
 """Largest share of the wealth that a bet may lose, so that its logarithm stays finite."""
 
 
-def betting_p_values(losses: Losses, alpha: float, seed: int, target_T: Array) -> Array:
-    """One p-value per policy (T) of H: risk > alpha; see `calibration.testing.p_values.p_values`.
+def betting_p_values(losses: Losses, alpha_L: Array, seed: int, target_LT: Array) -> Array:
+    """P-values of H: risk > alpha, levels (L) x policies (T); see `p_value_table`.
 
     Args:
         losses: losses of independent units.
-        alpha: the risk to reject.
+        alpha_L: the risks to reject.
         seed: seed of the order in which the units are visited.
-        target_T: for each policy, the level at which its test should have the most power.
+        target_LT: for each level and policy, the level at which its test should have the most
+            power.
     """
     order_U = shuffled(losses.n_units, seed)
-    p_T = np.empty(losses.n_policies)
-    for start in range(0, losses.n_policies, _COLUMNS):
-        columns = slice(start, start + _COLUMNS)
-        p_T[columns] = _play(losses, columns, order_U, np.array([alpha]), target_T[columns])
-    return p_T
+    p_LT = np.empty(target_LT.shape)
+    width = max(1, _GAMES // len(alpha_L))
+    for start in range(0, losses.n_policies, width):
+        columns = slice(start, start + width)
+        target_LC = target_LT[:, columns]
+        p_LT[:, columns] = _play(losses, columns, order_U, alpha_L[:, None], target_LC)
+    return p_LT
 
 
 def betting_p_values_over(losses: Losses, alpha_A: Array, seed: int, target_level: float) -> Array:
@@ -81,7 +84,7 @@ def smallest_betting_p_value(
 def _play(
     losses: Losses, columns: slice, order_U: NDArray[np.intp], alpha_G: Array, target_G: Array
 ) -> Array:
-    """Inverse of the maximal wealth in each game (G): one game per policy, or one per alpha."""
+    """Inverse of the maximal wealth in each game (G): for each policy, alpha, or pair of them."""
     n_games = np.broadcast_shapes(alpha_G.shape, losses.loss_UT[0, columns].shape)
     moments = _Moments(n_games, alpha_G, losses.is_ratio)
     log_wealth_G, log_best_G = np.zeros(n_games), np.zeros(n_games)

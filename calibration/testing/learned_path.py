@@ -8,6 +8,8 @@ from calibration.testing.p_values import clopper_pearson_upper
 
 TOKEN_PRICE = 0.05
 """Share of right answers that a full budget of tokens is worth, under risks that may abstain."""
+REFUTED = 0.05
+"""Level of the test that shows a policy to break alpha, on problems to learn from."""
 
 
 def learn_path(order: Replay, delta: float, price: float | None = TOKEN_PRICE) -> NDArray[np.intp]:
@@ -38,6 +40,23 @@ def learn_path(order: Replay, delta: float, price: float | None = TOKEN_PRICE) -
         ):
             path.append(int(step))
     return np.array(path, dtype=np.intp)
+
+
+def utility_shown(order: Replay, alpha: float, price: float) -> float:
+    """The greatest utility along policies, up to the first that is shown to break alpha, or 0.
+
+    One is shown to break alpha if the one-sided Clopper-Pearson bound below its risk is above it.
+
+    Args:
+        order: a chain or path, replayed on the problems to learn from.
+        alpha: the risk to keep.
+        price: see `choose_policy`.
+    """
+    answered_T = order.losses.total_weight_T
+    right_T = answered_T - order.losses.total_loss_T
+    refuted_T = 1 - clopper_pearson_upper(right_T, answered_T, REFUTED) > alpha
+    utility_T = order.right_T - price * order.tokens_T / order.full_tokens
+    return float(np.max(utility_T, where=~np.logical_or.accumulate(refuted_T), initial=0.0))
 
 
 def choose_policy(

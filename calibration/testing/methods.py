@@ -19,7 +19,7 @@ from calibration.simulation.replay import replay
 from calibration.simulation.risks import REGRET, Risk
 from calibration.testing.chains import Chain, family_of_chains
 from calibration.testing.families import Correction, Family, Grid, interval_of
-from calibration.testing.learned_path import learn_path
+from calibration.testing.learned_path import learn_path, utility_shown
 from calibration.testing.p_values import fewest_problems
 from calibration.testing.recipe import LOWS_PER_FALL, Recipe
 from calibration.testing.rescale import Scale
@@ -38,6 +38,11 @@ PATH_FROM = 300
 
 With fewer, the levels that few answers can show are lost if δ is divided.
 """
+PATH_GAIN = 0.2
+"""Gain in utility on the units to learn from at which a path is tested also with fewer of them.
+
+So much is not gained by luck. It shows that the chains do not fit this confidence.
+"""
 NEIGHBOURS = 10
 """Policies on each side that tell a safe start from a lucky one: one unit in log-odds of λ2."""
 SHARE_OF_PATH = 0.5
@@ -53,7 +58,8 @@ class Method(StrEnum):
     AUTO = "auto"
     """Rescaled chains with ordering problems, or from `RESCALE_FROM` units on, except under
     `regret`; otherwise chains. With `LEARN_FROM` ordering units, half of δ goes to a learned path;
-    under a risk that may abstain, from `PATH_FROM` units of the test on."""
+    under a risk that may abstain, from `PATH_FROM` units of the test on, or where these units show
+    that the chains are much worse."""
     FIXED_SEQUENCE = "fixed-sequence"
     """One chain of fixed thresholds without low exits; uses no data."""
     CHAINS = "chains"
@@ -148,16 +154,6 @@ def family_for(
         raise CalibrationError(f"the method {method} learns from other problems: give `order`")
     if method in (Method.CHAINS, Method.FIXED_SEQUENCE):
         order = None
-    path: tuple[ExitPolicy, ...] = ()
-    along = ""
-    if order is not None and _tests_path(method, risk, procedure, n_units, order):
-        path = _learned_path(risk, procedure, level_delta, token_price, grid, order, average)
-        along = (
-            f"along one path of policies, learned from {order.n_problems} other problems over "
-            f"{grid.source}"
-        )
-    if method is Method.SPLIT:
-        return family_of_chains([[Chain(path, 1.0)]] * len(alphas), f"fixed sequence {along}")
     recipe = Recipe(
         risk,
         procedure,
@@ -170,6 +166,18 @@ def family_for(
     chains_L = [recipe.chains(alpha) for alpha in alphas]
     if order is None:
         return family_of_chains(chains_L, recipe.source)
+    along = (
+        f"along one path of policies, learned from {order.n_problems} other problems over "
+        f"{grid.source}"
+    )
+    path: tuple[ExitPolicy, ...] = ()
+    if _learns_path(method, risk, procedure, n_units, order):
+        path = _learned_path(risk, procedure, level_delta, token_price, grid, order, average)
+    if method is Method.SPLIT:
+        return family_of_chains([[Chain(path, 1.0)]] * len(alphas), f"fixed sequence {along}")
+    if not (_tests_path(risk, n_units, order) or risk.answers_always):
+        tested = [chain.policies for chain in chains_L[-1]]
+        path = path if _promises_more(path, tested, alphas[-1], order, recipe, token_price) else ()
     if path and not risk.answers_always:
         chains_L = [_divided(chains, 1 - SHARE_OF_PATH) for chains in chains_L]
     chains_L = [
@@ -271,14 +279,37 @@ def _divided(chains: Sequence[Chain], share: float) -> list[Chain]:
     return [replace(chain, share=chain.share * share) for chain in chains]
 
 
-def _tests_path(
+def _learns_path(
     method: Method, risk: Risk, procedure: Procedure, n_units: int, order: Traces
 ) -> bool:
-    """Whether a path learned from `order` is tested: alone, or by default if all is enough."""
+    """Whether a path is learned from `order`: to be tested alone, or by default perhaps beside."""
     if method is not Method.AUTO:
         return method is Method.SPLIT
-    shows_paths = order.n_units >= LEARN_FROM and order.rollouts_P.min() >= procedure.samples
-    return bool(shows_paths) and (risk.answers_always or n_units >= PATH_FROM)
+    needed = not risk.answers_always or _tests_path(risk, n_units, order)
+    return needed and bool(order.rollouts_P.min() >= procedure.samples)
+
+
+def _tests_path(risk: Risk, n_units: int, order: Traces) -> bool:
+    """Whether the units suffice to test a path beside the chains, whatever both promise."""
+    return order.n_units >= LEARN_FROM and (risk.answers_always or n_units >= PATH_FROM)
+
+
+def _promises_more(
+    path: tuple[ExitPolicy, ...],
+    chains: Sequence[tuple[ExitPolicy, ...]],
+    alpha: float,
+    order: Traces,
+    recipe: Recipe,
+    token_price: float,
+) -> bool:
+    """Whether `order` shows the path to be better than all chains by `PATH_GAIN`."""
+
+    def shown(policies: tuple[ExitPolicy, ...]) -> float:
+        return utility_shown(
+            replay(order, policies, recipe.risk, recipe.procedure), alpha, token_price
+        )
+
+    return bool(path) and shown(path) >= PATH_GAIN + max(map(shown, chains))
 
 
 def _learned_path(

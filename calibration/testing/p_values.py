@@ -99,8 +99,7 @@ def p_value_table(
             _require_binary(losses)
             return _binomial_cdf(losses.total_loss_T, losses.total_weight_T, alpha_L1)
         case PValue.BETTING:
-            levels = zip(alpha_L1.ravel(), target_LT, strict=True)
-            return np.stack([betting_p_values(losses, a, seed, target_T) for a, target_T in levels])
+            return betting_p_values(losses, alpha_L1.ravel(), seed, target_LT)
         case PValue.ANYTIME:
             return np.stack([anytime_p_values(losses, alpha) for alpha in alpha_L1.ravel()])
         case PValue.HOEFFDING_BENTKUS:

@@ -246,6 +246,8 @@ def _answer_steps(alpha: float) -> Iterator[tuple[float, float]]:
 
 def _smoothed(chain: Chain, weight: float, share: float) -> Chain:
     """The same chain on smoothed confidences, with a part of its share."""
+    if not weight:
+        return replace(chain, share=chain.share * share)
     return Chain(
         tuple(replace(policy, smoothing=weight) for policy in chain.policies),
         chain.share * share,

@@ -23,7 +23,11 @@ _AGAIN = "record the rollout again"
 
 
 def check_tables(
-    tables: Sequence[pa.Table], sources: Sequence[str], fingerprint: Fingerprint | None
+    tables: Sequence[pa.Table],
+    sources: Sequence[str],
+    fingerprint: Fingerprint | None,
+    *,
+    keep_unlabelled: bool = False,
 ) -> Columns:
     """The columns of tables in which every rollout can be replayed under every policy.
 
@@ -34,13 +38,14 @@ def check_tables(
         tables: one per source.
         sources: the name of each table in a message.
         fingerprint: the fingerprint of all tables; None if they have none.
+        keep_unlabelled: whether problems may have no label.
 
     Raises:
         TraceError: the first fault found: source, row (from 0), problem, rollout, checkpoint and
             the remedy.
     """
     complete = fingerprint is not None
-    columns = Columns.of(tables, sources, complete)
+    columns = Columns.of(tables, sources, complete, keep_unlabelled=keep_unlabelled)
     faults = chain(_reading_faults(columns), _sequence_faults(columns, complete))
     if fingerprint is not None:
         faults = chain(
@@ -124,6 +129,13 @@ def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
         lambda line: (
             f"kind is {columns.kind[line]!r}, earlier {columns.kind[line - 1]!r}: "
             "a problem is of one kind; give the same kind in all its rows"
+        ),
+    )
+    yield (
+        same_problem_L & ~_same_as_before(columns.graded_L),
+        lambda line: (
+            f"correct is {'given' if columns.graded_L[line] else 'null'} here, and not in earlier "
+            "rows of the problem: a problem has a label or none; grade all of its answers"
         ),
     )
     yield (

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from calibration.errors import TraceError
 from calibration.policy.exit_rule import ExitReason
 from calibration.policy.voting import NO_ANSWER
-from calibration.traces.table import CONFIDENCE_TOKENS, FAMILIARITY, KIND, TEXT, typed
+from calibration.traces.table import (
+    CONFIDENCE_TOKENS,
+    FAMILIARITY,
+    KIND,
+    TEXT,
+    VERDICT,
+    typed,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +82,8 @@ class Columns:
         row_L: row in the stack of all files.
         numbered: whether `checkpoint_L` was recorded; otherwise it counts the rows of a rollout
             from 1.
+        correct_L: false where there is no verdict.
+        graded_L: whether there is one.
     """
 
     origin: Origin
@@ -92,11 +101,19 @@ class Columns:
     answer_class_L: NDArray[np.int64]
     answer_tokens_L: NDArray[np.int64]
     correct_L: NDArray[np.bool_]
+    graded_L: NDArray[np.bool_]
     confidence_tokens_L: NDArray[np.int64]
     familiarity_L: NDArray[np.float64]
 
     @classmethod
-    def of(cls, tables: Sequence[pa.Table], sources: Sequence[str], complete: bool) -> Self:
+    def of(
+        cls,
+        tables: Sequence[pa.Table],
+        sources: Sequence[str],
+        complete: bool,
+        *,
+        keep_unlabelled: bool = False,
+    ) -> Self:
         """Stacks the tables of several sources, fills in missing columns, and sorts.
 
         Defaults of missing columns: `checkpoint` counts the rows of a rollout, `end_reason` is
@@ -109,13 +126,15 @@ class Columns:
             tables: one per source.
             sources: the name of each table in a message.
             complete: whether every column but `group` and `answer` is required.
+            keep_unlabelled: whether verdicts may be null. Then classes cannot follow from them.
 
         Raises:
             TraceError: a column is missing, a value is null or has the wrong type, or there are no
                 rows.
         """
         cast = [
-            typed(table, source, complete) for table, source in zip(tables, sources, strict=True)
+            typed(table, source, complete, keep_unlabelled=keep_unlabelled)
+            for table, source in zip(tables, sources, strict=True)
         ]
         _same_columns(cast, sources)
         sizes = [table.num_rows for table in cast]
@@ -144,11 +163,17 @@ class Columns:
         row_L = sorting_order(problem.code_L, rollout_L, number_L)
         problem, rollout_L = problem.select(row_L), rollout_L[row_L]
         numbered = "checkpoint" in names
-        correct_L = values("correct")[row_L]
+        correct_L = values(VERDICT, default=False)[row_L]
+        graded_L = table.column(VERDICT).is_valid().to_numpy()[row_L]
         if "answer_class" in names:
             answer_class_L = values("answer_class")[row_L]
         elif "answer" in names:
             answer_class_L = _classes(problem, labels("answer").select(row_L))
+        elif not graded_L.all():
+            raise TraceError(
+                f"{origin.names[0]}: problems without a label, and no column `answer` or "
+                "`answer_class`: without a verdict only these say which answers are equal"
+            )
         else:
             answer_class_L = np.where(correct_L, 0, 1)
         return cls(
@@ -167,6 +192,7 @@ class Columns:
             answer_class_L=answer_class_L,
             answer_tokens_L=values("answer_tokens")[row_L],
             correct_L=correct_L,
+            graded_L=graded_L,
             confidence_tokens_L=values("confidence_tokens")[row_L],
             familiarity_L=values("familiarity", np.nan)[row_L],
         )

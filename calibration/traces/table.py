@@ -43,6 +43,8 @@ KIND = pa.field("kind", pa.string())
 
 KNOWN = SCHEMA.append(CONFIDENCE_TOKENS).append(FAMILIARITY).append(KIND)
 NULLABLE = ("group", "answer", KIND.name)
+VERDICT = "correct"
+"""Null in all rows of a problem without a label."""
 REQUIRED = ("problem_id", "rollout", "tokens", "is_final", "confidence", "correct")
 """The columns of every table; with a fingerprint, all of SCHEMA except NULLABLE are required."""
 
@@ -64,7 +66,8 @@ class Reading:
             answer could be read.
         answer_class: number of the group of equal answers within the problem; NO_ANSWER if none.
         answer_tokens: tokens that this answer cost.
-        correct: whether the answer is right; false without an answer.
+        correct: whether the answer is right; false without an answer; None if the problem has no
+            label.
         confidence_tokens: tokens generated only for the confidence, as for a verbalized confidence;
             0 for the probe.
     """
@@ -74,7 +77,7 @@ class Reading:
     answer: str | None
     answer_class: int
     answer_tokens: int
-    correct: bool
+    correct: bool | None
     confidence_tokens: int = 0
 
 
@@ -144,13 +147,16 @@ def fingerprint_of(schema: pa.Schema, source: str) -> Fingerprint | None:
         raise TraceError(f"{source}: malformed fingerprint ({error}): collect it again") from error
 
 
-def typed(table: pa.Table, source: str, complete: bool) -> pa.Table:
+def typed(
+    table: pa.Table, source: str, complete: bool, *, keep_unlabelled: bool = False
+) -> pa.Table:
     """The known columns of a table with the types of KNOWN, texts as TEXT, without nulls.
 
     Args:
         table: columns in any order and of any type that can be cast without loss.
         source: the name of the table in a message.
         complete: whether all of SCHEMA except NULLABLE is required, not only REQUIRED.
+        keep_unlabelled: whether verdicts may be null.
 
     Raises:
         TraceError: a column is missing, a value is null or cannot be cast, or there are no rows.
@@ -166,7 +172,8 @@ def typed(table: pa.Table, source: str, complete: bool) -> pa.Table:
         raise TraceError(f"{source}: no rows: nothing was recorded; collect traces first")
     if "answer_class" in names and "answer" in names:
         names.remove("answer")  # the text is only needed to find the class
-    return pa.table([_cast_column(table, name, source) for name in names], names=names)
+    nullable = (*NULLABLE, VERDICT) if keep_unlabelled else NULLABLE
+    return pa.table([_cast_column(table, name, source, nullable) for name in names], names=names)
 
 
 def _to_batch(rollouts: Sequence[Rollout]) -> pa.RecordBatch:
@@ -206,13 +213,15 @@ def _mistyped(rollouts: Sequence[Rollout]) -> TraceError:
     return TraceError("rollouts: values of several types in one column")
 
 
-def _cast_column(table: pa.Table, name: str, source: str) -> pa.ChunkedArray:
+def _cast_column(
+    table: pa.Table, name: str, source: str, nullable: Sequence[str]
+) -> pa.ChunkedArray:
     column, kind = table.column(name), KNOWN.field(name).type
-    if name not in NULLABLE and column.null_count:
+    if name not in nullable and column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         remedy = (
             "grade the answer; an answer that cannot be read is wrong (false)"
-            if name == "correct"
+            if name == VERDICT
             else "record the rollout again"
         )
         raise TraceError(f"{_place(table, source, row)}: {name} is null: {remedy}")
@@ -244,7 +253,7 @@ def _strictly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     cast = column.cast(kind)
     is_number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
     if kind == pa.bool_() and is_number:
-        known = pc.is_in(column, pa.array([0, 1], column.type))
+        known = pc.is_in(column.drop_null(), pa.array([0, 1], column.type))
         if not pc.all(known, min_count=0).as_py():
             raise pa.ArrowInvalid("neither 0 nor 1")
     return cast

@@ -52,6 +52,8 @@ class Traces:
         kinds: the kind of each problem, such as its topic; None where none was declared.
         batch_P: the batch of a sequential certificate in which each problem came; None if there are
             no batches.
+        unlabelled_P: problems without a label, whose answers all stand as wrong; None if all have
+            one.
     """
 
     fingerprint: Fingerprint | None
@@ -70,6 +72,7 @@ class Traces:
     familiarity_P: NDArray[np.float64] | None = None
     kinds: tuple[str | None, ...] | None = None
     batch_P: NDArray[np.intp] | None = None
+    unlabelled_P: NDArray[np.bool_] | None = None
 
     @classmethod
     def from_rollouts(cls, rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> Self:
@@ -165,6 +168,8 @@ class Traces:
         digest.update(self.confidence_RC[recorded_RC].astype("<f8").tobytes())
         if self.confidence_tokens_RC is not None and self.confidence_tokens_RC.any():
             digest.update(self.confidence_tokens_RC[recorded_RC].astype("<i8").tobytes())
+        if self.unlabelled_P is not None and self.unlabelled_P.any():
+            digest.update(b"unlabelled" + self.unlabelled_P.tobytes())
         return digest.hexdigest()
 
     def select(self, keep_P: NDArray[np.bool_]) -> Self:
@@ -189,6 +194,7 @@ class Traces:
             familiarity_P=None if self.familiarity_P is None else self.familiarity_P[keep_P],
             kinds=self.kinds and tuple(np.array(self.kinds, dtype=object)[keep_P]),
             batch_P=None if self.batch_P is None else self.batch_P[keep_P],
+            unlabelled_P=None if self.unlabelled_P is None else self.unlabelled_P[keep_P],
             **per_rollout,
         )
 
@@ -293,6 +299,7 @@ class Traces:
             kinds=tuple(columns.kind[line] for line in first_P)
             if (columns.kind.code_L >= 0).any()
             else None,
+            unlabelled_P=None if columns.graded_L.all() else ~columns.graded_L[first_P],
         )
 
 
@@ -301,6 +308,7 @@ def read_traces(
     bounds: Bounds | None = None,
     *,
     keep_unfamiliar: bool = False,
+    keep_unlabelled: bool = False,
     by: str = KIND.name,
 ) -> Traces:
     """Read recorded rollouts from a Parquet file, or from all `*.parquet` files of a directory.
@@ -319,6 +327,8 @@ def read_traces(
         bounds: of each file, for files from strangers; None reads files of any size.
         keep_unfamiliar: keep the problems that do not pass the familiarity check of the
             fingerprint, too.
+        keep_unlabelled: keep problems without a label (`correct` is null), which are refused
+            otherwise.
         by: the column that holds the kinds of the problems. A column other than `kind` is required.
 
     Raises:
@@ -334,7 +344,9 @@ def read_traces(
         raise TraceError(f"{path}: no *.parquet file in this directory: collect traces first")
     tables = [_read_table(part, bounds, by) for part in paths]
     fingerprint = _one_fingerprint(tables, paths)
-    columns = check_tables(tables, [str(part) for part in paths], fingerprint)
+    columns = check_tables(
+        tables, [str(part) for part in paths], fingerprint, keep_unlabelled=keep_unlabelled
+    )
     traces = Traces._from_columns(columns, fingerprint)
     return traces if keep_unfamiliar else traces.passing()
 
@@ -367,7 +379,7 @@ def write_table(path: str | Path, table: pa.Table, source: str) -> None:
         TraceError: a rollout cannot be replayed; nothing is written.
     """
     path = Path(path)
-    check_tables([table], [source], fingerprint_of(table.schema, source))
+    check_tables([table], [source], fingerprint_of(table.schema, source), keep_unlabelled=True)
     partial = path.with_name(path.name + ".partial")
     pq.write_table(table, partial, compression="zstd")
     partial.replace(path)

@@ -300,7 +300,7 @@ def test_no_betting_p_value_is_below_the_smallest(
     random = np.random.default_rng(seed)
     weight_UT = random.random((n_units, 1)).round(1)
     losses = Losses((weight_UT * (random.random((n_units, 1)) < rate)).round(2), weight_UT)
-    (found,) = betting_p_values(losses, alpha, seed, np.array([0.05]))
+    ((found,),) = betting_p_values(losses, np.array([alpha]), seed, np.array([[0.05]]))
     totals = float(losses.total_loss_T[0]), float(losses.total_weight_T[0])
     assert found >= smallest_betting_p_value(*totals, n_units, alpha) * (1 - 1e-9)
 

@@ -99,6 +99,18 @@ def test_normal_interval_of_a_ratio(world) -> None:
     assert high - low == pytest.approx(2 * 1.959964 * error, rel=0.02)
 
 
+def test_units_that_are_all_alike_leave_doubt(world) -> None:
+    """Half of the rollouts of every problem are wrong: no spread, and yet no certainty."""
+    traces = several_rollouts(world.draw(np.random.default_rng(1), 80), 4)
+    right_R = np.tile([True, True, False, False], 20)[:, None]
+    (found,) = evaluate(
+        [FULL_BUDGET], replace(traces, correct_RC=right_R | np.zeros_like(traces.correct_RC))
+    )
+    expected = stats.binomtest(10, 20).proportion_ci(0.95, "exact")
+    assert found.realised_risk == 0.5
+    assert found.risk_interval == pytest.approx((expected.low, expected.high))
+
+
 @pytest.mark.parametrize("group", [1, 3])
 def test_intervals_cover_the_risk(world, group: int) -> None:
     """Exact intervals of problems, and intervals of ratios over groups."""

@@ -300,3 +300,58 @@ def test_pointwise_levels_have_all_of_delta_at_all_times(traces: Traces) -> None
     assert sum(one.certified for one in made.levels) >= sum(
         one.certified for one in together.levels
     )
+
+
+@pytest.fixture(scope="module")
+def pilot(world: Any) -> Traces:
+    drawn: Traces = world.draw(np.random.default_rng(9), 100, "o")
+    return drawn
+
+
+@pytest.fixture(scope="module", params=[0.4, 0.25])
+def shared(request: pytest.FixtureRequest, pilot: Traces) -> Design:
+    """Two fifths of the problems have a label, drawn evenly or doubtful ones more often."""
+    return sequential_design(
+        pilot, 300, alphas=ALPHAS, order=pilot, label_share=0.4, least_share=request.param
+    )
+
+
+def without_labels(traces: Traces, design: Design, drawn: bool) -> Traces:
+    """The problems that were not drawn (or were) have other labels."""
+    labelled_P = design.draw(traces, RISKS["selective"]).labelled_U1[traces.unit_P, 0]
+    kept_R1 = (labelled_P != drawn)[traces.problem_R][:, None]
+    return replace(traces, correct_RC=np.where(kept_R1, False, traces.correct_RC))
+
+
+def test_labels_of_a_share_are_enough_from_the_design_to_verification(
+    shared: Design, pilot: Traces, traces: Traces, tmp_path: Any
+) -> None:
+    shared.save(tmp_path / "design.json")
+    assert Design.from_json(json.loads((tmp_path / "design.json").read_text())) == shared
+    begun = certify_sequential(first(traces, 100), shared, order=pilot)
+    made = certify_sequential(traces, begun, order=pilot)
+    made.save(tmp_path / "certificate.json")
+    assert Certificate.load(tmp_path / "certificate.json") == made
+    assert made.levels[-1].certified
+    assert "labels are" not in made.covers
+    assert "Labels were drawn at random" in made.covers
+    assert verify(made, traces, order=pilot) == []
+
+
+def test_labels_that_were_not_drawn_change_no_level(
+    shared: Design, pilot: Traces, traces: Traces
+) -> None:
+    made = certify_sequential(traces, shared, order=pilot)
+    unlabelled = without_labels(traces, shared, drawn=True)
+    assert certify_sequential(unlabelled, shared, order=pilot).levels == made.levels
+    wrong = certify_sequential(without_labels(traces, shared, drawn=False), shared, order=pilot)
+    assert wrong.levels != made.levels
+
+
+def test_a_share_of_labels_needs_other_problems(traces: Traces) -> None:
+    with pytest.raises(CalibrationError, match="give `order`"):
+        sequential_design(traces, 300, method="chains", label_share=0.5)
+
+
+def test_designs_without_a_share_keep_their_digests(design: Design) -> None:
+    assert "label_share" not in design.to_json()

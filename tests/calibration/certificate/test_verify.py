@@ -392,7 +392,7 @@ def test_a_fault_of_the_fitting_code_is_found(
     problems: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Verification uses no figure of the replay that fitted the certificate."""
-    fitting = import_module("calibration.certificate.certify")
+    fitting = import_module("calibration.certificate.design")
     replay = fitting.replay
 
     def faulty(*arguments: Any, **keywords: Any) -> Replay:

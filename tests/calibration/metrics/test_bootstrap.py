@@ -23,6 +23,7 @@ from calibration.metrics.estimates import Estimate
 from calibration.metrics.ranking import risk_coverage
 from calibration.metrics.resampling import draw
 from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.share_intervals import shares_over_problems
 from calibration.metrics.weighted_metrics import METRICS, WeightedMetrics
 from tests.calibration.plain_metrics import (
     adaptive_calibration_error,
@@ -141,13 +142,38 @@ def test_undefined_is_none() -> None:
     )
     found = estimate_metrics(right, resamples=20)
     assert found["auroc"] == found["within_auroc"] == Estimate(None)
-    assert found["aurc"] == Estimate(0.0, 0.0, 0.0)
+    assert found["aurc"] == Estimate(0.0)  # all resamples agree, and other problems need not
+    assert found["accuracy"].value == found["accuracy"].high == 1
+    assert 0.8 < found["accuracy"].low < 1
 
 
-def test_one_problem_has_no_interval() -> None:
-    found = estimate_metrics(drawn(problems=1, rollouts=8), ["accuracy"])["accuracy"]
-    assert found.value is not None
-    assert (found.low, found.high) == (None, None)
+@pytest.mark.parametrize(("problems", "has_interval"), [(19, False), (20, True)])
+def test_few_problems_have_an_interval_of_their_accuracy_alone(
+    problems: int, has_interval: bool
+) -> None:
+    found = estimate_metrics(drawn(problems=problems, rollouts=8), resamples=50)
+    assert found["accuracy"].low is not None
+    assert {found[name].low is not None for name in ("ece", "brier", "auroc")} == {has_interval}
+
+
+def test_the_accuracy_has_the_interval_of_a_share() -> None:
+    scored = drawn(2, problems=12, rollouts=6)
+    (expected,) = shares_over_problems(scored.right_P[:, None], scored.rollouts_P)
+    assert estimate_metrics(scored, ["accuracy"], resamples=5)["accuracy"] == expected
+
+
+@pytest.mark.parametrize("problems", [8, 60])
+def test_runs_that_are_always_right_may_differ_on_other_problems(problems: int) -> None:
+    one = drawn(3, problems=problems)
+    right = replace(
+        one,
+        correct_R=np.ones_like(one.correct_R),
+        answer_class_R=np.zeros_like(one.answer_class_R),
+    )
+    found = estimate_difference(right, right, ["accuracy"], resamples=20)["accuracy"]
+    alone = estimate_metrics(right, ["accuracy"], resamples=5)["accuracy"]
+    assert found.value == 0
+    assert found.high == -found.low == pytest.approx(1 - alone.low)
 
 
 def test_a_difference_is_paired() -> None:
@@ -155,8 +181,8 @@ def test_a_difference_is_paired() -> None:
     surer = replace(one, confidence_R=np.sqrt(one.confidence_R))
     names = ("accuracy", "brier", "within_auroc")
     found = estimate_difference(one, surer, names, resamples=200)
-    assert found["accuracy"] == Estimate(0.0, 0.0, 0.0)
-    assert found["within_auroc"] == Estimate(0.0, 0.0, 0.0)
+    assert found["accuracy"].value == 0
+    assert found["within_auroc"] == Estimate(0.0)
     first, second = (metric_replicates(run, ["brier"], resamples=200) for run in (one, surer))
     expected = np.quantile(second["brier"] - first["brier"], [0.025, 0.975])
     assert (found["brier"].low, found["brier"].high) == pytest.approx(tuple(expected))
@@ -184,7 +210,7 @@ def test_means_and_ratios() -> None:
     means = [draw(80, 0, t) @ tokens_P / 80 for t in range(100)]
     assert (mean.low, mean.high) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])))
     first, second = ratios_over_problems(
-        np.column_stack([count_P, 2 * count_P]), tokens_P, unit_P=np.arange(80) % 9, resamples=50
+        np.column_stack([count_P, 2 * count_P]), tokens_P, unit_P=np.arange(80) % 25, resamples=50
     )
     assert first.value == pytest.approx(count_P.sum() / tokens_P.sum())
     assert (second.low, second.high) == pytest.approx((2 * first.low, 2 * first.high))

@@ -49,7 +49,7 @@ def test_without_gaps_all_noise_adds_up() -> None:
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_interval_holds_its_value_and_stays_in_range(name: str) -> None:
     for seed in range(20):
-        found = estimate_metrics(drawn(seed, problems=8, slope=3.0), [name], resamples=60)[name]
+        found = estimate_metrics(drawn(seed, problems=20, slope=3.0), [name], resamples=60)[name]
         assert found.value is not None
         assert 0 <= found.low <= found.value <= found.high <= 1
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibration import CalibrationError
+from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.resampling import draw
 from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.share_intervals import shares_over_problems
 from calibration.metrics.vote_curves import pass_at_k, vote_curves
 from tests.calibration.scored_rollouts import drawn, shuffled
 
@@ -130,15 +131,27 @@ def test_the_numbers_of_answers_are_names() -> None:
     assert vote_curves(renamed, [4], draws=8) == vote_curves(scored, [4], draws=8)
 
 
-def test_intervals_are_of_the_problems() -> None:
+def test_intervals_are_of_the_units() -> None:
     scored = drawn(4, problems=50, rollouts=6, groups=20)
     curves = vote_curves(scored, [6], resamples=100, seed=3)
     oracle_P = scored.right_P > 0
-    weight_TP = np.array([draw(20, 3, t) for t in range(100)])[:, scored.unit_P]
-    low, high = np.quantile(weight_TP @ oracle_P / weight_TP.sum(axis=1), [0.025, 0.975])
-    assert curves.oracle[0] == Estimate(
-        pytest.approx(oracle_P.mean()), pytest.approx(low), pytest.approx(high)
+    (expected,) = shares_over_problems(
+        oracle_P[:, None], np.ones(50), unit_P=scored.unit_P, rollouts=300
     )
+    alone = estimate_metrics(scored, ["accuracy"])["accuracy"]
+    for found, share in ((curves.oracle[0], expected), (curves.pass_at_1[0], alone)):
+        assert (found.low, found.high) == pytest.approx((share.low, share.high))
+
+
+def test_the_gain_of_a_weighted_vote_is_paired() -> None:
+    scored = drawn(4, problems=50, rollouts=6)
+    curves = vote_curves(scored, [1, 3, 6], resamples=100)
+    gains = [w.value - m.value for w, m in zip(curves.confidence, curves.majority, strict=True)]
+    assert [gain.value for gain in curves.gain] == pytest.approx(gains)
+    assert curves.gain[0] == Estimate(0.0)  # one rollout has no other to be weighed against
+    for gain, weighted in zip(curves.gain[1:], curves.confidence[1:], strict=True):
+        assert gain.low < gain.value < gain.high
+        assert gain.high - gain.low < weighted.high - weighted.low
 
 
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 9))

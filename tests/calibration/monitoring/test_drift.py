@@ -14,6 +14,7 @@ from calibration.errors import CalibrationError
 from calibration.monitoring.drift_monitor import AVERAGE_RUN_LENGTH, BLOCK, DriftMonitor
 from calibration.monitoring.drift_test import DriftTest
 from calibration.monitoring.grids import BINS, GRIDS, bin_of
+from studies.statistics.drift_worlds import Questions, drift_of_all
 from studies.statistics.monitoring_worlds import (
     FixedReference,
     Values,
@@ -36,6 +37,18 @@ def test_a_p_value_is_the_rank_among_all_readings_so_far() -> None:
     assert test.add(np.array([5]), np.array([0.5]))[0] == pytest.approx((1 + 0.5 * 3) / 5)
     assert test.add(np.array([9]), np.array([0.25]))[0] == pytest.approx((4 + 0.25 * 2) / 6)
     assert test.add(np.array([0]), np.array([0.5]))[0] == pytest.approx(0.5 / 7)
+
+
+def test_a_test_without_a_reading_stays_as_it_is() -> None:
+    both = DriftTest(np.vstack([counted([3, 5]).state["counts"], counted([1, 9]).state["counts"]]))
+    alone = counted([1, 9])
+    for place in (3, 9, 1):
+        both.add(np.array([0, place]), np.array([0.5, 0.5]), np.array([False, True]))
+        alone.add(np.array([place]), np.array([0.5]))
+    untouched = counted([3, 5]).state
+    for name, value_M in both.state.items():
+        assert np.array_equal(value_M[0], untouched[name][0])
+        assert np.array_equal(value_M[1], alone.state[name][0])
 
 
 def test_p_values_are_uniform_and_independent_among_few_and_tied_readings() -> None:
@@ -91,6 +104,24 @@ def test_ranks_among_the_calibration_alone_alarm_too_often() -> None:
         kind=FixedReference,
     )  # fmt: skip
     assert np.isfinite(alarm_M).mean() > MOST
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_four_statistics_of_the_same_questions_share_delta(is_pooled: bool) -> None:
+    """They depend on each other. A reference of all rollouts, not one a problem, alarms falsely."""
+    same = Questions()
+    found = drift_of_all(
+        same, same, problems=100, at=0, steps=600, delta=DELTA, size=RUNS, is_pooled=is_pooled
+    )
+    assert bool(np.isfinite(found.alarm_M).mean() > MOST) is is_pooled
+
+
+def test_questions_that_take_longer_are_found_by_their_tokens_alone() -> None:
+    longer = Questions(longer=1.5)
+    found = drift_of_all(Questions(), longer, problems=600, at=0, steps=400, delta=DELTA, size=100)
+    shares = {name: np.isfinite(alarm_M).mean() for name, alarm_M in found.by_statistic.items()}
+    assert shares.pop("tokens") > 0.9
+    assert max(shares.values()) < 0.15
 
 
 @pytest.mark.parametrize("at", [0, 500])

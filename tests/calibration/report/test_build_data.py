@@ -181,7 +181,7 @@ def with_exits(values: dict[str, Any], exits: object) -> dict[str, Any]:
     [
         (lambda _: [], "not report data"),
         (lambda values: values | {"format": "rlcm-certificate"}, "not report data"),
-        (lambda values: values | {"version": 2}, "version 2 is unknown"),
+        (lambda values: values | {"version": 3}, "version 3 is unknown"),
         (lambda values: values | {"weather": "fine"}, "unknown fields .'weather'."),
         (lambda values: values | {"maps": None}, "damaged"),
         (lambda values: values | {"maps": [{}]}, "missing or unknown fields"),
@@ -200,6 +200,36 @@ def test_a_file_that_is_no_report_data_is_refused(
     values = change(json.loads(report_data.to_text()))
     with pytest.raises(CertificateError, match=why):
         ReportData.from_json(values)
+
+
+def test_version_1_is_read_without_its_intervals(report_data: ReportData) -> None:
+    values = json.loads(report_data.to_text()) | {"version": 1}
+    sets = [values["calibration"], values["test"]]
+    sets += [level[part] for level in values["levels"] for part in ("calibration", "test")]
+    for one in filter(None, sets):
+        for name in [
+            name for name in one if name.endswith(("_low", "_high")) and name[:5] != "risk_"
+        ]:
+            del one[name]
+    old = ReportData.from_json(values)
+    assert old.test is not None
+    assert old.test.full_right_low is None
+    assert old.levels[1].test is not None
+    assert old.levels[1].test.risk_low is not None
+    assert old.levels[1].test.tokens_low is None
+
+
+def test_every_figure_lies_in_its_interval(report_data: ReportData) -> None:
+    for part in filter(None, (report_data.calibration, report_data.test)):
+        assert part.full_right_low < part.full_right < part.full_right_high
+    for level in report_data.levels[1:]:
+        for found in (level.calibration, level.test):
+            assert found is not None
+            assert found.share_answered_low < found.share_answered <= found.share_answered_high
+            assert found.share_right_low < found.share_right < found.share_right_high
+            assert found.tokens_low < found.tokens < found.tokens_high
+            share = found.tokens / found.full_budget_tokens
+            assert found.tokens_share_low < share < found.tokens_share_high
 
 
 def test_what_is_not_json_is_refused() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibration.simulation.losses import Losses
-from calibration.testing.anytime import BETS, units_until
+from calibration.simulation.losses import DrawnLabels, Losses
+from calibration.testing.anytime import BETS, _bets, _gains, units_until
 from calibration.testing.betting import smallest_betting_p_value
 from calibration.testing.p_values import PValue, p_values, upper_bounds
 from tests.calibration.testing.test_betting import every_outcome
@@ -120,3 +120,48 @@ def test_the_first_rejection_is_where_the_p_value_reaches_its_level() -> None:
         looks = range(1, 121)
         found = [n for n in looks if anytime(one.take(np.arange(n)), 0.2)[0] <= 0.1]
         assert until == (found[0] if found else np.inf)
+
+
+@given(st.floats(0.01, 0.9), st.floats(0.02, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+@settings(max_examples=200, deadline=None)
+def test_with_labels_of_a_share_no_bet_wins_on_average_or_ends_in_debt(
+    alpha: float, least: float, more: float, weight: float, predicted: float
+) -> None:
+    """One unit, whose loss is `weight` with the chance alpha, exactly: all outcomes of a bet."""
+    probability, prediction = least + more * (1 - least), predicted * weight
+    outcomes = [
+        (loss * weight, labelled, chance * (probability if labelled else 1 - probability))
+        for loss, chance in ((1, alpha), (0, 1 - alpha))
+        for labelled in (True, False)
+    ]
+    mean, smallest = 0.0, np.inf
+    for loss, labelled, chance in outcomes:
+        drawn = DrawnLabels(
+            np.array([[labelled]]), np.array([[probability]]), least, np.array([[prediction]])
+        )
+        losses = Losses(np.array([[loss]]), np.array([[weight]])).with_labels(drawn)
+        (gain,) = _gains(losses, alpha)
+        factor_BG = 1 + _bets(np.array([alpha]), losses) * gain
+        mean = mean + chance * factor_BG
+        smallest = min(smallest, factor_BG.min())
+    assert mean == pytest.approx(1, abs=1e-9)
+    assert smallest >= -1e-9
+
+
+def test_with_a_label_of_every_unit_predictions_change_nothing() -> None:
+    rng = np.random.default_rng(6)
+    losses = Losses.unweighted((rng.random((150, 4)) < 0.05).astype(float))
+    every = np.ones((150, 1))
+    drawn = DrawnLabels(every > 0, every, 1.0, rng.random((150, 4)))
+    assert anytime(losses.with_labels(drawn), 0.1) == pytest.approx(anytime(losses, 0.1), rel=1e-9)
+
+
+def test_good_predictions_reject_where_labels_alone_do_not() -> None:
+    rng = np.random.default_rng(7)
+    loss_U1 = (rng.random((600, 1)) < 0.12).astype(float)
+    share_U1 = np.full((600, 1), 0.2)
+    labelled_U1 = rng.random((600, 1)) < 0.2
+    good = DrawnLabels(labelled_U1, share_U1, 0.2, loss_U1)
+    useless = DrawnLabels(labelled_U1, share_U1, 0.2, np.full((600, 1), 0.5))
+    losses = Losses.unweighted(loss_U1)
+    assert anytime(losses.with_labels(good), 0.2) < anytime(losses.with_labels(useless), 0.2) / 10

@@ -38,6 +38,7 @@ from calibration.testing.methods import (
 from calibration.testing.recipe import Recipe
 from calibration.testing.rescale import Scale
 from tests.calibration.recordings import distorted, in_groups
+from tests.statistical.worlds import CALIBRATED, OVERTHINKING, World
 
 ALPHAS = (0.05, 0.1, 0.2)
 ONE, FOUR = Procedure(), Procedure(4)
@@ -348,8 +349,8 @@ class TestRescaled:
 
     def test_auto_rescales_if_there_is_an_order(self, traces: Traces, order: Traces) -> None:
         few = distorted(order, 0.5, -1.0).select(np.arange(order.n_problems) < LEARN_FROM - 1)
-        assert family(Method.AUTO, traces, order=few) == family(
-            Method.RESCALED_CHAINS, traces, order=few
+        assert family(Method.AUTO, traces, ERROR, order=few) == family(
+            Method.RESCALED_CHAINS, traces, ERROR, order=few
         )
         assert family(Method.AUTO, traces) == family(Method.CHAINS, traces)
 
@@ -413,6 +414,17 @@ class TestLearned:
         made = family(Method.AUTO, traces, risk, grid=GRID, order=order, n_units=few)
         chains = family(Method.RESCALED_CHAINS, traces, risk, grid=GRID, order=order, n_units=few)
         assert (made != chains) == has_path
+
+    @pytest.mark.parametrize(("world", "tested"), [(OVERTHINKING, True), (CALIBRATED, False)])
+    def test_few_give_a_path_if_they_show_that_the_chains_fail(
+        self, world: World, tested: bool
+    ) -> None:
+        """Where rollouts become surer and wrong, chains from sure to unsure certify nothing."""
+        few = world.draw(np.random.default_rng(1), LEARN_FROM - 1, prefix="order")
+        made = family(Method.AUTO, few, order=few, n_units=PATH_FROM - 1)
+        assert ("learned from 99 other problems over" in made.source) == tested
+        assert made.weights_LT is not None
+        assert (made.weights_LT[0][0] == SHARE_OF_PATH) == tested
 
     def test_no_path_for_more_samples_than_were_recorded(
         self, traces: Traces, order: Traces

@@ -300,3 +300,33 @@ def test_a_row_twice_without_numbers(bare_rows: list[dict[str, Any]]) -> None:
 def test_an_end_on_a_checkpoint_without_numbers(bare_rows: list[dict[str, Any]]) -> None:
     bare_rows[1]["tokens"] = 177
     assert check_bare(bare_rows).tokens_L.tolist()[3:] == [0, 177, 177]
+
+
+def unlabelled(rows: list[dict[str, Any]], *which: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{**row, "correct": None} if i in which else row for i, row in enumerate(rows)]
+    )
+
+
+def test_a_problem_may_have_no_label_where_that_is_asked_for(
+    rows: list[dict[str, Any]], fingerprint: Fingerprint
+) -> None:
+    table = unlabelled(rows, 0, 1, 2)
+    columns = check_tables([table], ["t"], fingerprint, keep_unlabelled=True)
+    assert columns.graded_L.tolist() == [False] * 3 + [True] * 5
+    assert columns.correct_L.tolist() == [False] * 3 + [True] * 5
+    verdicts = pa.array([None] * 3 + [1.0] * 5)
+    table = table.set_column(table.column_names.index("correct"), "correct", verdicts)
+    columns = check_tables([table], ["t"], fingerprint, keep_unlabelled=True)
+    assert columns.correct_L.tolist() == [False] * 3 + [True] * 5
+
+
+def test_a_problem_has_a_label_or_none(
+    rows: list[dict[str, Any]], fingerprint: Fingerprint
+) -> None:
+    for which, said in (((0,), "given"), ((1, 2), "null")):
+        with pytest.raises(TraceError, match=f"correct is {said} here, and not in earlier"):
+            check_tables([unlabelled(rows, *which)], ["t"], fingerprint, keep_unlabelled=True)
+    bare = unlabelled(rows, 0, 1, 2).drop_columns(["answer", "answer_class"])
+    with pytest.raises(TraceError, match="t: problems without a label, and no column `answer`"):
+        check_tables([bare], ["t"], None, keep_unlabelled=True)
