@@ -13,6 +13,7 @@ class Scope(StrEnum):
     """What a key allows. `admin` includes the others."""
 
     SOLVE = "solve"
+    LABEL = "label"
     METRICS = "metrics"
     ADMIN = "admin"
 
@@ -88,6 +89,10 @@ class Caller:
     def sees(self, owner: str | None) -> bool:
         """Whether the caller may know of what the key `owner` started; None: no key did."""
         return self.may(Scope.ADMIN) or (owner is not None and owner == self.key_id)
+
+    def may_label(self, owner: str | None) -> bool:
+        """Whether the caller may label answers to the key `owner`; None: no key asked."""
+        return self.may(Scope.LABEL) or self.sees(owner)
 
 
 ANYONE = Caller(None, frozenset(Scope))

@@ -39,6 +39,7 @@ from rlcm_serve.store.certificate_table import (
 )
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.evidence import Evidence
+from rlcm_serve.store.rehearsals.stored import end_rehearsal
 from rlcm_serve.store.report_data import StoredReports
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,8 @@ class KeptCertificate:
     `added` is in seconds since 1970, UTC; None for a file. `misfit` says why the certificate cannot
     be used with this engine; None if it can, or if the engine is not known yet. `profiles` are the
     names of the served profiles that it is for. `verified` says how its figures were verified, and
-    `refusal` why it must not be served for lack of a signature.
+    `refusal` why it must not be served for lack of a signature. `withdrawn` says why answers do not
+    have its guarantee since an alarm, and how they are given; None if they have it.
     """
 
     certificate: Certificate
@@ -62,6 +64,7 @@ class KeptCertificate:
     profiles: tuple[str, ...] = ()
     verified: Verified = Verified.NONE
     refusal: str | None = None
+    withdrawn: str | None = None
 
 
 class CertificateStore:
@@ -141,6 +144,7 @@ class CertificateStore:
             known |= _readable(rows.values())
             active = {certificate.id for certificate in certificates}
             fits = {id_: _fit(certificate, identities) for id_, certificate in known.items()}
+            reasons = {id_: one.reason for id_, one in withdrawn(session).items()}
             kept = [
                 KeptCertificate(
                     certificate,
@@ -151,6 +155,7 @@ class CertificateStore:
                     profiles=fits[id_].profiles,
                     verified=self._evidence.verified(session, certificate),
                     refusal=self._evidence.refusal(session, certificate),
+                    withdrawn=reasons.get(id_),
                 )
                 for id_, certificate in known.items()
             ]
@@ -236,6 +241,8 @@ class CertificateStore:
     def activate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
 
+        Its rehearsal ends: from now on the answers are its own.
+
         Returns:
             The new active guarantees.
 
@@ -262,6 +269,7 @@ class CertificateStore:
                 row.state = STORED
             session.flush()  # before another becomes active
             self._set_state(session, id_, ACTIVE)
+            end_rehearsal(session, certificate.digest, self._database.now(session))
             return self._guarantees(session, identities)
 
     def deactivate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:

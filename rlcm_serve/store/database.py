@@ -10,12 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from rlcm_serve.errors import DatabaseRefused
-from rlcm_serve.store import calibration_tables, certificate_table, key_table
-from rlcm_serve.store.answers import table as answers_table
 from rlcm_serve.store.base import Base
 from rlcm_serve.store.connection.engines import (
     READS_ONLY,
@@ -33,39 +31,17 @@ from rlcm_serve.store.connection.faults import (
 )
 from rlcm_serve.store.connection.health import DatabaseHealth
 from rlcm_serve.store.connection.threads import StoreThreads
-from rlcm_serve.store.limits import table as limits_table
-from rlcm_serve.store.unanswered import table as unanswered_table
+from rlcm_serve.store.schema.upgrade import bring_up_to_date, is_up_to_date, obstacles
+from rlcm_serve.store.schema.version import SCHEMA_VERSION, SchemaVersion
 
-SCHEMA_VERSION = 1
-"""Increased whenever a table changes; tables of another version are refused, never altered.
-
-A new table does not change the version: it is created beside the others, and older releases
-ignore it.
-"""
 WAIT = 5.0
 """Longest wait in seconds of a write for another process that writes, unless settings say more."""
 _WRITERS = 4
 """Threads that write to PostgreSQL. SQLite has one writer at a time, so one thread writes to it."""
-_TABLES = (
-    answers_table,
-    calibration_tables,
-    certificate_table,
-    key_table,
-    limits_table,
-    unanswered_table,
-)
-"""Their import puts every table into `Base.metadata`."""
 _NOW = text("SELECT extract(epoch FROM clock_timestamp())")
+_VERSIONS: Any = SchemaVersion.__table__
 _CREATION_LOCK = 0x726C636D
 """Advisory lock in PostgreSQL for processes that start at the same time ("rlcm")."""
-
-
-class SchemaVersion(Base):
-    """A single row with the version of the tables."""
-
-    __tablename__ = "rlcm_schema"
-
-    version: Mapped[int] = mapped_column(primary_key=True)
 
 
 class Database:
@@ -189,25 +165,25 @@ class Database:
     def _create(self) -> None:
         """Creates what is missing; where nothing is, it does not wait for a writer."""
         with self._reading.begin() as connection:
-            if self._is_complete(connection):
+            if self._stored_version(connection) is not None and is_up_to_date(connection):
                 return
         with self._engine.begin() as connection:
             if not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})"))
-            Base.metadata.create_all(connection, [_table(SchemaVersion)])
-            self._check_version(connection)
-            Base.metadata.create_all(connection)
-
-    def _is_complete(self, connection: Connection) -> bool:
-        if set(Base.metadata.tables) - set(inspect(connection).get_table_names()):
-            return False
-        return self._stored_version(connection) is not None
-
-    def _check_version(self, connection: Connection) -> None:
-        if self._stored_version(connection) is None:
-            connection.execute(_table(SchemaVersion).insert().values(version=SCHEMA_VERSION))
+            if self._stored_version(connection) is None:
+                Base.metadata.create_all(connection, [_VERSIONS])
+                connection.execute(_VERSIONS.insert().values(version=SCHEMA_VERSION))
+            if faults := obstacles(connection):
+                raise DatabaseRefused(
+                    f"the database {self} has tables of version {SCHEMA_VERSION} that cannot be "
+                    f"brought up to date ({'; '.join(faults)}), because a development version "
+                    "between two releases made them: use that version, or another database"
+                )
+            bring_up_to_date(connection)
 
     def _stored_version(self, connection: Connection) -> int | None:
+        if not inspect(connection).has_table(_VERSIONS.name):
+            return None
         stored = connection.scalars(select(SchemaVersion.version)).all()
         if stored and stored != [SCHEMA_VERSION]:
             raise DatabaseRefused(
@@ -216,7 +192,3 @@ class Database:
                 "database"
             )
         return SCHEMA_VERSION if stored else None
-
-
-def _table(mapped: type[Base]) -> Any:
-    return mapped.__table__

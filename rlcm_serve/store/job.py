@@ -120,8 +120,8 @@ class CalibrationRequest:
             if value:
                 raise RequestRefused(
                     name,
-                    f"{name} cannot come with sequential: {WHY_ALONE[name]}. Leave out {name}, or "
-                    "leave out sequential and post all problems at once",
+                    f"{name} cannot be combined with sequential: {WHY_ALONE[name]}. Leave out "
+                    f"{name}, or leave out sequential and post all problems at once",
                 )
         if self.method in (Method.SPLIT, Method.RESCALED_CHAINS):
             raise RequestRefused(

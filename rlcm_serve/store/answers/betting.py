@@ -6,9 +6,9 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import httpx
@@ -16,14 +16,22 @@ from sqlalchemy import select
 
 from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
-from rlcm_serve.monitoring.advance import TESTED_RISKS, Monitor, advance, alarm_text, waits
+from rlcm_serve.monitoring.advance import Monitor, advance, alarm_text
 from rlcm_serve.monitoring.audit import AuditDraw
-from rlcm_serve.monitoring.records import Action, EventKind, Hook, MonitorEvent, MonitorKind
+from rlcm_serve.monitoring.losses import SeenAnswer, kinds_of
+from rlcm_serve.monitoring.records import (
+    Action,
+    EventKind,
+    Hook,
+    MonitorEvent,
+    MonitorKind,
+    runbook_of,
+)
 from rlcm_serve.monitoring.reference import reference_of
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.answers.figures import FigureStore
-from rlcm_serve.store.answers.monitors import AT_ONCE, StoredMonitors, Watched
+from rlcm_serve.store.answers.monitors import AT_ONCE, Step, StoredMonitors, Watched
 from rlcm_serve.store.answers.table import BettingRow
 from rlcm_serve.store.certificates import CertificateStore, slot_of
 from rlcm_serve.store.database import Database
@@ -40,8 +48,11 @@ HOOK_TIMEOUT = 10.0
 HOOK_TRIES = 20
 """Attempts to tell the webhook of an event, a minute apart."""
 _HOOK_PAUSE = 60.0
+_TOGETHER = 16
+"""Monitors whose next states are stored in one transaction, which takes some milliseconds."""
 _REST = 0.01
-"""Seconds between two monitors, so that other writers of SQLite, who poll, have their turn."""
+"""Seconds after each such transaction, so that other writers of SQLite, who poll, have their
+turn."""
 _NAME = "monitors"
 _log = logging.getLogger(__name__)
 
@@ -96,6 +107,8 @@ class Betting:
         self._times = _Times()
         self._tries: dict[int, int] = {}
         self.on_alarm: Callable[[MonitorEvent], None] = lambda event: None
+        self.before: Callable[[], None] = lambda: None
+        """Called before each look, by the process that works."""
 
     async def run(self, guarantees: CurrentGuarantees) -> NoReturn:
         """Works until it is cancelled. While the database cannot be used, the monitors wait."""
@@ -123,36 +136,51 @@ class Betting:
         mark = self.monitors.note_mark(self._holder, self._mark(), now + LEASE)
         if not self._claim(now):
             return False
-        for watched in self.monitors.all():
-            self.catch_up(watched, mark, now)
-            time.sleep(_REST)
+        self.before()
+        news = self.monitors.with_news(mark)
+        for start in range(0, len(news), _TOGETHER):
+            self.catch_up(news[start : start + _TOGETHER], mark, now)
+        self.monitors.counts.expire()
         self._upkeep(now)
         return True
 
-    def catch_up(self, watched: Watched, mark: float, now: float) -> None:
-        """Shows a monitor the answers to questions asked before `mark`, in short transactions.
+    def catch_up(self, news: Sequence[Watched], mark: float, now: float) -> None:
+        """Shows monitors the answers to questions asked before `mark`, in short transactions.
 
-        So it sees answers in the order in which questions were asked. In the order in which they
+        So they see answers in the order in which questions were asked. In the order in which they
         end, a burst of questions would begin with its easy ones and end with its hard ones.
         """
-        answers = self.monitors.unseen(watched.monitor, mark, AT_ONCE)
-        while answers:
-            monitor = watched.monitor
-            if monitor.what is MonitorKind.RISK and waits(answers[0], monitor.risk, now):
-                return
-            after = advance(monitor, answers, now, self._seed(monitor))
-            event = None
-            if after.alarmed is not None and monitor.alarmed is None:
-                event = self._event(after, now)
-            if not self.monitors.commit(watched, after, event):
-                return
-            if event is not None:
-                _log.warning("certificate %s: %s", monitor.certificate[:12], event.text)
-                self.on_alarm(event)
-            if len(answers) < AT_ONCE:
-                return
-            watched = Watched(after, watched.slot, watched.whole_delta)
-            answers = self.monitors.unseen(after, mark, AT_ONCE)
+        while news := self._ready(news, mark, now):
+            unseen = self.monitors.unseen([one.monitor for one in news], mark, AT_ONCE)
+            shown = [pair for pair in zip(news, unseen, strict=True) if pair[1]]
+            steps = [self._step(one, answers, now) for one, answers in shown]
+            stored = self.monitors.commit(steps)
+            news = []
+            for step, (_, answers), is_stored in zip(steps, shown, stored, strict=True):
+                if is_stored and step.event is not None:
+                    _log.warning("certificate %s: %s", step.event.certificate[:12], step.event.text)
+                    self.on_alarm(step.event)
+                if is_stored and len(answers) == AT_ONCE:
+                    news.append(replace(step.before, monitor=step.after))
+            time.sleep(_REST)
+
+    def _ready(self, news: Sequence[Watched], mark: float, now: float) -> list[Watched]:
+        """Those that need not wait for what their next answer lost; reads that answer alone."""
+        losing = [one.monitor for one in news if one.monitor.what is not MonitorKind.DRIFT]
+        firsts = iter(self.monitors.unseen(losing, mark, 1))
+        return [
+            one
+            for one in news
+            if one.monitor.what is MonitorKind.DRIFT
+            or not any(one.monitor.waits(first, now) for first in next(firsts))
+        ]
+
+    def _step(self, watched: Watched, answers: Sequence[SeenAnswer], now: float) -> Step:
+        monitor = watched.monitor
+        after = advance(monitor, answers, now, self._seed(monitor))
+        has_alarmed = after.alarmed is not None and monitor.alarmed is None
+        tells = has_alarmed and monitor.what is not MonitorKind.SHADOW
+        return Step(watched, after, self._event(after, now) if tells else None)
 
     def _seed(self, monitor: Monitor) -> bytes:
         return self._draw.digest(f"ties {monitor.certificate} {monitor.alpha!r}")
@@ -183,9 +211,7 @@ class Betting:
             levels = [one for one in certificate.levels if isinstance(one, CertifiedLevel)]
             for level in levels:
                 reference = reference_of(certificate, level, report)
-                kinds = [MonitorKind.DRIFT]
-                kinds += [MonitorKind.RISK] if certificate.risk in TESTED_RISKS else []
-                for what in kinds:
+                for what in kinds_of(certificate.risk, shadows=self._settings.shadow_share > 0):
                     monitor = Monitor(
                         certificate=certificate.digest,
                         alpha=level.alpha,
@@ -247,7 +273,7 @@ class Betting:
         self._times.hook = loop_time
         async with httpx.AsyncClient(timeout=HOOK_TIMEOUT) as client:
             for event in reversed(waiting):
-                delivered = await _posted(client, url, event)
+                delivered = await _posted(client, url, event, self._settings.runbook_url)
                 tries = self._tries.get(event.number, 0) + 1
                 self._tries[event.number] = tries
                 if delivered or tries == HOOK_TRIES:
@@ -256,7 +282,9 @@ class Betting:
                     await threads.write(self.monitors.told, event.number, hook)
 
 
-async def _posted(client: httpx.AsyncClient, url: str, event: MonitorEvent) -> bool:
+async def _posted(
+    client: httpx.AsyncClient, url: str, event: MonitorEvent, runbooks: str | None
+) -> bool:
     """Whether the webhook took an event."""
     body = {
         "event": event.what.value,
@@ -266,6 +294,7 @@ async def _posted(client: httpx.AsyncClient, url: str, event: MonitorEvent) -> b
         "alpha": event.alpha,
         "text": event.text,
         "action": event.action.value,
+        "runbook": runbook_of(event.what, runbooks),
         "figures": dict(event.figures),
     }
     try:

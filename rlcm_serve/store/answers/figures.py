@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,12 @@ from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import MonitorEvent, MonitorKind
 from rlcm_serve.solving.guarantees import Withdrawn
+from rlcm_serve.store.answers.counts import SHOWN, Level
 from rlcm_serve.store.answers.monitors import StoredMonitors
-from rlcm_serve.store.answers.table import AnswerRow, BettingRow
+from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow, BettingRow
 from rlcm_serve.store.answers.withdrawals import withdrawn
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.shadows.figures import ShadowFigures, shadow_figures
 
 HISTORY = 1000
 """Rows of a level's history that are shown."""
@@ -72,6 +74,7 @@ class LevelFigures:
     test: TestFigures | None
     drift: tuple[DriftFigures, ...]
     drift_alarmed_at: float | None
+    shadow: ShadowFigures | None
     history: tuple[dict[str, Any], ...]
 
     @property
@@ -107,23 +110,23 @@ class FigureStore:
         self._monitors = monitors
         self._draw = draw
 
-    def read(self) -> MonitoringFigures:
-        """The figures now."""
-        waits = (AnswerRow.audited, AnswerRow.answered, AnswerRow.labelled.is_(None))
+    def read(self, *, history: bool = True) -> MonitoringFigures:
+        """The figures now, with or without the levels' history."""
         with self._database.reading() as session:
             now = self._database.now(session)
-            open_ = select(func.count(), func.min(AnswerRow.time)).where(
-                *waits, AnswerRow.due >= now
-            )
-            waiting, oldest = session.execute(open_).one()
+            counts = self._monitors.counts.read(session, now)
+            waits = select(AnswerRow.time).where(*UNLABELLED, AnswerRow.due >= now)
+            oldest = session.scalar(waits.order_by(AnswerRow.due).limit(1))
             looked = session.scalar(select(func.max(BettingRow.looked)))
             lost = withdrawn(session)
         return MonitoringFigures(
             time=now,
             looked=looked,
-            waiting=waiting,
+            waiting=sum(level["waiting"] for level in counts.values()),
             oldest=oldest,
-            levels=tuple(self._level(*pair) for pair in self._pairs()),
+            levels=tuple(
+                self._level(*of_level, counts, history=history) for of_level in self._levels()
+            ),
             withdrawn=lost,
             events=tuple(self._monitors.events()),
         )
@@ -131,8 +134,8 @@ class FigureStore:
     def history_rows(self, now: float) -> list[dict[str, Any]]:
         """How the levels are now, as rows of their history; only those with questions."""
         rows = []
-        for pair in self._pairs():
-            level = self._level(*pair)
+        for of_level in self._levels():
+            level = self._level(*of_level, {}, history=False)
             if level.questions:
                 figures = {
                     "answers": level.questions,
@@ -147,14 +150,32 @@ class FigureStore:
                 rows.append(key | {"figures": figures})
         return rows
 
-    def _pairs(self) -> Sequence[tuple[Monitor, Monitor | None]]:
-        """The drift monitor of each level, and its test, if it has one."""
-        monitors = [watched.monitor for watched in self._monitors.all()]
-        tests = {(m.certificate, m.alpha): m for m in monitors if m.what is MonitorKind.RISK}
-        drift = [m for m in monitors if m.what is MonitorKind.DRIFT]
-        return [(m, tests.get((m.certificate, m.alpha))) for m in drift]
+    def _levels(self) -> Sequence[tuple[Monitor, Monitor | None, Monitor | None]]:
+        """Of each level the monitors of drift, of labels and of shadow runs, if it has them."""
+        found = {(m.certificate, m.alpha, m.what): m for m in self._all()}
+        return [
+            (
+                drift,
+                found.get((digest, alpha, MonitorKind.RISK)),
+                found.get((digest, alpha, MonitorKind.SHADOW)),
+            )
+            for (digest, alpha, what), drift in found.items()
+            if what is MonitorKind.DRIFT
+        ]
 
-    def _level(self, drift: Monitor, test: Monitor | None) -> LevelFigures:
+    def _all(self) -> Iterator[Monitor]:
+        return (watched.monitor for watched in self._monitors.all())
+
+    def _level(
+        self,
+        drift: Monitor,
+        test: Monitor | None,
+        shadow: Monitor | None,
+        counts: Mapping[Level, dict[str, int]],
+        *,
+        history: bool,
+    ) -> LevelFigures:
+        of_level = drift.certificate, drift.alpha
         return LevelFigures(
             certificate=drift.certificate,
             risk=drift.risk,
@@ -162,30 +183,32 @@ class FigureStore:
             delta=drift.delta,
             questions=drift.state.get("questions", 0),
             answered=drift.state.get("answered", 0),
-            labels=self._labels(drift),
-            test=None if test is None else self._test(test),
+            labels=counts.get(of_level) or dict.fromkeys(SHOWN, 0),
+            test=None if test is None else self._test(test, self._behind(drift, test)),
             drift=self._drift(drift),
             drift_alarmed_at=drift.alarmed,
-            history=tuple(self._monitors.history(drift.certificate, drift.alpha, HISTORY)),
+            shadow=None if shadow is None else self._shadow(shadow),
+            history=tuple(self._monitors.history(*of_level, HISTORY)) if history else (),
         )
 
-    def _labels(self, monitor: Monitor) -> dict[str, int]:
-        waiting, expired = self._monitors.unlabelled(monitor)
-        found = dict.fromkeys(("right", "wrong", "others_right", "others_wrong"), 0)
-        late = 0
-        for is_audited, right, in_time, count in self._monitors.labels(monitor):
-            found[("" if is_audited else "others_") + ("right" if right else "wrong")] += count
-            late += count if is_audited and not in_time else 0
-        drawn = waiting + expired + found["right"] + found["wrong"]
-        return found | {"audited": drawn, "waiting": waiting, "expired": expired + late}
+    def _behind(self, drift: Monitor, test: Monitor) -> int:
+        """How many answers a test has not seen.
 
-    def _test(self, stored: Monitor) -> TestFigures:
+        Those which the drift monitor of the level has seen are counted by it already. One that
+        came too late for it, but not for the test, makes the number one too small.
+        """
+        if "seen" not in test.state:
+            return self._monitors.behind(test)
+        by_drift: int = drift.state.get("questions", 0)
+        return self._monitors.behind(drift) + max(0, by_drift - int(test.state["seen"]))
+
+    def _test(self, stored: Monitor, behind: int) -> TestFigures:
         monitor = stored.risk_monitor()
         low, high = monitor.interval()
         return TestFigures(
             labels=monitor.labels,
             answers=monitor.answers,
-            behind=self._monitors.behind(stored),
+            behind=behind,
             risk=monitor.risk(),
             low=low,
             high=high,
@@ -193,6 +216,10 @@ class FigureStore:
             threshold=-math.log(stored.delta),
             alarmed_at=stored.alarmed,
         )
+
+    def _shadow(self, stored: Monitor) -> ShadowFigures:
+        with self._database.reading() as session:
+            return shadow_figures(session, stored, self._database.now(session))
 
     def _drift(self, stored: Monitor) -> tuple[DriftFigures, ...]:
         monitor = stored.drift_monitor(self._draw.digest("display"))

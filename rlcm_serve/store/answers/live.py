@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rlcm_serve.core import Question, Solution
+from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.given import given_answer
 from rlcm_serve.monitoring.in_flight import InFlight
 from rlcm_serve.monitoring.records import GivenAnswer
 from rlcm_serve.monitoring.writer import AnswerWriter
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.store.answers.betting import Betting
 from rlcm_serve.store.answers.figures import MonitoringFigures
 from rlcm_serve.store.answers.stored import StoredAnswers
@@ -48,6 +50,7 @@ class LiveMonitoring:
         self.writer = AnswerWriter(self._add)
         self.in_flight = InFlight()
         self.betting = Betting(database, settings, self.draw, certificates, self._mark)
+        self.database = database
         self.threads = database.threads
 
     def given(
@@ -58,6 +61,8 @@ class LiveMonitoring:
         solution: Solution,
         digests: Mapping[str, str],
         started: float,
+        shadow: ShadowDraw | None = None,
+        rehearsed: tuple[Replayed, ...] = (),
     ) -> Solution:
         """Takes a solution that is about to be given; returns it with whether it was drawn.
 
@@ -68,6 +73,8 @@ class LiveMonitoring:
             solution: what came of it.
             digests: of the active certificates, by their ids.
             started: when the question was asked, Unix time.
+            shadow: how its shadow run was drawn, if one could be.
+            rehearsed: what the levels of rehearsed certificates would have done.
         """
         guarantee = solution.guarantee
         answer = given_answer(
@@ -80,6 +87,8 @@ class LiveMonitoring:
             started=started,
             now=time.time(),
             deadline=self.settings.audit_deadline_s,
+            shadow=shadow,
+            rehearsed=rehearsed,
         )
         self.writer.put(answer)
         return replace(solution, audited=answer.audited and answer.answered)

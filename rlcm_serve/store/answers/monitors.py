@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select, tuple_, update
+from sqlalchemy import Select, bindparam, delete, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from rlcm_serve.monitoring.advance import Monitor, SeenAnswer
+from rlcm_serve.monitoring.advance import Monitor
+from rlcm_serve.monitoring.losses import SeenAnswer
 from rlcm_serve.monitoring.records import (
     Action,
     EventKind,
@@ -19,6 +20,7 @@ from rlcm_serve.monitoring.records import (
     MonitorEvent,
     MonitorKind,
 )
+from rlcm_serve.store.answers.counts import LabelCounts
 from rlcm_serve.store.answers.table import (
     AnswerRow,
     EventRow,
@@ -29,11 +31,15 @@ from rlcm_serve.store.answers.table import (
 )
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.rehearsals.table import RehearsedRow
+from rlcm_serve.store.shadows.seen import answers_for, reads_shadows, seen_answer
+from rlcm_serve.store.shadows.table import ShadowRow
 
 AT_ONCE = 500
 """Answers that a monitor sees in one transaction."""
 _ORDER = AnswerRow.started, AnswerRow.sequence
-_SEEN = [getattr(AnswerRow, name) for name in SeenAnswer.__slots__]
+_PLACE = MonitorRow.started, MonitorRow.sequence
+_KEY = MonitorRow.certificate, MonitorRow.alpha, MonitorRow.what
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,20 @@ class Watched:
     whole_delta: float
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A monitor before and after the answers that it was shown, and its first alarm."""
+
+    before: Watched
+    after: Monitor
+    event: MonitorEvent | None = None
+
+
 class StoredMonitors:
     """The monitors of all processes that share a database. May be used from any thread."""
 
     def __init__(self, database: Database) -> None:
+        self.counts = LabelCounts(database)
         self._database = database
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._insert = dialect.insert(MonitorRow).on_conflict_do_nothing()
@@ -60,22 +76,45 @@ class StoredMonitors:
 
     def all(self) -> list[Watched]:
         """Every monitor, in order of certificates and levels."""
-        order = MonitorRow.certificate, MonitorRow.alpha, MonitorRow.what
         with self._database.reading() as session:
-            return [_watched(row) for row in session.scalars(select(MonitorRow).order_by(*order))]
+            return [_watched(row) for row in session.scalars(select(MonitorRow).order_by(*_KEY))]
 
-    def unseen(self, monitor: Monitor, mark: float, limit: int = AT_ONCE) -> list[SeenAnswer]:
-        """The next answers that the monitor has not seen, to questions asked before `mark`.
+    def with_news(self, mark: float) -> list[Watched]:
+        """Those of `all` that have not seen every answer to a question asked before `mark`."""
+        of_level = (
+            AnswerRow.certificate == MonitorRow.certificate,
+            AnswerRow.alpha == MonitorRow.alpha,
+        )
+        is_new = tuple_(*_ORDER) > tuple_(*_PLACE), AnswerRow.started < mark
+        news = select(AnswerRow.sequence).where(*of_level, *is_new).exists()
+        rows = select(MonitorRow).where(news).order_by(*_KEY)
+        with self._database.reading() as session:
+            return [_watched(row) for row in session.scalars(rows)]
+
+    def unseen(
+        self, monitors: Sequence[Monitor], mark: float, limit: int = AT_ONCE
+    ) -> list[list[SeenAnswer]]:
+        """Of each monitor, the next answers that it has not seen, to questions asked before `mark`.
 
         They are in the order in which the questions were asked.
         """
-        rows = select(*_SEEN).where(*_after(monitor), AnswerRow.started < mark)
         with self._database.reading() as session:
-            found = session.execute(rows.order_by(*_ORDER).limit(limit))
-            return [SeenAnswer(*row) for row in found]
+            found = []
+            for monitor in monitors:
+                values = {
+                    "certificate": monitor.certificate,
+                    "alpha": monitor.alpha,
+                    "after_started": monitor.started,
+                    "after_sequence": monitor.sequence,
+                    "mark": mark,
+                    "most": limit,
+                }
+                rows = session.execute(_UNSEEN[reads_shadows(monitor)], values)
+                found.append([seen_answer(row) for row in rows])
+            return found
 
     def behind(self, monitor: Monitor) -> int:
-        """How many answers the monitor has not seen."""
+        """How many answers the monitor has not seen. It counts them, one by one."""
         rows = select(func.count()).select_from(AnswerRow)
         with self._database.reading() as session:
             return session.scalar(rows.where(*_after(monitor))) or 0
@@ -97,37 +136,26 @@ class StoredMonitors:
         with self._database.reading() as session:
             return self._database.now(session)
 
-    def commit(self, before: Watched, after: Monitor, event: MonitorEvent | None = None) -> bool:
-        """Stores a monitor's next state, with what it found, as a whole or not at all.
+    def commit(self, steps: Sequence[Step]) -> list[bool]:
+        """Stores the next states of monitors, with what they found, in one transaction.
 
-        False, and nothing is stored, if another process was faster: no answer is seen twice.
+        Returns:
+            Of each, whether it was stored. It is not if another process was faster: no answer is
+            seen twice.
         """
-        known = before.monitor
-        row = (
-            MonitorRow.certificate == known.certificate,
-            MonitorRow.alpha == known.alpha,
-            MonitorRow.what == known.what.value,
-            MonitorRow.sequence == known.sequence,
-            MonitorRow.started == known.started,
-        )
-        values = {
-            "started": after.started,
-            "sequence": after.sequence,
-            "state": json.dumps(after.state),
-            "alarmed": after.alarmed,
-        }
         with self._database.session() as session:
-            stored = update(MonitorRow).where(*row).values(values).returning(MonitorRow.sequence)
-            if session.scalar(stored) is None:
-                return False
-            if event is not None:
-                self._act(session, before, event)
-            return True
+            stored = [session.scalar(_ADVANCE, _next(step)) is not None for step in steps]
+            # After all states: so no two processes wait for each other's rows.
+            for step, is_stored in zip(steps, stored, strict=True):
+                if is_stored and step.event is not None:
+                    self._act(session, step.before, step.event)
+            return stored
 
     def _act(self, session: Session, watched: Watched, event: MonitorEvent) -> None:
         add_event(session, event)
-        if event.action is not Action.WITHDRAW:
+        if event.action not in (Action.WITHDRAW, Action.SMALLER_LEVEL):
             return
+        below = event.alpha if event.action is Action.SMALLER_LEVEL else None
         is_new = withdraw(
             session,
             self._database,
@@ -136,9 +164,11 @@ class StoredMonitors:
             delta=watched.whole_delta,
             time=event.time,
             why=event.text,
+            below=below,
         )
         if is_new:
             said = f"the guarantee of certificate {event.certificate[:12]} was withdrawn"
+            said += "" if below is None else f"; levels below alpha {below:g} serve on without it"
             add_event(
                 session,
                 MonitorEvent(
@@ -148,7 +178,7 @@ class StoredMonitors:
                     EventKind.WITHDRAWN,
                     said,
                     {},
-                    Action.WITHDRAW,
+                    event.action,
                     event.hook,
                 ),
             )
@@ -189,40 +219,21 @@ class StoredMonitors:
             found = [{"time": row.time} | json.loads(row.figures) for row in session.scalars(rows)]
         return found[::-1]
 
-    def labels(self, monitor: Monitor) -> list[tuple[bool, bool, bool, int]]:
-        """Numbers of labelled answers of a level, by (audited, right, whether in time)."""
-        in_time = AnswerRow.labelled <= AnswerRow.due
-        kinds = AnswerRow.audited, AnswerRow.right, in_time
-        rows = select(*kinds, func.count()).group_by(*kinds)
-        labelled = rows.where(*_of_level(monitor), AnswerRow.labelled.is_not(None))
-        with self._database.reading() as session:
-            return [(a, bool(r), bool(t), n) for a, r, t, n in session.execute(labelled)]
-
-    def unlabelled(self, monitor: Monitor) -> tuple[int, int]:
-        """Numbers of audited answers of a level without a label: that wait, and that expired."""
-        with self._database.reading() as session:
-            is_late = AnswerRow.due < self._database.now(session)
-            rows = select(is_late, func.count()).group_by(is_late)
-            found = {
-                bool(late): count
-                for late, count in session.execute(
-                    rows.where(
-                        *_of_level(monitor),
-                        AnswerRow.audited,
-                        AnswerRow.answered,
-                        AnswerRow.labelled.is_(None),
-                    )
-                )
-            }
-        return found.get(False, 0), found.get(True, 0)
-
     def cut(self, before: float, limit: int = 1000) -> int:
-        """Deletes the oldest answers given before a time, with their labels; returns how many."""
-        oldest = select(AnswerRow.sequence).where(AnswerRow.time < before).limit(limit)
+        """Deletes the oldest answers given before a time, with their labels; returns how many.
+
+        Their labels stay counted.
+        """
+        oldest = select(AnswerRow).where(AnswerRow.time < before)
         with self._database.session() as session:
-            found = list(session.scalars(oldest))
-            session.execute(delete(LabelRow).where(LabelRow.sequence.in_(found)))
-            session.execute(delete(AnswerRow).where(AnswerRow.sequence.in_(found)))
+            oldest = oldest.order_by(AnswerRow.time, AnswerRow.sequence).limit(limit)
+            found = list(session.scalars(oldest.with_for_update()))
+            self.counts.delete(session, found)
+            numbers, ids = [row.sequence for row in found], [row.id for row in found]
+            session.execute(delete(RehearsedRow).where(RehearsedRow.id.in_(ids)))
+            session.execute(delete(ShadowRow).where(ShadowRow.id.in_(ids)))
+            session.execute(delete(LabelRow).where(LabelRow.sequence.in_(numbers)))
+            session.execute(delete(AnswerRow).where(AnswerRow.sequence.in_(numbers)))
         return len(found)
 
 
@@ -240,6 +251,48 @@ def add_event(session: Session, event: MonitorEvent) -> None:
             hook=event.hook.value,
         )
     )
+
+
+def _unseen(*, with_shadows: bool) -> Select[Any]:
+    """The query of `StoredMonitors.unseen`; built once, which takes longer than to run it."""
+    place = (
+        bindparam("after_started", type_=AnswerRow.started.type),
+        bindparam("after_sequence", type_=AnswerRow.sequence.type),
+    )
+    rows = answers_for(with_shadows=with_shadows).where(
+        AnswerRow.certificate == bindparam("certificate"),
+        AnswerRow.alpha == bindparam("alpha"),
+        tuple_(*_ORDER) > tuple_(*place),
+        AnswerRow.started < bindparam("mark"),
+    )
+    return rows.order_by(*_ORDER).limit(bindparam("most"))
+
+
+_UNSEEN = {shadows: _unseen(with_shadows=shadows) for shadows in (False, True)}
+_ADVANCE = (
+    update(MonitorRow)
+    .where(*(column == bindparam(f"known_{column.key}") for column in (*_KEY, *_PLACE)))
+    .values(
+        {name: bindparam(f"new_{name}") for name in ("started", "sequence", "state", "alarmed")}
+    )
+    .returning(MonitorRow.sequence)
+)
+
+
+def _next(step: Step) -> dict[str, Any]:
+    """The values of `_ADVANCE`."""
+    known, after = step.before.monitor, step.after
+    return {
+        "known_certificate": known.certificate,
+        "known_alpha": known.alpha,
+        "known_what": known.what.value,
+        "known_started": known.started,
+        "known_sequence": known.sequence,
+        "new_started": after.started,
+        "new_sequence": after.sequence,
+        "new_state": json.dumps(after.state),
+        "new_alarmed": after.alarmed,
+    }
 
 
 def _of_level(monitor: Monitor) -> tuple[Any, ...]:

@@ -13,8 +13,8 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
     """The audited questions of a profile since a time, as far as they have a reference.
 
     The draw for audit is fair, so they are a fair sample if whoever labels gives a reference for
-    all of them. A question that was asked twice is taken once. Each problem has the id of its
-    answer. It blocks.
+    all of them. References count whose labels enter the test, and no others. A question that was
+    asked twice is taken once. Each problem has the id of its answer. It blocks.
 
     Args:
         database: holds answers and labels.
@@ -30,6 +30,7 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
             AnswerRow.started >= since,
             AnswerRow.question.is_not(None),
             LabelRow.reference.is_not(None),
+            LabelRow.trusted,
         )
         .order_by(AnswerRow.sequence, LabelRow.number)
     )

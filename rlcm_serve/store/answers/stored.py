@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
+from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer, Label
-from rlcm_serve.store.answers.table import AnswerRow, LabelRow
+from rlcm_serve.store.answers.counts import LabelCounts, level_of
+from rlcm_serve.store.answers.table import AnswerRow, LabelCountsRow, LabelRow
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.rehearsals.table import RehearsedRow
+from rlcm_serve.store.shadows.table import ShadowRow, note_full_right
 
+SHADOW_DEADLINE = 3600.0
+"""Seconds after an answer in which its shadow run must end."""
 AT_ONCE = 500
 """Labels of one transaction, and ids of one query."""
 _ORDER_LOCK = 0x726C6361
 """Advisory lock in PostgreSQL, so that the numbers of answers are in the order of their commits: a
 monitor that has read up to a number never finds a smaller one later ("rlca")."""
-_WAITS = (AnswerRow.audited, AnswerRow.answered, AnswerRow.labelled.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,10 @@ class KnownAnswer:
 
 @dataclass(slots=True)
 class Labelled:
-    """What became of labels: numbers of answers, and the ids that are not known."""
+    """What became of labels: numbers of answers, and the ids that are not known.
+
+    Labels that enter the test and others are told apart: each may be the first of its answer.
+    """
 
     labelled: int = 0
     corrected: int = 0
@@ -65,8 +73,11 @@ class StoredAnswers:
         self._database = database
         self._draw = draw
         self._texts = texts
+        self._counts = LabelCounts(database)
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._insert = dialect.insert(AnswerRow).on_conflict_do_nothing(index_elements=["id"])
+        self._insert_replayed = dialect.insert(RehearsedRow).on_conflict_do_nothing()
+        self._insert_draws = dialect.insert(ShadowRow).on_conflict_do_nothing()
 
     def add(self, answers: Sequence[GivenAnswer]) -> None:
         """Stores answers, all or none; one that is stored already stays as it is."""
@@ -74,7 +85,19 @@ class StoredAnswers:
         with self._database.session() as session:
             if not self._database.is_sqlite:
                 session.execute(text(f"SELECT pg_advisory_xact_lock({_ORDER_LOCK})"))
+            drawn = {one.id: one for one in answers if one.audited and one.answered}
+            if drawn:
+                known = select(AnswerRow.id).where(AnswerRow.id.in_(list(drawn)))
+                for id_ in session.scalars(known):
+                    del drawn[id_]
             session.execute(self._insert, rows)
+            levels = ((level_of(one.certificate, one.alpha), one.due) for one in drawn.values())
+            self._counts.add(session, levels)
+            if draws := self._draws(answers):
+                session.execute(self._insert_draws, draws)
+            replayed = [asdict(one) | {"id": a.id} for a in answers for one in a.rehearsed]
+            if replayed:
+                session.execute(self._insert_replayed, replayed)
 
     def find(self, ids: Sequence[str], caller: Caller) -> dict[str, KnownAnswer]:
         """The answers with these ids that the caller may label."""
@@ -82,31 +105,34 @@ class StoredAnswers:
         with self._database.reading() as session:
             for some in _parts(ids):
                 for row in session.scalars(select(AnswerRow).where(AnswerRow.id.in_(some))):
-                    if caller.sees(row.key_id):
+                    if caller.may_label(row.key_id):
                         found[row.id] = KnownAnswer(
                             row.profile, row.answered, row.answer, row.answer_digest
                         )
         return found
 
     def label(self, labels: Sequence[Label], caller: Caller) -> Labelled:
-        """Stores labels in their order. Answers that the caller may not see count as unknown."""
-        done = Labelled()
-        for some in _parts(labels):
-            with self._database.session() as session:
-                self._label(session, some, caller, done)
-        return done
+        """Stores labels in their order. Answers that the caller may not see count as unknown.
 
-    def waiting(self, caller: Caller, limit: int) -> tuple[int, list[AnswerRow]]:
-        """How many answers that the caller may see wait for a label, and the oldest of them.
-
-        Answers whose deadline has passed do not wait.
+        Raises:
+            DatabaseRefused: the database cannot be used; the message says how many were stored.
         """
-        with self._database.reading() as session:
-            now = self._database.now(session)
-            waits = [*_WAITS, AnswerRow.due > now, *_visible(caller)]
-            count = session.scalar(select(func.count()).select_from(AnswerRow).where(*waits))
-            oldest = select(AnswerRow).where(*waits).order_by(AnswerRow.sequence).limit(limit)
-            return count or 0, list(session.scalars(oldest))
+        done = Labelled()
+        stored = 0
+        for some in _parts(labels):
+            try:
+                with self._database.session() as session:
+                    self._label(session, some, caller, done)
+            except DatabaseRefused as error:
+                if not stored:
+                    raise
+                raise type(error)(
+                    str(error),
+                    f"the database could not be written to the end: {stored} of {len(labels)} "
+                    "labels were stored; send the request again, those will be unchanged",
+                ) from error
+            stored += len(some)
+        return done
 
     def _label(
         self, session: Session, labels: Sequence[Label], caller: Caller, done: Labelled
@@ -115,32 +141,67 @@ class StoredAnswers:
         wanted = select(AnswerRow).where(AnswerRow.id.in_([label.id for label in labels]))
         # In one order, so that no two processes wait for each other.
         locked = wanted.order_by(AnswerRow.sequence).with_for_update()
-        rows = {row.id: row for row in session.scalars(locked) if caller.sees(row.key_id)}
+        rows = {row.id: row for row in session.scalars(locked) if caller.may_label(row.key_id)}
+        of_row = {id_: level_of(row.certificate, row.alpha) for id_, row in rows.items()}
+        counts = self._counts.locked(session, of_row.values())
         for label in labels:
             row = rows.get(label.id)
+            if row is not None and label.trusted and label.full_right is not None:
+                note_full_right(session, label.id, label.full_right)
             if row is None:
                 done.unknown.append(label.id)
-            elif row.right == label.right:
-                done.unchanged += 1
-            else:
-                if row.labelled is None:
-                    done.labelled += 1
-                    done.audited += row.audited and now <= row.due
-                    row.labelled = now
-                else:
-                    done.corrected += 1
-                row.right = label.right
+            elif self._take(row, label, counts[of_row[label.id]], now, done):
                 session.add(self._label_row(row, label, now))
+
+    def _take(
+        self, row: AnswerRow, label: Label, counts: LabelCountsRow, now: float, done: Labelled
+    ) -> bool:
+        """Puts a label to its answer and counts it; False if it says what is known already."""
+        before = row.right if label.trusted else row.reported
+        if before == label.right:
+            done.unchanged += 1
+            return False
+        _count(counts, row, -1)
+        if before is None:
+            done.labelled += 1
+        else:
+            done.corrected += 1
+        if not label.trusted:
+            row.reported = label.right
+        else:
+            if row.labelled is None and row.audited:
+                done.audited += now <= row.due
+                counts.late += now > row.due
+                counts.overdue -= row.due < counts.overdue_at
+            row.labelled = row.labelled or now
+            row.right = label.right
+        _count(counts, row, 1)
+        return True
 
     def _label_row(self, row: AnswerRow, label: Label, now: float) -> LabelRow:
         reference = label.reference if self._texts else None
         return LabelRow(
             sequence=row.sequence,
             right=label.right,
+            trusted=label.trusted,
             key_id=label.by,
             time=now,
             reference=None if reference is None else _storable(reference),
         )
+
+    def _draws(self, answers: Sequence[GivenAnswer]) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": answer.id,
+                "certificate": answer.certificate,
+                "alpha": answer.alpha,
+                "share": answer.shadow.share,
+                "drawn": answer.shadow.drawn,
+                "due": answer.time + SHADOW_DEADLINE,
+            }
+            for answer in answers
+            if answer.shadow is not None and answer.certificate is not None
+        ]
 
     def _row(self, answer: GivenAnswer) -> dict[str, Any]:
         kept = {name: getattr(answer, name) for name in _PLAIN}
@@ -171,9 +232,14 @@ _PLAIN = (
 )
 
 
-def _visible(caller: Caller) -> list[Any]:
-    """The condition on answers that the caller may see; none for `admin`."""
-    return [] if caller.sees(None) else [AnswerRow.key_id == caller.key_id]
+def _count(counts: LabelCountsRow, row: AnswerRow, number: int) -> None:
+    """Adds an answer to the count that it belongs to, by its label."""
+    enters = row.audited and row.right is not None
+    right = row.right if row.right is not None else row.reported
+    if right is None:
+        return
+    name = ("" if enters else "others_") + ("right" if right else "wrong")
+    setattr(counts, name, getattr(counts, name) + number)
 
 
 def _storable(text_: str) -> str:

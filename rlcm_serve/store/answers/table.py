@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, text
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, text, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from rlcm_serve.store.base import Base
@@ -24,7 +24,8 @@ class AnswerRow(Base):
 
     `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
     the answer. `question` and `answer` are None where texts are not kept. `labelled` is when the
-    first label came, and `right` what the last one says; both are None without one.
+    first trusted label came, and `right` what the last one says; both are None without one.
+    `reported` is what the last label says that is not trusted, and so enters no test.
     """
 
     __tablename__ = "rlcm_answers"
@@ -48,22 +49,27 @@ class AnswerRow(Base):
     due: Mapped[float]
     right: Mapped[bool | None]
     labelled: Mapped[float | None]
+    reported: Mapped[bool | None]
     answer_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32))
     question: Mapped[str | None] = mapped_column(Text)
     answer: Mapped[str | None] = mapped_column(Text)
 
     __table_args__ = (
         _partial("rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "started", "sequence"),
-        _partial("rlcm_answers_waiting", _WAITING, "sequence"),
-        _partial("rlcm_answers_labelled", "labelled IS NOT NULL", "certificate", "alpha"),
+        _partial("rlcm_answers_waiting", _WAITING, "due"),
         Index("rlcm_answers_time", "time"),
     )
 
 
-class LabelRow(Base):
-    """One verdict on an answer. Of several, the one with the largest number is shown.
+UNLABELLED = (AnswerRow.audited, AnswerRow.answered, AnswerRow.labelled.is_(None))
+"""The condition on answers that were drawn for audit and have no label."""
 
-    `reference` is what it was graded with, where texts are kept.
+
+class LabelRow(Base):
+    """One verdict on an answer. Of several, the one with the largest number is shown, a trusted
+    one before others.
+
+    `reference` is what it was graded with, where texts are kept. `trusted` is as in `Label`.
     """
 
     __tablename__ = "rlcm_labels"
@@ -71,9 +77,34 @@ class LabelRow(Base):
     number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
     sequence: Mapped[int] = mapped_column(ForeignKey(AnswerRow.sequence), index=True)
     right: Mapped[bool]
+    trusted: Mapped[bool] = mapped_column(server_default=true())
     key_id: Mapped[str | None] = mapped_column(String(16))
     time: Mapped[float]
     reference: Mapped[str | None] = mapped_column(Text)
+
+
+class LabelCountsRow(Base):
+    """Numbers of answers of one level, by what is known of them, since its first answer.
+
+    `certificate` is a digest; it is empty, and `alpha` 0, for answers without a guarantee.
+    `audited`, `right`, `wrong` are of answers that were drawn for audit, `late` of those whose
+    first label came after its deadline; `others_right` and `others_wrong` have labels that do not
+    enter the test. `overdue` are audited answers without a label whose deadline was before
+    `overdue_at`; who reads adds those whose deadline has passed since.
+    """
+
+    __tablename__ = "rlcm_label_counts"
+
+    certificate: Mapped[str] = mapped_column(String(64), primary_key=True)
+    alpha: Mapped[float] = mapped_column(primary_key=True)
+    audited: Mapped[int] = mapped_column(BigInteger)
+    right: Mapped[int] = mapped_column(BigInteger)
+    wrong: Mapped[int] = mapped_column(BigInteger)
+    late: Mapped[int] = mapped_column(BigInteger)
+    others_right: Mapped[int] = mapped_column(BigInteger)
+    others_wrong: Mapped[int] = mapped_column(BigInteger)
+    overdue: Mapped[int] = mapped_column(BigInteger)
+    overdue_at: Mapped[float]
 
 
 class MonitorRow(Base):
@@ -144,6 +175,17 @@ class WithdrawalRow(Base):
     why: Mapped[str] = mapped_column(Text)
     restored: Mapped[float | None]
     restored_by: Mapped[str | None] = mapped_column(String(16))
+
+
+class SmallerLevelRow(Base):
+    """A withdrawn certificate whose policies serve on, without a guarantee, at its levels below
+    `below`. Without a row, questions are answered at the full budget.
+    """
+
+    __tablename__ = "rlcm_smaller_levels"
+
+    certificate: Mapped[str] = mapped_column(String(64), primary_key=True)
+    below: Mapped[float]
 
 
 class BettingRow(Base):

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from rlcm_serve.errors import Conflict
 from rlcm_serve.monitoring.records import Action, EventKind, Hook
 from rlcm_serve.solving.guarantees import Withdrawn
-from rlcm_serve.store.answers.table import EventRow, WithdrawalRow
+from rlcm_serve.store.answers.table import EventRow, SmallerLevelRow, WithdrawalRow
 from rlcm_serve.store.database import Database
 
 
@@ -26,8 +26,21 @@ def withdraw(
     delta: float,
     time: float,
     why: str,
+    below: float | None = None,
 ) -> bool:
-    """Withdraws the guarantee of a certificate (a digest). False if it was withdrawn before."""
+    """Withdraws the guarantee of a certificate (a digest). False if it was withdrawn before.
+
+    Args:
+        session: a transaction that may write.
+        database: of the session.
+        certificate: its digest.
+        slot: as in `StoredCertificate`.
+        delta: of the certificate, and of all that holds together with it.
+        time: Unix time in seconds.
+        why: in words.
+        below: the policies of smaller levels serve on; None for the full budget. Of several
+            withdrawals of a certificate the strictest counts.
+    """
     dialect: Any = sqlite if database.is_sqlite else postgresql
     adding = dialect.insert(WithdrawalRow).on_conflict_do_nothing()
     row = {
@@ -39,8 +52,15 @@ def withdraw(
         "restored": None,
         "restored_by": None,
     }
-    added = session.scalar(adding.returning(WithdrawalRow.certificate), row)
-    return added is not None
+    is_new = session.scalar(adding.returning(WithdrawalRow.certificate), row) is not None
+    kept = session.get(SmallerLevelRow, certificate, with_for_update=True)
+    if is_new and below is not None:
+        session.add(SmallerLevelRow(certificate=certificate, below=below))
+    elif kept is not None and below is None:
+        session.delete(kept)
+    elif kept is not None and below is not None:
+        kept.below = min(kept.below, below)
+    return is_new
 
 
 def restore(session: Session, certificate: str, by: str | None, time: float) -> None:
@@ -72,10 +92,11 @@ def restore(session: Session, certificate: str, by: str | None, time: float) -> 
 
 def withdrawn(session: Session, digests: Sequence[str] | None = None) -> dict[str, Withdrawn]:
     """By id, the certificates whose guarantee is not given: all, or those with these digests."""
-    rows = select(WithdrawalRow)
+    of_row = SmallerLevelRow.certificate == WithdrawalRow.certificate
+    rows = select(WithdrawalRow, SmallerLevelRow.below).outerjoin(SmallerLevelRow, of_row)
     if digests is not None:
         rows = rows.where(WithdrawalRow.certificate.in_(digests))
     return {
-        row.certificate[:12]: Withdrawn(row.why, row.time, row.restored)
-        for row in session.scalars(rows)
+        row.certificate[:12]: Withdrawn(row.why, row.time, row.restored, below)
+        for row, below in session.execute(rows)
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,12 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from rlcm_serve.errors import DatabaseRefused
-from rlcm_serve.store.connection.faults import MISSING, REPLACED, Fault
+from rlcm_serve.store.connection.faults import BUSY, MISSING, REPLACED, Fault, fault_of
 
 READS_ONLY = "rlcm_reads_only"
 """Execution option of transactions that only read."""
+LOOK_WITHIN = 0.01
+"""Most seconds between two looks whether another process still writes to SQLite."""
 POOL_SIZE = 16
 """Most connections; more than there are threads that use one."""
 
@@ -67,10 +72,38 @@ def open_sqlite(url: URL, wait: float) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         # A transaction that starts to write after reading may fail instead of waiting.
-        reads = connection.get_execution_options().get(READS_ONLY, False)
-        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+        if connection.get_execution_options().get(READS_ONLY, False):
+            connection.exec_driver_sql("BEGIN")
+        else:
+            _begin_to_write(connection, wait)
 
     return engine
+
+
+def _begin_to_write(connection: Connection, wait: float) -> None:
+    """Begins once no other process writes.
+
+    SQLite itself looks more rarely the longer it waits, up to every 100 ms. So whoever comes last
+    goes first, and among several eager processes one may wait in vain. Here it is the other way.
+
+    Raises:
+        OperationalError: another process did not end within `wait` seconds.
+    """
+    driver: Any = connection.connection.dbapi_connection
+    began = time.monotonic()
+    driver.execute("PRAGMA busy_timeout = 0")
+    try:
+        while (left := wait - (time.monotonic() - began)) > 0:
+            try:
+                driver.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if fault_of(error) is not BUSY:
+                    break
+            time.sleep(random.uniform(0, LOOK_WITHIN * left / wait))
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # raises what SQLAlchemy makes of it
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {wait * 1000:.0f}")
 
 
 def open_postgres(url: URL, wait: float) -> Engine:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -37,6 +38,7 @@ class StoreThreads:
         self._writing = ThreadPoolExecutor(writers, "store-write")
         self._checking = ThreadPoolExecutor(1, "store-check")
         self._places = asyncio.Semaphore(writers)
+        self._running: dict[object, tuple[str, float]] = {}
 
     async def read(self, work: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:
         """Runs work that only reads."""
@@ -59,11 +61,13 @@ class StoreThreads:
                 await self._places.acquire()
         except TimeoutError:
             raise DatabaseBusy(
-                f"no write could begin within {self._wait:g} s, because others wait for the "
-                "database: see the messages before this one",
+                f"no write could begin within {self._wait:g} s, because earlier ones have not "
+                f"ended: {self._said()}; the disk is slow, or another process keeps the database "
+                "locked",
                 "other writes wait for the database; nothing was stored, so send the request again",
             ) from None
         writing = asyncio.ensure_future(_run(self._writing, partial(work, *args, **named)))
+        self._running[writing] = getattr(work, "__qualname__", "a write"), time.monotonic()
         writing.add_done_callback(self._ended)
         return await asyncio.shield(writing)
 
@@ -72,7 +76,15 @@ class StoreThreads:
         for executor in (self._reading, self._writing, self._checking):
             executor.shutdown(wait=False)
 
+    def _said(self) -> str:
+        """What runs, and for how long it has."""
+        now = time.monotonic()
+        return ", ".join(
+            f"{name} for {now - began:.1f} s" for name, began in self._running.values()
+        )
+
     def _ended(self, writing: asyncio.Future[T]) -> None:
+        del self._running[writing]
         self._places.release()
         if not writing.cancelled():
             writing.exception()  # a cancelled caller does not read it

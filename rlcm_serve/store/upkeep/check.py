@@ -8,9 +8,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import StaticPool, create_engine
+
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.store.base import Base
-from rlcm_serve.store.database import SCHEMA_VERSION, SchemaVersion
+from rlcm_serve.store.schema.upgrade import obstacles
+from rlcm_serve.store.schema.version import FIRST_TABLES, SCHEMA_VERSION, SchemaVersion
 
 _MOST = 10
 """Faults that are listed; a damaged file may have thousands."""
@@ -73,8 +76,12 @@ def _damage(connection: sqlite3.Connection) -> list[str]:
 
 
 def _missing(connection: sqlite3.Connection) -> list[str]:
-    there = _tables(connection)
-    return [f"the table {name} is missing" for name in Base.metadata.tables if name not in there]
+    """Faults of the tables. What later releases brought is added when a service opens the file."""
+    if lost := FIRST_TABLES - _tables(connection):
+        return [f"the table {name} is missing" for name in sorted(lost)]
+    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    with engine.connect() as opened:
+        return [f"{clause}: a development version made it" for clause in obstacles(opened)]
 
 
 def _odd(connection: sqlite3.Connection) -> list[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 
 import pytest
 from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
-from rlcm_serve.errors import DatabaseRefused
+from rlcm_serve.errors import DatabaseBusy, DatabaseRefused
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.settings.shares import AuditShares
-from rlcm_serve.store.answers.stored import StoredAnswers
+from rlcm_serve.store.answers.recent import waiting_answers
+from rlcm_serve.store.answers.stored import AT_ONCE, StoredAnswers
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.caller import ANYONE, Caller, Scope
 from rlcm_serve.store.database import Database
@@ -21,6 +23,7 @@ from tests.rlcm_serve.monitoring.test_writer import answer
 
 ONE, TWO = (Caller(name, frozenset({Scope.SOLVE})) for name in ("one", "two"))
 ADMIN = Caller("boss", frozenset({Scope.ADMIN}))
+LABELLER = Caller("team", frozenset({Scope.LABEL}))
 DRAW = AuditDraw(b"s" * 32, AuditShares(1.0))
 
 
@@ -88,7 +91,9 @@ def test_answers_of_others_look_like_unknown_ones(answers: StoredAnswers) -> Non
     assert done.labelled == 0
 
 
-def test_what_waits_is_audited_answered_unlabelled_and_in_time(answers: StoredAnswers) -> None:
+def test_what_waits_is_audited_answered_unlabelled_and_in_time(
+    answers: StoredAnswers, database: Database
+) -> None:
     answers.add(
         [
             of_key(1),
@@ -99,17 +104,17 @@ def test_what_waits_is_audited_answered_unlabelled_and_in_time(answers: StoredAn
             of_key(6),
         ]
     )
-    assert waits(answers, ADMIN) == (3, [1, 2, 6])
-    assert waits(answers, ONE) == (2, [1, 6])
-    assert waits(answers, ADMIN, limit=1) == (3, [1])
+    assert waits(database, ADMIN) == (3, [1, 2, 6])
+    assert waits(database, ONE) == (2, [1, 6])
+    assert waits(database, ADMIN, limit=1) == (3, [1])
     late = answers.label([label(1, True), label(5, True), label(3, True)], ADMIN)
     assert (late.labelled, late.audited) == (3, 1)
-    assert waits(answers, ONE) == (1, [6])
+    assert waits(database, ONE) == (1, [6])
 
 
-def waits(answers: StoredAnswers, caller: Caller, limit: int = 10) -> tuple[int, list[int]]:
-    count, oldest = answers.waiting(caller, limit)
-    return count, [int(row.id.removeprefix("chatcmpl-")) for row in oldest]
+def waits(database: Database, caller: Caller, limit: int = 10) -> tuple[int, list[int]]:
+    count, oldest = waiting_answers(database, caller, limit)
+    return count, [int(one.row.id.removeprefix("chatcmpl-")) for one in oldest]
 
 
 def test_answers_of_replicas_have_the_order_of_their_commits(
@@ -150,3 +155,48 @@ def test_answers_of_replicas_have_the_order_of_their_commits(
     with database.reading() as session:
         assert session.scalar(text("SELECT count(*) FROM rlcm_answers")) == 160
     assert late == []
+
+
+def test_labels_that_are_not_trusted_are_shown_until_a_trusted_one_comes(
+    answers: StoredAnswers, database: Database
+) -> None:
+    answers.add([of_key(1), of_key(2)])
+    first = answers.label([replace(label(1, False), trusted=False)], ONE)
+    assert (first.labelled, first.audited) == (1, 0)
+    assert waits(database, ONE) == (1, [2])  # it has said what it knows
+    assert waits(database, ADMIN) == waits(database, LABELLER) == (2, [1, 2])
+    done = answers.label([label(1, True)], LABELLER)
+    assert (done.labelled, done.audited) == (1, 1)
+    again = answers.label([replace(label(1, True), trusted=False)], ONE)
+    assert (again.labelled, again.corrected) == (0, 1)
+    with database.reading() as session:
+        (row, _) = session.scalars(select(AnswerRow).order_by(AnswerRow.sequence))
+        kept = session.scalars(select(LabelRow).order_by(LabelRow.number)).all()
+    assert (row.right, row.reported) == (True, True)
+    assert [(one.right, one.trusted) for one in kept] == [
+        (False, False),
+        (True, True),
+        (True, False),
+    ]
+
+
+def test_what_was_stored_of_many_labels_is_said_if_the_rest_cannot_be(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = StoredAnswers(database, DRAW)
+    answers.add([of_key(number) for number in range(AT_ONCE + 1)])
+    labels = [label(number, True) for number in range(AT_ONCE + 1)]
+    whole, parts = database.session, iter(range(2))
+
+    def busy_at_last() -> AbstractContextManager[Session]:
+        if next(parts):
+            raise DatabaseBusy("locked", "nothing was stored")
+        return whole()
+
+    monkeypatch.setattr(database, "session", busy_at_last)
+    with pytest.raises(DatabaseBusy) as busy:
+        answers.label(labels, ONE)
+    assert f"{AT_ONCE} of {AT_ONCE + 1} labels were stored" in busy.value.public
+    monkeypatch.undo()
+    again = answers.label(labels, ONE)
+    assert (again.unchanged, again.labelled) == (AT_ONCE, 1)

@@ -8,21 +8,30 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from calibration import ExitPolicy
+from calibration.certificate.report_data import ReportData, ReportLevel, report_data_path
+from calibration.monitoring.reference import ReferenceCounts
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.monitoring.audit import AuditDraw
+from rlcm_serve.monitoring.losses import SeenAnswer
 from rlcm_serve.monitoring.records import EventKind, GivenAnswer, Hook, Label, MonitorKind
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.shares import AuditShares
-from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.store.answers.betting import Betting
+from rlcm_serve.store.answers.monitors import Step
 from rlcm_serve.store.answers.stored import StoredAnswers
-from rlcm_serve.store.answers.table import MonitorRow, WithdrawalRow
+from rlcm_serve.store.answers.table import MonitorRow
+from rlcm_serve.store.answers.withdrawals import withdraw, withdrawn
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
@@ -78,7 +87,7 @@ def test_each_level_has_its_monitors_and_only_its_own_answers(
     StoredAnswers(database, DRAW).add([given(1000, 0.2), replace(given(1001), certificate=None)])
     assert betting.work(lambda: GUARANTEES)
     found = {key: json.loads(state) for key, (_, state) in states(database).items()}
-    assert set(found) == {(alpha, what) for alpha in (0.1, 0.2) for what in MonitorKind}
+    assert set(found) == {(alpha, what) for alpha in (0.1, 0.2) for what in ("risk", "drift")}
     assert found[0.1, "drift"]["questions"] == 40
     assert found[0.2, "drift"]["questions"] == 1
     (level, other) = betting.figures.read().levels
@@ -117,7 +126,7 @@ def test_a_correction_after_its_bet_changes_no_wealth(betting: Betting, database
     assert labels["wrong"] + labels["others_wrong"] == 1
 
 
-@pytest.mark.parametrize("action", ["withdraw", "warn"])
+@pytest.mark.parametrize("action", ["withdraw", "smaller-level", "warn"])
 def test_an_alarm_does_what_is_configured_once(database: Database, action: str) -> None:
     betting = betting_on(
         database, alarm_actions=[f"{CERTIFICATE.id}:risk={action}"], drift_alarm="none"
@@ -130,11 +139,83 @@ def test_an_alarm_does_what_is_configured_once(database: Database, action: str) 
     assert [event.action.value for event in alarms] == [action]
     assert "risk alarm at alpha 0.1" in alarms[0].text
     with database.reading() as session:
-        rows = list(session.scalars(select(WithdrawalRow)))
-    assert [row.certificate for row in rows] == [CERTIFICATE.digest] * (action == "withdraw")
-    withdrawn = [event for event in events if event.what is EventKind.WITHDRAWN]
-    assert len(withdrawn) == (action == "withdraw")
+        lost = withdrawn(session)
+    wanted = {"withdraw": [None], "smaller-level": [0.1], "warn": []}[action]
+    assert [(id_, one.below) for id_, one in lost.items()] == [(CERTIFICATE.id, a) for a in wanted]
+    said = [event.action.value for event in events if event.what is EventKind.WITHDRAWN]
+    assert said == [action] * len(wanted)
     assert {event.hook for event in events} == {Hook.NONE}
+
+
+@pytest.mark.parametrize(
+    ("alarms", "below"),
+    [
+        ([0.2], 0.2),
+        ([0.2, 0.1], 0.1),
+        ([0.1, 0.2], 0.1),
+        ([0.2, None], None),
+        ([None, 0.2], None),
+    ],
+)
+def test_of_several_alarms_of_a_certificate_the_strictest_counts(
+    database: Database, alarms: list[float | None], below: float | None
+) -> None:
+    """None stands for an alarm whose action is the full budget."""
+    for number, alpha in enumerate(alarms):
+        with database.session() as session:
+            is_new = withdraw(
+                session,
+                database,
+                certificate=CERTIFICATE.digest,
+                slot="s",
+                delta=0.1,
+                time=1.0 + number,
+                why="risk alarm",
+                below=alpha,
+            )
+        assert is_new is (number == 0)
+    with database.reading() as session:
+        (lost,) = withdrawn(session).values()
+    assert (lost.below, lost.since) == (below, 1.0)
+
+
+def test_readings_of_report_data_are_compared_with_live_ones(database: Database) -> None:
+    """All four statistics; the one that moved is named, and each is shown with its noise band."""
+    draw = random.Random(1)
+    of_answers = [
+        {
+            "tokens": draw.choice([101, 134]),  # were 36 to 134
+            "familiarity": draw.random(),
+            "confidence": draw.uniform(0.5, 1),
+            "answered": draw.random() >= 0.1,
+        }
+        for _ in range(250)
+    ]
+    values = {
+        "tokens": np.repeat([36, 69, 101, 134], 75),
+        "familiarity": np.linspace(0, 1, 300),
+        "confidence": np.linspace(0.5, 1, 300),
+        "declined": np.arange(300) < 30,
+    }
+    reference = tuple(ReferenceCounts.of(name, one) for name, one in values.items())
+    levels = tuple(ReportLevel(alpha, None, None, reference) for alpha in (0.1, 0.2))
+    shipped = ReportData.load(report_data_path(find_certificates(EMBEDDED_MODEL)[0]))
+    report = replace(shipped, certificate=CERTIFICATE.digest, levels=levels)
+    CertificateStore(database).add(CERTIFICATE, "a test", report)
+    betting = betting_on(database)
+    StoredAnswers(database, DRAW).add(
+        [replace(given(number), **changes) for number, changes in enumerate(of_answers)]
+    )
+    betting.work(lambda: GUARANTEES)
+    level = betting.figures.read().levels[0]
+    shown = {one.statistic: one for one in level.drift}
+    assert set(shown) == set(values)
+    assert [name for name, one in shown.items() if one.alarmed] == ["tokens"]
+    assert shown["tokens"].calibration == pytest.approx(85, rel=0.05)
+    assert shown["tokens"].now == pytest.approx(117.5, rel=0.1)
+    assert not shown["tokens"].low <= shown["tokens"].rank <= shown["tokens"].high
+    alarms = [one for one in betting.monitors.events() if one.what is EventKind.DRIFT_ALARM]
+    assert [one.figures for one in alarms] == [{"statistics": ["tokens"]}]
 
 
 def test_one_process_works_and_another_takes_over(
@@ -154,12 +235,62 @@ def test_of_two_that_work_at_once_one_counts(database: Database) -> None:
     one.work(lambda: GUARANTEES)
     fill(database, 30, wrong=0.2)
     stale = other.monitors.all()
-    for watched in one.monitors.all():
-        one.catch_up(watched, time.time(), time.time())
+    one.catch_up(one.monitors.all(), time.time(), time.time())
     done = states(database)
-    for watched in stale:
-        other.catch_up(watched, time.time(), time.time())
+    other.catch_up(stale, time.time(), time.time())
     assert states(database) == done
+
+
+def test_monitors_are_stored_together_and_others_may_write_after_each_transaction(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    betting, other = betting_on(database), Database(database_url, wait=0.1)
+    betting.work(lambda: GUARANTEES)
+    fill(database, 25, wrong=0.2)
+    StoredAnswers(database, DRAW).add([given(100 + number, 0.2) for number in range(5)])
+    done: list[str] = []
+    commit = betting.monitors.commit
+
+    def commit_together(steps: Sequence[Step]) -> list[bool]:
+        done.append(f"{len(steps)} monitors")
+        return commit(steps)
+
+    def rest(seconds: float) -> None:
+        assert seconds > 0
+        with other.session() as session:  # raises DatabaseBusy if it must wait
+            session.execute(update(MonitorRow).values(alarmed=MonitorRow.alarmed))
+        done.append("another writer")
+
+    monkeypatch.setattr(betting.monitors, "commit", commit_together)
+    monkeypatch.setattr("rlcm_serve.store.answers.betting.AT_ONCE", 10)
+    monkeypatch.setattr("rlcm_serve.store.answers.betting.time.sleep", rest)
+    betting.work(lambda: GUARANTEES)
+    other.close()
+    # Both monitors of both levels, except for one that waits for a label; then those with more.
+    assert done == [
+        text for number in (3, 2, 2) for text in (f"{number} monitors", "another writer")
+    ]
+
+
+def test_little_is_read_of_what_waits_for_a_label(
+    betting: Betting, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    betting.work(lambda: GUARANTEES)
+    StoredAnswers(database, DRAW).add([replace(given(n), audited=True) for n in range(30)])
+    betting.work(lambda: GUARANTEES)
+    (waiting,) = betting.monitors.with_news(time.time())
+    assert waiting.monitor.what is MonitorKind.RISK
+    read: list[int] = []
+    unseen = betting.monitors.unseen
+
+    def counted(*asked: Any) -> list[list[SeenAnswer]]:
+        found = unseen(*asked)
+        read.extend(len(answers) for answers in found)
+        return found
+
+    monkeypatch.setattr(betting.monitors, "unseen", counted)
+    betting.work(lambda: GUARANTEES)
+    assert read == [1]
 
 
 def test_old_answers_are_deleted_with_their_labels(betting: Betting, database: Database) -> None:
@@ -190,12 +321,11 @@ def test_monitors_see_answers_in_the_order_of_asking(betting: Betting, database:
     three, four, five = (replace(given(n), started=float(n), audited=False) for n in (3, 4, 5))
     betting.work(lambda: GUARANTEES)
     stored.add([five, four])
-    for watched in betting.monitors.all():
-        betting.catch_up(watched, 3.0, time.time())  # a process still answers a question asked then
+    betting.catch_up(betting.monitors.all(), 3.0, time.time())  # one asked then is still answered
     assert {one.monitor.started for one in betting.monitors.all()} == {0.0}
     stored.add([three])
     drift = betting.monitors.all()[0].monitor
-    seen = betting.monitors.unseen(drift, time.time())
+    (seen,) = betting.monitors.unseen([drift], time.time())
     assert [answer.started for answer in seen] == [3.0, 4.0, 5.0]
     betting.work(lambda: GUARANTEES)
     assert [one.monitor.started for one in betting.monitors.all()[:2]] == [5.0, 5.0]
@@ -235,6 +365,5 @@ def test_a_process_killed_anywhere_leaves_the_exact_state(
         process.stdout.close()
     final = betting_on(database)
     final.work(lambda: GUARANTEES)
-    for watched in final.monitors.all():
-        final.catch_up(watched, time.time(), time.time())
+    final.catch_up(final.monitors.all(), time.time(), time.time())
     assert states(database) == expected

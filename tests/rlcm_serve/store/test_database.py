@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import text, update
 
 from rlcm_serve.errors import DatabaseRefused
-from rlcm_serve.store.database import SCHEMA_VERSION, Database, SchemaVersion
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.schema.version import SCHEMA_VERSION, SchemaVersion
 from tests.rlcm_serve.postgres import PostgresServer
 
 

@@ -261,8 +261,10 @@ def test_scopes() -> None:
     assert Caller("k", frozenset({Scope.ADMIN})).may(Scope.SOLVE)
     assert all(ANYONE.may(scope) for scope in Scope)
     assert not any(STRANGER.may(scope) for scope in Scope)
-    assert scopes_of(["solve", "admin", "metrics", "solve"]) == frozenset(Scope)
-    with pytest.raises(RequestRefused, match="the scope is 'root': give solve, metrics, admin"):
+    assert scopes_of(["solve", "admin", "metrics", "label", "solve"]) == frozenset(Scope)
+    with pytest.raises(
+        RequestRefused, match="the scope is 'root': give solve, label, metrics, admin"
+    ):
         scopes_of(["solve", "root"])
 
 
@@ -278,7 +280,7 @@ def test_a_limit_of_nothing_is_refused(name: str, value: float) -> None:
 def test_a_key_needs_a_name(keys: Keys, name: str) -> None:
     with pytest.raises(RequestRefused, match="say whose key it is in 1 to 200 letters"):
         keys.create(name, [Scope.SOLVE])
-    with pytest.raises(RequestRefused, match="no scope is given: solve, metrics, admin"):
+    with pytest.raises(RequestRefused, match="no scope is given: solve, label, metrics, admin"):
         keys.create("team", [])
     assert keys.all() == []
 
@@ -345,7 +347,7 @@ class TestCommands:
     @pytest.mark.parametrize(
         ("command", "said"),
         [
-            ("new --name x --scope root", "the scope is 'root': give solve, metrics, admin"),
+            ("new --name x --scope root", "the scope is 'root': give solve, label, metrics, admin"),
             ("new --name x --scope solve --max-n 0", "max_n is 0: give more than 0"),
             ("revoke abc", "no key has the id 'abc'"),
             ("list --database mysql://x/y", "mysql"),

@@ -12,10 +12,11 @@ import pytest
 from sqlalchemy import select, update
 
 from rlcm_serve.errors import DatabaseBusy, DatabaseRefused
-from rlcm_serve.store.connection.engines import FileIdentity
+from rlcm_serve.store.connection.engines import LOOK_WITHIN, FileIdentity
 from rlcm_serve.store.connection.faults import Fault
 from rlcm_serve.store.connection.threads import READERS
-from rlcm_serve.store.database import SCHEMA_VERSION, Database, SchemaVersion
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.schema.version import SCHEMA_VERSION, SchemaVersion
 
 WAIT = 0.2
 LONG = 5.0
@@ -43,6 +44,28 @@ def test_a_writer_waits_so_long_and_says_that_another_one_writes(impatient: Data
     assert "another process is writing" in busy.value.public
     assert str(impatient.url.database) not in busy.value.public
     write(impatient)
+
+
+def test_whoever_waits_for_sqlite_looks_the_more_often_the_longer_it_waits(tmp_path: Path) -> None:
+    """SQLite looks more rarely; among eager processes, somebody then waits in vain."""
+    longest: list[float] = []
+
+    def drawn(low: float, high: float) -> float:
+        longest.append(high)
+        return low
+
+    with (
+        closing(Database(f"sqlite:///{tmp_path}/rlcm.db", WAIT)) as database,
+        database.session() as session,
+        patch("rlcm_serve.store.connection.engines.random.uniform", drawn),
+    ):
+        session.execute(update(SchemaVersion).values(version=SCHEMA_VERSION))
+        with pytest.raises(DatabaseBusy):
+            write(database)
+    assert longest == sorted(longest, reverse=True)
+    assert len(longest) > 1
+    assert longest[0] <= LOOK_WITHIN
+    assert longest[-1] < longest[0]
 
 
 def test_a_database_opens_while_another_process_writes(database_url: str) -> None:
@@ -80,7 +103,7 @@ async def test_a_caller_that_leaves_does_not_give_its_place_away_too_early(
     await asyncio.sleep(0.05)
     for one in writes:
         one.cancel()
-    with pytest.raises(DatabaseBusy, match="no write could begin"):
+    with pytest.raises(DatabaseBusy, match=r"no write could begin.*Event\.wait for \d"):
         await impatient.threads.write(free.is_set)
     free.set()
     async with asyncio.timeout(LONG):

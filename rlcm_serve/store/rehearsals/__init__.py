@@ -1,0 +1,1 @@
+"""Rehearsals of certificates on live traffic, in the database."""

@@ -1,0 +1,1 @@
+"""Shadow runs of answers in the database."""

@@ -1,0 +1,49 @@
+"""The table of shadow runs. Times are in seconds since 1970, UTC."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Index, String, Text, text, update
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from rlcm_serve.store.base import Base
+
+_DRAWN = text("drawn")
+
+
+class ShadowRow(Base):
+    """The draw of one answer's shadow run, and what came of it.
+
+    There is one for each answer under a guarantee, while shadow runs are on. `certificate` is a
+    digest. `share` is 0 if the run was dropped. `due` is when it must have ended. `disagrees` is
+    None if it gave no result. `full_answer` is the full budget's answer, where texts are kept, and
+    `full_right` whether it is right, if a label tells.
+    """
+
+    __tablename__ = "rlcm_shadows"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    certificate: Mapped[str] = mapped_column(String(64))
+    alpha: Mapped[float]
+    share: Mapped[float]
+    drawn: Mapped[bool]
+    due: Mapped[float]
+    ended: Mapped[float | None]
+    disagrees: Mapped[bool | None] = mapped_column(Boolean)
+    tokens: Mapped[int | None]
+    full_answer: Mapped[str | None] = mapped_column(Text)
+    full_right: Mapped[bool | None] = mapped_column(Boolean)
+
+    __table_args__ = (
+        Index(
+            "rlcm_shadows_drawn",
+            "certificate",
+            "alpha",
+            sqlite_where=_DRAWN,
+            postgresql_where=_DRAWN,
+        ),
+    )
+
+
+def note_full_right(session: Session, id_: str, right: bool) -> None:
+    """Stores what a label says of the full budget's answer, if there is one."""
+    session.execute(update(ShadowRow).where(ShadowRow.id == id_).values(full_right=right))
