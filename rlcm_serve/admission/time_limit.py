@@ -25,7 +25,7 @@ from rlcm_serve.core import Guarantee, RiskName
 from rlcm_serve.errors import OutOfTime
 
 _COUNTS = {
-    RiskName.SELECTIVE: "it is no abstention of the certified procedure",
+    RiskName.SELECTIVE: "it is not an abstention of the certified procedure",
     RiskName.ERROR: "it counts as a wrong answer",
     RiskName.REGRET: "it counts as a right answer that was lost",
 }

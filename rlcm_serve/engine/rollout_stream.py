@@ -29,12 +29,13 @@ class RolloutCount:
         if not self._thinks:
             return [Delta(len(ids), self._answered(ids), is_answer=True)]
         if self._think_end is None or self._think_end not in ids:
-            return [Delta(len(ids), self._thought(ids))]
+            return [Delta(len(ids), self._thought(ids), ids=tuple(ids))]
         end = ids.index(self._think_end)
         text = self._thought(ids[:end], ids[end])
         self._thinks = False
         rest = ids[end + 1 :]
-        return [Delta(end + 1, text), *(self.push(rest) if rest else ())]
+        thought = Delta(end + 1, text, ids=tuple(ids[:end]))
+        return [thought, *(self.push(rest) if rest else ())]
 
     def flush(self) -> list[Delta]:
         """What is still held back, at the end of the sample."""

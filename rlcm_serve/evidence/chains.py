@@ -85,7 +85,7 @@ def read_head(path: Path, kind: str = HEAD_TYPE) -> tuple[Head, Envelope]:
             raise ValueError(f"its type is {envelope.payload_type!r}")
         return Head(**json.loads(envelope.payload)), envelope
     except (TypeError, ValueError) as error:
-        raise SignatureRefused(f"{path} is no head of a chain: {error}") from error
+        raise SignatureRefused(f"{path} is not the head of a chain: {error}") from error
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def parse(line: bytes) -> dict[str, Any]:
         raise ValueError("the line is not complete")
     record = json.loads(line)
     if not isinstance(record, dict) or not isinstance(record.get("hash"), str):
-        raise ValueError("it is no record with a hash")
+        raise ValueError("it is not a record with a hash")
     claimed = record.pop("hash")
     expected, digest = sealed(record)
     if claimed != digest:

@@ -104,17 +104,7 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
         "abstained": solution.abstained,
         "confidence": _number(solution.confidence),
         "exit": None if solution.exit is None else solution.exit.value,
-        "asked": {
-            "alpha": question.alpha,
-            "risk": str(question.risk),
-            "n": question.samples,
-            "vote": str(question.vote),
-            "max_tokens": question.max_tokens,
-            "temperature": question.temperature,
-            "top_p": question.top_p,
-            "seed": question.seed,
-            **({} if question.kind is None else {"kind": question.kind}),
-        },
+        "asked": asked_of(question),
         "policy": None if solution.policy is None else solution.policy.to_scalars(),
         "certificate": answered.certificate,
         "alpha_certified": None if guarantee is None else guarantee.alpha_certified,
@@ -127,6 +117,21 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
     }
     shown = {"answer": solution.answer, "text": solution.text}
     return record | prompt | shown if texts else record
+
+
+def asked_of(question: Question) -> dict[str, Any]:
+    """How a question was asked, as plain values."""
+    return {
+        "alpha": question.alpha,
+        "risk": str(question.risk),
+        "n": question.samples,
+        "vote": str(question.vote),
+        "max_tokens": question.max_tokens,
+        "temperature": question.temperature,
+        "top_p": question.top_p,
+        "seed": question.seed,
+        **({} if question.kind is None else {"kind": question.kind}),
+    }
 
 
 def engine_record(engine: Fingerprint) -> dict[str, Any]:

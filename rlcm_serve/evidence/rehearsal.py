@@ -10,7 +10,7 @@ declined, and nothing about its risk.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class Rehearsed:
             f"questions; {self.undecided} of {self.samples} samples would have thought on"
         )
         if self.known:
-            line += f"; {self.declined} of {self.known} questions declined"
+            line += f"; abstentions on {self.declined} of {self.known}"
         return line
 
 
@@ -99,7 +99,7 @@ def rehearse(certificate: Certificate, folder: Path) -> Rehearsal:
             engine = Fingerprint.from_json(record["fingerprint"])
             fits[record["engine"]] = _is_like(certificate, engine)
         elif record["kind"] == "answer":
-            if not (fits.get(record["engine"]) and _is_asked_alike(record["asked"], wanted)):
+            if not (fits.get(record["engine"]) and is_asked_alike(record["asked"], wanted)):
                 others += 1
                 continue
             for level in certified:
@@ -113,14 +113,14 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
             with segment.open("rb") as lines:
                 for line in lines:
                     if not line.endswith(b"\n"):
-                        return  # of a process that was killed, or that is writing now
+                        break  # of a process that was killed, or that is writing now
                     try:
                         yield parse(line)
                     except ValueError as error:
                         raise ValueError(f"{segment}: {error}") from error
 
 
-def _is_asked_alike(asked: Mapping[str, Any], wanted: ServedProcedure) -> bool:
+def is_asked_alike(asked: Mapping[str, Any], wanted: ServedProcedure) -> bool:
     """Whether a question was asked as the certificate demands, but for its alpha and risk."""
     overrides = {name: asked[name] for name in ("temperature", "top_p", "seed")}
     return (
@@ -144,7 +144,7 @@ def _is_like(certificate: Certificate, engine: Fingerprint) -> bool:
 def _add(level: Rehearsed, policy: ExitPolicy, samples: list[Mapping[str, Any]]) -> None:
     level.questions += 1
     for sample in samples:
-        stop, answers = _stop(policy, sample)
+        stop, answers = stop_of_record(policy, sample)
         level.samples += 1
         level.tokens += sample["tokens"]
         level.tokens_at_least += sample["tokens"] if stop is None else stop
@@ -154,13 +154,25 @@ def _add(level: Rehearsed, policy: ExitPolicy, samples: list[Mapping[str, Any]])
             level.declined += not answers
 
 
-def _stop(policy: ExitPolicy, sample: Mapping[str, Any]) -> tuple[int | None, bool]:
+def stop_of_record(policy: ExitPolicy, sample: Mapping[str, Any]) -> tuple[int | None, bool]:
+    """As `stop_of`, for a sample as it was recorded."""
+    readings = [(tokens, math.nan if c is None else c) for tokens, c in sample["readings"]]
+    return stop_of(policy, readings, sample["tokens"], ends=sample["exit"] in _OWN_END)
+
+
+def stop_of(
+    policy: ExitPolicy, readings: Sequence[tuple[int, float]], length: int, *, ends: bool
+) -> tuple[int | None, bool]:
     """Tokens at which the policy stops a sample, and whether it answers then.
 
     None if the sample was stopped before the policy would have.
+
+    Args:
+        policy: to replay.
+        readings: tokens and confidence of each; the last is c_end if the sample ended by itself.
+        length: of the sample, in reasoning tokens.
+        ends: whether it ended by itself, or at its budget.
     """
-    ends = sample["exit"] in _OWN_END
-    readings = [(tokens, math.nan if c is None else c) for tokens, c in sample["readings"]]
     state = INITIAL_STATE
     for tokens, confidence in readings[:-1] if ends else readings:
         state, reason = step(policy, state, tokens, confidence)
@@ -169,4 +181,4 @@ def _stop(policy: ExitPolicy, sample: Mapping[str, Any]) -> tuple[int | None, bo
     if not ends:
         return None, False
     at_end = readings[-1][1] if readings else math.nan
-    return sample["tokens"], answers_at_end(policy, state, at_end)
+    return length, answers_at_end(policy, state, at_end)

@@ -28,7 +28,7 @@ from rlcm_serve.jobs.runner import (
     check_problems,
     require_untrained_here,
 )
-from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.problems import LabelledProblem, require_labels
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
@@ -119,9 +119,9 @@ class CalibrationJobs:
         job that replaces a certificate takes the audited questions since the withdrawal.
 
         Raises:
-            RequestRefused: too few problems, a group larger than declared, sizes that differ
-                without a declaration, a problem that does not fit into the model's context or
-                that trained the probe, or a profile that is not served.
+            RequestRefused: too few problems, a problem without a label, a group larger than
+                declared, sizes that differ without a declaration, a problem that does not fit
+                into the model's context or that trained the probe, or a profile that is not served.
             RequestRefused: as `extending` and `replacing`.
             Conflict, KeyReused, NotFound: as `CalibrationStore.create`.
         """
@@ -137,6 +137,7 @@ class CalibrationJobs:
         problems = problems or []
         if request.extends is not None:
             request = await self._threads.read(extending, self.store, request, problems)
+        require_labels(problems)
         request = await asyncio.to_thread(request.with_group_size, problems)
         await asyncio.to_thread(request.require_enough, problems)
         made_for = None

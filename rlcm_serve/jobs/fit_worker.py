@@ -89,7 +89,13 @@ def _certified(
 ) -> list[Certificate]:
     """The certificate, followed by those of single kinds."""
     if request.extends is not None:
-        return [certify_sequential(traces, Certificate.load(folder / EXTENDED), created=created)]
+        begun = Certificate.load(folder / EXTENDED)
+        if begun.label_share is not None:
+            raise CalibrationError(
+                f"certificate {begun.id} has labels of a share of its problems, which no job "
+                "draws: add problems with `rlcm extend`, and upload the result with its traces"
+            )
+        return [certify_sequential(traces, begun, created=created)]
     settings: dict[str, Any] = {
         "risk": request.risk,
         "alphas": request.alphas,
@@ -113,7 +119,12 @@ def _certified(
 def recompute(folder: Path, bounds: Bounds | None = None) -> None:
     """Writes what in a certificate does not follow from its traces, else its report data."""
     certificate = Certificate.load(folder / CERTIFICATE)
-    traces = read_traces(folder / TRACES, bounds, by=certificate.kinds_column)
+    traces = read_traces(
+        folder / TRACES,
+        bounds,
+        by=certificate.kinds_column,
+        keep_unlabelled=certificate.sequential is not None,
+    )
     differences = verify(certificate, traces)
     (folder / DIFFERENCES).write_text(json.dumps(differences), "utf-8")
     if not differences:

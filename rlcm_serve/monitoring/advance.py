@@ -8,31 +8,9 @@ from typing import Any
 
 from calibration.monitoring.drift_monitor import DriftMonitor
 from calibration.monitoring.risk_monitor import RiskMonitor
+from rlcm_serve.monitoring.losses import Losses, SeenAnswer, losses_of
 from rlcm_serve.monitoring.records import MonitorKind
 from rlcm_serve.monitoring.reference import Counts, live_values, values_of
-
-GRACE = 5.0
-"""Seconds after a deadline in which a label that came in time may still be on its way."""
-TESTED_RISKS = ("selective", "error")
-"""Those whose loss a label tells. `regret` needs the answer of the full budget as well."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenAnswer:
-    """What a monitor reads of an answer under its level; fields as in `GivenAnswer`.
-
-    `labelled` is when its first label came, `right` what the last one says.
-    """
-
-    started: float
-    sequence: int
-    answered: bool
-    confidence: float
-    audited: bool
-    audit_share: float
-    due: float
-    right: bool | None
-    labelled: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +41,17 @@ class Monitor:
     state: Mapping[str, Any]
     alarmed: float | None
 
+    @property
+    def losses(self) -> Losses:
+        """How it reads answers, if it tests losses."""
+        return losses_of(self.what, self.risk)
+
+    def waits(self, answer: SeenAnswer, now: float) -> bool:
+        """Whether it must wait for what this answer lost."""
+        return self.what is not MonitorKind.DRIFT and self.losses.waits(answer, now)
+
     def risk_monitor(self) -> RiskMonitor:
-        """The test of labels in its state."""
+        """The test of losses in its state."""
         stored = self.state.get("monitor")
         if stored is None:
             return RiskMonitor(self.alpha, self.delta)
@@ -78,12 +65,6 @@ class Monitor:
         return DriftMonitor.from_state(values, self.delta, seed, stored)
 
 
-def waits(answer: SeenAnswer, risk: str, now: float) -> bool:
-    """Whether the test of a level must wait for this answer's label."""
-    is_open = answer.audited and answer.answered and answer.labelled is None
-    return is_open and now <= answer.due + GRACE and risk in TESTED_RISKS
-
-
 def advance(monitor: Monitor, answers: Sequence[SeenAnswer], now: float, seed: bytes) -> Monitor:
     """The monitor after these answers, up to the first one whose label it must wait for.
 
@@ -93,53 +74,38 @@ def advance(monitor: Monitor, answers: Sequence[SeenAnswer], now: float, seed: b
         now: Unix time.
         seed: a secret, for ties.
     """
-    if monitor.what is MonitorKind.RISK:
-        return _bet(monitor, answers, now)
-    return _compare(monitor, answers, now, seed)
+    if monitor.what is MonitorKind.DRIFT:
+        return _compare(monitor, answers, now, seed)
+    return _bet(monitor, answers, now)
 
 
 def _bet(stored: Monitor, answers: Sequence[SeenAnswer], now: float) -> Monitor:
     monitor, alarmed = stored.risk_monitor(), stored.alarmed
     started, sequence = stored.started, stored.sequence
-    wrong = stored.state.get("wrong", 0)
+    losses = stored.losses
+    wrong, passed = stored.state.get("wrong", 0), stored.state.get("seen", 0)
     for answer in answers:
-        if waits(answer, stored.risk, now):
+        if losses.waits(answer, now):
             break
-        started, sequence = answer.started, answer.sequence
-        counts = answer.answered or stored.risk != "selective"
-        if not counts or answer.audit_share <= 0:
+        started, sequence, passed = answer.started, answer.sequence, passed + 1
+        share = losses.share(answer)
+        if share <= 0:
             continue
-        loss, expired = _loss(answer)
-        monitor.add(
-            loss,
-            answer.confidence,
-            answer.audit_share,
-            audited=answer.audited,
-            expired=expired,
-        )
-        wrong += answer.audited and loss == 1
+        drawn = losses.drawn(answer)
+        loss, expired = losses.loss(answer) if drawn else (None, False)
+        monitor.add(loss, answer.confidence, share, audited=drawn, expired=expired)
+        wrong += drawn and loss == 1
         if monitor.alarmed and alarmed is None:
             alarmed = now
-    state = {"monitor": monitor.state(), "wrong": wrong}
+    state = {"monitor": monitor.state(), "wrong": wrong, "seen": passed}
     return replace(stored, started=started, sequence=sequence, state=state, alarmed=alarmed)
-
-
-def _loss(answer: SeenAnswer) -> tuple[float | None, bool]:
-    """The loss of an answer and whether its label expired; None if no label is looked at."""
-    if not answer.audited:
-        return None, False
-    if not answer.answered:  # counted by the risk `error` alone, as wrong
-        return 1.0, False
-    if answer.labelled is None or answer.labelled > answer.due:
-        return None, True
-    return (0.0 if answer.right else 1.0), False
 
 
 def _compare(stored: Monitor, answers: Sequence[SeenAnswer], now: float, seed: bytes) -> Monitor:
     monitor, alarmed = stored.drift_monitor(seed), stored.alarmed
     questions, answered = stored.state.get("questions", 0), stored.state.get("answered", 0)
     for answer in answers:
-        monitor.add(live_values(answered=answer.answered, confidence=answer.confidence))
+        monitor.add(live_values(stored.reference, answer))
         questions, answered = questions + 1, answered + answer.answered
     if monitor.alarmed and alarmed is None:
         alarmed = now

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from rlcm_serve.core import Question, Solution
+from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer
+from rlcm_serve.solving.shadow.draw import ShadowDraw
 
 
 def given_answer(
@@ -20,6 +22,8 @@ def given_answer(
     started: float,
     now: float,
     deadline: float,
+    shadow: ShadowDraw | None = None,
+    rehearsed: tuple[Replayed, ...] = (),
 ) -> GivenAnswer:
     """The record of an answer or an abstention, with its question's text and its own.
 
@@ -33,6 +37,8 @@ def given_answer(
         started: when the question was asked, Unix time.
         now: Unix time.
         deadline: seconds until a label must be in.
+        shadow: how its shadow run was drawn, if one could be.
+        rehearsed: what the levels of rehearsed certificates would have done.
     """
     share = draw.share(key_id, question.kind)
     guarantee = solution.guarantee
@@ -55,6 +61,8 @@ def given_answer(
         due=now + deadline,
         question=question.text,
         answer=solution.answer,
+        shadow=shadow,
+        rehearsed=rehearsed,
     )
 
 

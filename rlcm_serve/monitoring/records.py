@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from rlcm_serve.evidence.live_replay import Replayed
+from rlcm_serve.solving.shadow.draw import ShadowDraw
+
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
@@ -32,6 +35,8 @@ class GivenAnswer:
         due: when its label must be in to count in the test.
         question: its text; None where texts are not kept.
         answer: the answer given; None without one.
+        shadow: how its shadow run was drawn; None if none could be.
+        rehearsed: what the levels of rehearsed certificates would have done.
     """
 
     id: str
@@ -52,23 +57,29 @@ class GivenAnswer:
     due: float
     question: str | None = None
     answer: str | None = None
+    shadow: ShadowDraw | None = None
+    rehearsed: tuple[Replayed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A verdict on an answer. Of several, the last counts.
+    """A verdict on an answer. Of several, the last counts; trusted ones go before others.
 
     Attributes:
         id: of the answer.
         right: whether it is right.
         by: id of the API key that said so; None where no key is needed.
         reference: the reference answer that it was graded with; None if the verdict came as it is.
+        full_right: whether the full budget's answer is right; None if the label does not say.
+        trusted: whether it enters the test, if the answer was drawn for audit.
     """
 
     id: str
     right: bool
     by: str | None
     reference: str | None = None
+    full_right: bool | None = None
+    trusted: bool = True
 
 
 class MonitorKind(StrEnum):
@@ -78,6 +89,8 @@ class MonitorKind(StrEnum):
     """Labels of audited answers."""
     DRIFT = "drift"
     """Readings of first asks, without labels."""
+    SHADOW = "shadow"
+    """Answers of the full budget, without labels."""
 
 
 class EventKind(StrEnum):
@@ -89,10 +102,27 @@ class EventKind(StrEnum):
     RESTORED = "restored"
 
 
+RUNBOOKS = {
+    EventKind.RISK_ALARM: "rlcmriskalarm",
+    EventKind.DRIFT_ALARM: "rlcmdriftalarm",
+    EventKind.WITHDRAWN: "rlcmguaranteewithdrawn",
+    EventKind.RESTORED: "rlcmguaranteewithdrawn",
+}
+"""The section of docs/guides/runbooks.md for each kind of event."""
+
+
+def runbook_of(what: EventKind, page: str | None) -> str | None:
+    """The URL of the runbook for an event; None if no page of runbooks is known."""
+    return None if page is None else f"{page.partition('#')[0]}#{RUNBOOKS[what]}"
+
+
 class Action(StrEnum):
-    """What is done about an alarm."""
+    """What is done about an alarm. The first two withdraw the guarantee."""
 
     WITHDRAW = "withdraw"
+    """Questions are answered at the full budget."""
+    SMALLER_LEVEL = "smaller-level"
+    """Questions are answered with the policy of a smaller level than the one that alarmed."""
     WARN = "warn"
     NONE = "none"
 

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 
-from rlcm_serve.errors import DatabaseRefused
+from rlcm_serve.errors import DatabaseBusy, DatabaseRefused
 from rlcm_serve.monitoring.records import GivenAnswer
 
 LINGER = 0.1
@@ -78,7 +78,9 @@ class AnswerWriter:
                 await self._write(batch)
             except DatabaseRefused as error:
                 if not has_failed:
-                    _log.error("answers cannot be stored for monitoring, trying again: %s", error)
+                    level = logging.WARNING if isinstance(error, DatabaseBusy) else logging.ERROR
+                    said = "answers cannot be stored for monitoring, trying again: %s"
+                    _log.log(level, said, error)
                 has_failed = True
                 await asyncio.sleep(PAUSE)
                 continue

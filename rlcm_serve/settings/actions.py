@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-ACTIONS = ("withdraw", "warn", "none")
+ACTIONS = ("withdraw", "smaller-level", "warn", "none")
 ALARMS = ("risk", "drift")
 
 

@@ -43,6 +43,9 @@ def split_words(value: Any) -> Any:
     return shlex.split(value) if isinstance(value, str) else value
 
 
+_Action = Literal["withdraw", "smaller-level", "warn", "none"]
+
+
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
@@ -391,14 +394,40 @@ class Settings(BaseSettings):
     audit_texts: bool = _setting(
         False, "Monitoring", "Also store the texts of questions and answers, for who labels them."
     )
-    risk_alarm: Annotated[Literal["withdraw", "warn", "none"], BeforeValidator(_lower)] = _setting(
+    shadow_share: Annotated[float, Field(ge=0, le=1)] = _setting(
+        0.0,
+        "Monitoring",
+        "Share of the answers after which the full budget is run on in the background, to see "
+        "whether it gives another answer. It costs the tokens that the early exit saved.",
+    )
+    shadow_runs: Annotated[int, Field(ge=1)] = _setting(
+        2, "Monitoring", "Number of these runs at the same time, of each process."
+    )
+    rehearse: str | None = _setting(
+        None,
+        "Monitoring",
+        "Certificate to judge on live answers while others serve: a file, or the id of a stored "
+        "one. Default: none.",
+        flag="--shadow",
+        example="571b667eda0c",
+    )
+    tested_labels: Annotated[Literal["trusted", "all"], BeforeValidator(_lower)] = _setting(
+        "trusted",
+        "Monitoring",
+        "Whose labels of audited answers enter the test: those of keys with the scope label or "
+        "admin (trusted), or also of the key that asked (all).",
+    )
+    risk_alarm: Annotated[_Action, BeforeValidator(_lower)] = _setting(
         "withdraw",
         "Monitoring",
-        "If labels show a risk above alpha: withdraw the certificate's guarantee and answer at the "
-        "full budget (withdraw), say so (warn), or only show it (none).",
+        "If labels show a risk above alpha: withdraw the certificate's guarantee, and answer at "
+        "the full budget (withdraw) or with the policy of a smaller level (smaller-level); say so "
+        "(warn), or only show it (none).",
     )
-    drift_alarm: Annotated[Literal["withdraw", "warn", "none"], BeforeValidator(_lower)] = _setting(
-        "warn", "Monitoring", "If questions or readings have changed: withdraw, warn or none."
+    drift_alarm: Annotated[_Action, BeforeValidator(_lower)] = _setting(
+        "warn",
+        "Monitoring",
+        "If questions or readings have changed: withdraw, smaller-level, warn or none.",
     )
     alarm_actions: Annotated[list[str], NoDecode, Listed] = _setting(
         [],
@@ -412,6 +441,13 @@ class Settings(BaseSettings):
         "URL to which alarms are posted as JSON. Default: none.",
         repr=False,
         example="https://hooks.example.com/rlcm",
+    )
+    runbook_url: str | None = _setting(
+        None,
+        "Monitoring",
+        "URL of the page of runbooks, to which events and alarms link: this documentation's, or a "
+        "copy with the same sections. Default: none.",
+        example="https://docs.example.com/guides/runbooks.html",
     )
     answers_days: Annotated[float, Field(gt=0)] = _setting(
         90.0, "Monitoring", "Days for which answers and their labels are stored."
@@ -464,6 +500,11 @@ class Settings(BaseSettings):
             )
         if self.alarm_webhook and urlsplit(self.alarm_webhook).scheme not in ("http", "https"):
             _refuse("alarm_webhook is no URL: give one such as https://hooks.example.com/rlcm")
+        if self.runbook_url and urlsplit(self.runbook_url).scheme not in ("http", "https"):
+            _refuse(
+                f"runbook_url is {self.runbook_url!r}: give a URL such as "
+                "https://docs.example.com/guides/runbooks.html"
+            )
         try:
             AuditShares.parse(self.audit_share, self.audit_shares)
             AlarmActions.parse(self.risk_alarm, self.drift_alarm, self.alarm_actions)

@@ -73,7 +73,7 @@ def _choose(
             return only, None
         case []:
             return default, (
-                "its system prompt is that of no profile here; put it into a profile, and "
+                "no profile here has its system prompt; put it into a profile, and "
                 "calibrate that one with `rlcm collect --profile FILE` and `rlcm fit`"
             )
         case several:

@@ -35,7 +35,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from rlcm_serve.core import Solution
+from rlcm_serve.core import NoGuarantee, Solution
 from rlcm_serve.errors import DatabaseRefused, OutOfTime, WorkerFailed
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.solving.unanswered import UnansweredQuestions
@@ -45,8 +45,8 @@ PATIENCE = 5.0
 MOST_UNSTORED = 10_000
 """Questions that a process keeps because they could not be stored; beyond it, the oldest go."""
 _ADVICE = (
-    "a guarantee is for the first ask of a question, because questions that were declined are "
-    "harder than the average; ask once, with the largest alpha that you accept"
+    "a guarantee is for the first ask of a question, because questions on which the service "
+    "abstained are harder than the average; ask once, with the largest alpha that you accept"
 )
 _log = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ def _withheld(prepared: Prepared, why: str | None) -> Prepared:
     """The question without its guarantee, if there is a reason."""
     if why is None:
         return prepared
-    terms = replace(prepared.terms, guarantee=None, no_guarantee_reason=why, expectation=None)
+    terms = prepared.terms.without(why, NoGuarantee.ASKED_BEFORE)
     return replace(prepared, terms=terms)
 
 
@@ -181,9 +181,7 @@ def _declined(asked: float, until: float) -> str:
 
 
 def _unknown(cause: str) -> str:
-    return (
-        f"nobody knows whether the question was declined before, because {cause}: ask again later"
-    )
+    return f"nobody knows whether the service abstained before, because {cause}: ask again later"
 
 
 def _moment(seconds: float) -> str:

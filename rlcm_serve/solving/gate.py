@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rlcm_serve.core import OnUnfamiliar, PromptReading
+from rlcm_serve.core import NoGuarantee, OnUnfamiliar, PromptReading
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.solving.guarantees import Terms
 
@@ -58,7 +58,7 @@ class FamiliarityGate:
             return terms
         reasons = [self._reason] if terms.guarantee else [terms.no_guarantee_reason, self._reason]
         joined = "; ".join(reason for reason in reasons if reason)
-        return replace(terms, guarantee=None, no_guarantee_reason=joined, expectation=None)
+        return terms.without(joined, NoGuarantee.UNFAMILIAR)
 
     @property
     def _reason(self) -> str:

@@ -23,6 +23,7 @@ from rlcm_serve.core import (
     Budget,
     Expectation,
     Guarantee,
+    NoGuarantee,
     OnInfeasible,
     Question,
     RiskName,
@@ -60,6 +61,17 @@ class Terms:
     guarantee: Guarantee | None
     no_guarantee_reason: str | None
     expectation: Expectation | None = None
+    no_guarantee_code: NoGuarantee | None = None
+
+    def without(self, reason: str, code: NoGuarantee) -> Terms:
+        """The same policy without a guarantee."""
+        return replace(
+            self,
+            guarantee=None,
+            no_guarantee_reason=reason,
+            expectation=None,
+            no_guarantee_code=code,
+        )
 
 
 def find_certificates(model: Path) -> tuple[Path, ...]:
@@ -71,19 +83,49 @@ def find_certificates(model: Path) -> tuple[Path, ...]:
 class Withdrawn(NamedTuple):
     """Why a certificate's guarantee is not given, and since when (Unix time).
 
-    `restored` is when its policies were put back, without a guarantee; None if they were not.
+    `restored` is when its policies were put back, without a guarantee; None if they were not. Until
+    then the policies of levels below `below` serve, or the full budget if there is none.
     """
 
     why: str
     since: float
     restored: float | None = None
+    below: float | None = None
 
     @property
     def reason(self) -> str:
-        """Why an answer has no guarantee."""
-        if self.restored is None:
-            return f"{self.why}; answered at the full budget until a fresh certificate is active"
-        return f"{self.why}; its policy was put back without a guarantee"
+        """Why answers have no guarantee, and how they are given."""
+        if self.restored is not None or self.below is None:
+            return self.reason_at(None)
+        served = f"with policies of levels below alpha {self.below:g}, or at the full budget"
+        since = f"{self.why}; answered without a guarantee until a fresh certificate is active"
+        return f"{since}, {served}"
+
+    def reason_at(self, level: CertifiedLevel | None) -> str:
+        """Why an answer has no guarantee that is given with the policy of a smaller level.
+
+        Args:
+            level: the smaller level; None for the full budget, or the policy that was put back.
+        """
+        if self.restored is not None:
+            return f"{self.why}; its policy was put back without a guarantee"
+        served = "at the full budget"
+        if level is not None:
+            served = f"with the policy of alpha {level.alpha:g}"
+        return f"{self.why}; answered {served} until a fresh certificate is active"
+
+    def level(self, certificate: Certificate, alpha: float) -> CertifiedLevel | None:
+        """The level whose policy serves a question for `alpha`; None for the full budget.
+
+        It has another policy than the level that alarmed.
+        """
+        if self.below is None:
+            return None
+        certified = [one for one in certificate.levels if isinstance(one, CertifiedLevel)]
+        alarmed = [one.policy for one in certified if one.alpha == self.below]
+        most = min(alpha, self.below)
+        smaller = (one for one in certified if one.alpha <= most and one.policy not in alarmed)
+        return max(smaller, key=lambda one: one.alpha, default=None)
 
 
 class _Certified(NamedTuple):
@@ -214,11 +256,14 @@ class Guarantees:
         nearest = _nearest(wanted, of_profile)
         if nearest is None:
             why = self._why_uncertified(question.risk, asked)
-            return Terms(asked, FULL_BUDGET, budget, None, why)
+            return _unpromised(asked, FULL_BUDGET, budget, why, NoGuarantee.UNCERTIFIED)
         certificate = nearest.certificate
         withdrawn = self.withdrawn.get(certificate.id)
         if withdrawn is not None and withdrawn.restored is None:
-            return Terms(asked, FULL_BUDGET, budget, None, withdrawn.reason)
+            smaller = withdrawn.level(certificate, question.alpha)
+            policy = FULL_BUDGET if smaller is None else smaller.policy
+            reason, lost = withdrawn.reason_at(smaller), NoGuarantee.WITHDRAWN
+            return _unpromised(asked, policy, budget, reason, lost)
         try:
             level = _level(certificate, question.alpha)
         except Infeasible as infeasible:
@@ -231,9 +276,10 @@ class Guarantees:
             reason = (
                 f"certificate {certificate.id} does not cover this request: {'; '.join(departures)}"
             )
-            return Terms(asked, level.policy, budget, None, reason)
+            return _unpromised(asked, level.policy, budget, reason, NoGuarantee.NOT_COVERED)
         if withdrawn is not None:
-            return Terms(asked, level.policy, budget, None, withdrawn.reason)
+            lost = NoGuarantee.WITHDRAWN
+            return _unpromised(asked, level.policy, budget, withdrawn.reason, lost)
         return Terms(
             asked=asked,
             policy=level.policy,
@@ -342,7 +388,14 @@ def _terms_without_level(
     full = question.on_infeasible is OnInfeasible.FULL_BUDGET
     done = "answered at the full budget" if full else "not answered"
     reason = f"{infeasible}; {done}, as on_infeasible requests"
-    return Terms(asked, FULL_BUDGET if full else None, budget, None, reason)
+    policy = FULL_BUDGET if full else None
+    return _unpromised(asked, policy, budget, reason, NoGuarantee.INFEASIBLE)
+
+
+def _unpromised(
+    asked: Asked, policy: ExitPolicy | None, budget: Budget, reason: str, code: NoGuarantee
+) -> Terms:
+    return Terms(asked, policy, budget, None, reason, no_guarantee_code=code)
 
 
 def _departures(certified: ServedProcedure, asked: ServedProcedure) -> list[str]:

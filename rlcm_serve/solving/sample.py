@@ -56,6 +56,8 @@ class SampleRun:
         self._tokens = 0
         self._thought = 0
         self._readings: list[Reading] = []
+        self._ids: list[int] = []
+        self._ended: Rollout | None = None
 
     async def run(self) -> Sample:
         """Thinks until the exit, then answers if the policy allows it.
@@ -63,7 +65,7 @@ class SampleRun:
         Raises:
             Declined: the question is unfamiliar, and the caller wants no answer then.
         """
-        rollout = await self._think()
+        rollout = self._ended = await self._think()
         self.thinking = False
         tokens, confidence = len(rollout.tokens), rollout.confidence
         self._pass(tokens - 1)
@@ -82,7 +84,7 @@ class SampleRun:
 
     def cancelled(self) -> CancelledSample:
         """The sample as far as it came, after it was cancelled."""
-        return CancelledSample(self._tokens, tuple(self._readings))
+        return CancelledSample(self._tokens, tuple(self._readings), tuple(self._ids), self._ended)
 
     async def _think(self) -> Rollout:
         thinking = self._engine.think(self._prompt, self._policy, self._generation, text=self._text)
@@ -93,6 +95,7 @@ class SampleRun:
                         self._gate.read(event)
                     case Delta(tokens, text, is_answer):
                         self._tokens += tokens
+                        self._ids += event.ids
                         if not is_answer:
                             self._thought += tokens
                             # The token that closes the thinking came along, and does not count.

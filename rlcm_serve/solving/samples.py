@@ -119,7 +119,8 @@ def _depth(sample: Sample) -> int:
 
 
 def _beyond_the_stop(sample: Sample) -> CancelledSample:
-    return CancelledSample(sample.tokens, sample.rollout.readings)
+    rollout = sample.rollout
+    return CancelledSample(sample.tokens, rollout.readings, rollout.tokens, rollout)
 
 
 def _vote_event(vote: VoteTally) -> VoteEvent:

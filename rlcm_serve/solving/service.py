@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.core import Solution
+from rlcm_serve.core import NoGuarantee, Solution
 from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import CertificateMismatch, EngineDead, NotReady
@@ -59,7 +59,8 @@ class Service:
         """How often the engine was restarted successfully."""
         self.hangs = 0
         """How often the engine hung and was killed."""
-        self._certificates = tuple(certificates)
+        self.certificate_files = tuple(certificates)
+        """The certificate files with which it was started."""
         self._on_stage = on_stage
         self._load = load
         self._restart_policy = restart_policy or RestartPolicy()
@@ -94,7 +95,7 @@ class Service:
         await self.engine.start()
         self.enter("checking the certificates")
         self._guarantees = await asyncio.to_thread(
-            self._load, self.engine.identities, self._certificates
+            self._load, self.engine.identities, self.certificate_files
         )
         _warn_of(self._guarantees)
         self._solver = Solver(self.engine, self._guarantees, self.grader)
@@ -214,7 +215,13 @@ class Service:
                 f"certificate {promised.certificate} was deactivated or replaced while the "
                 "question was being answered: ask again"
             )
-        return replace(solution, guarantee=None, no_guarantee_reason=why, expectation=None)
+        return replace(
+            solution,
+            guarantee=None,
+            no_guarantee_reason=why,
+            expectation=None,
+            no_guarantee_code=NoGuarantee.WITHDRAWN,
+        )
 
     async def check_health(self) -> None:
         """Returns unless the service has failed for good.

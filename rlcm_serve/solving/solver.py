@@ -199,6 +199,7 @@ def _solution(
         policy=terms.policy,
         guarantee=terms.guarantee,
         no_guarantee_reason=terms.no_guarantee_reason,
+        no_guarantee_code=terms.no_guarantee_code,
         tally=vote.tally,
         prompt_tokens=len(prepared.prompt),
         expectation=terms.expectation,
@@ -225,6 +226,7 @@ def _declined(
         policy=terms.policy,
         guarantee=None,
         no_guarantee_reason=terms.no_guarantee_reason,
+        no_guarantee_code=terms.no_guarantee_code,
         prompt_tokens=len(prepared.prompt),
         profile=prepared.terms.asked.profile.name,
         familiarity=gate.familiarity,
@@ -241,6 +243,7 @@ def _abstention(prepared: Prepared) -> Solution:
         policy=None,
         guarantee=None,
         no_guarantee_reason=prepared.terms.no_guarantee_reason,
+        no_guarantee_code=prepared.terms.no_guarantee_code,
         profile=prepared.terms.asked.profile.name,
     )
 

@@ -86,7 +86,11 @@ def _next_questions(certificate: Certificate, level: CertifiedLevel) -> NextQues
     return None if most is None else NextQuestionsBound(coming.questions, most)
 
 
-_SIDES = {"declined": "are declined", "wrong": "get a wrong answer", "lost": "lose a right answer"}
+_SIDES = {
+    "declined": "the service abstains on at most {most} of all questions",
+    "wrong": "at most {most} of all questions get a wrong answer",
+    "lost": "at most {most} of all questions lose a right answer",
+}
 _GO_WRONG = {
     RiskName.SELECTIVE: "answered questions, at most {most} get a wrong answer",
     RiskName.ERROR: "questions, at most {most} get a wrong answer",
@@ -97,13 +101,13 @@ _GO_WRONG = {
 def _jointly(certificate: Certificate, level: CertifiedLevel) -> str:
     """What holds jointly with a level, in one more sentence."""
     said = [
-        f"at most {100 * bound:.3g}% of all questions {_SIDES[name]}"
+        _SIDES[name].format(most=f"{100 * bound:.3g}%")
         for name, bound in _bounds(certificate, level).items()
     ]
     if (coming := _next_questions(certificate, level)) is not None:
         wrong = _GO_WRONG[RiskName(certificate.risk)].format(most=coming.most)
         said.append(f"of the next {coming.questions} {wrong}")
-    return f" At once, {', and '.join(said)}." if said else ""
+    return f" At the same time, {', and '.join(said)}." if said else ""
 
 
 def _choice(certificate: Certificate) -> str:

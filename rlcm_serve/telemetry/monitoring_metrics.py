@@ -9,6 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.metrics_core import GaugeMetricFamily
 
 from calibration.certificate.levels import CertifiedLevel
+from rlcm_serve.telemetry.shadow_metrics import shadowed
 
 if TYPE_CHECKING:
     from calibration import Certificate
@@ -18,7 +19,7 @@ _LEVEL = ("certificate", "risk", "alpha")
 _LABELS = ("right", "wrong", "expired", "waiting", "others_right", "others_wrong")
 _TEST = {
     "risk": "Estimated risk of the answers so far; absent before the first label.",
-    "low": "Lower end of the confidence sequence of the risk; it holds at all times at once.",
+    "low": "Lower end of the confidence sequence of the risk; it holds however often you look.",
     "high": "Upper end of the confidence sequence of the risk.",
     "log_wealth": "Natural logarithm of the evidence against the level's promise.",
     "threshold": "The log_wealth at which the risk alarm is raised.",
@@ -35,6 +36,7 @@ def monitored(figures: MonitoringFigures, served: Sequence[Certificate]) -> Iter
     """
     yield from _levels(figures.levels)
     yield from _tests(figures.levels)
+    yield from shadowed(figures.levels)
     yield _drift(figures.levels)
     yield _withdrawn(figures)
     yield from _expected(served)
@@ -74,7 +76,9 @@ def _levels(levels: Sequence[LevelFigures]) -> Iterator[Metric]:
         labels=(*_LEVEL, "verdict"),
     )
     declined = GaugeMetricFamily(
-        "rlcm_live_declined_share", "Share of these questions that was declined.", labels=_LEVEL
+        "rlcm_live_declined_share",
+        "Share of these questions that ended in an abstention.",
+        labels=_LEVEL,
     )
     for level in levels:
         names = _names(level)
@@ -141,7 +145,7 @@ def _expected(served: Sequence[Certificate]) -> Iterator[Metric]:
         "risk": ("Risk of the level on the calibration problems.", lambda level: level.risk),
         "risk_upper": ("Upper bound of that risk.", lambda level: level.risk_upper),
         "declined_share": (
-            "Share of the calibration problems that the level declines.",
+            "Share of the calibration problems on which the level abstains.",
             lambda level: 1 - level.share_answered,
         ),
     }

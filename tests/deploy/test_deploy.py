@@ -1,4 +1,4 @@
-"""What can be checked of deploy/ on a machine without Docker, Prometheus and Grafana."""
+"""What can be checked of deploy/ without Docker, Prometheus and Grafana."""
 
 import importlib.util
 import json
@@ -11,18 +11,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from calibration import ExitPolicy
-from rlcm_serve.admission import Admission
 from rlcm_serve.settings import Settings
-from rlcm_serve.solving.service import Service
-from rlcm_serve.store.job import JobState
-from rlcm_serve.telemetry.metrics import Metrics
-from rlcm_serve.telemetry.request_metrics import ServedRequest
-from tests.rlcm_serve.scripted_engine import ScriptedEngine, certificate
-from tests.rlcm_serve.telemetry.figures import FIGURES
-from tests.rlcm_serve.telemetry.solutions import QUESTION, solution
-
-pytestmark = pytest.mark.anyio
+from tests.deploy.everything import exposition
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -68,35 +58,17 @@ def vllm_series() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-async def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+def exported() -> dict[str, set[str]]:
     """The labels of every series the service exports once everything has happened."""
-    file = tmp_path_factory.mktemp("deploy") / "one.json"
-    certificate({0.1: ExitPolicy()}).save(file)
-    engine, metrics = ScriptedEngine(), Metrics()
-    engine.started.set()
-    service = Service(engine, [file])
-    metrics.watch(
-        admission=Admission(1, 1),
-        aggregations=Admission(1, 1),
-        service=service,
-        jobs=lambda: {JobState.DONE: 1},
-        monitoring=lambda: FIGURES,
-    )
-    metrics.requests.ended(ServedRequest("/solve", "POST", 200, 1.0, 0.5, client_gone=True))
-    metrics.questions.solved(QUESTION, solution(), 1.0)
-    metrics.questions.failed("internal")
-    await service.start()
-    page = metrics.page()[0].decode()
-    service.stop()
     labels: dict[str, set[str]] = {"up": set()} | dict.fromkeys(vllm_series(), VLLM_LABELS)
-    for family in text_string_to_metric_families(page):
+    for family in text_string_to_metric_families(exposition()):
         for sample in family.samples:
             labels.setdefault(sample.name, set()).update(sample.labels)
     return labels
 
 
 @pytest.mark.parametrize(("place", "expression"), expressions())
-async def test_what_is_asked_for_is_exported(
+def test_what_is_asked_for_is_exported(
     exported: dict[str, set[str]], place: str, expression: str
 ) -> None:
     names = set(METRIC.findall(expression))
@@ -135,14 +107,14 @@ def test_histograms_are_asked_for_what_came_within_a_time(place: str, expression
         assert "by (le)" in expression, place
 
 
-async def test_every_family_of_the_service_has_a_panel(exported: dict[str, set[str]]) -> None:
+def test_every_family_of_the_service_has_a_panel(exported: dict[str, set[str]]) -> None:
     shown = {name for _, expression in expressions() for name in METRIC.findall(expression)}
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
     families_shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
     assert {name for name in families if name.startswith("rlcm_")} <= families_shown
 
 
-async def test_the_documentation_lists_every_family(exported: dict[str, set[str]]) -> None:
+def test_the_documentation_lists_every_family(exported: dict[str, set[str]]) -> None:
     text = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(rlcm_[a-z_]+)`", text))
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
@@ -261,3 +233,40 @@ def test_the_service_is_given_settings_that_it_knows() -> None:
     assert settings.keys_needed
     grace = int(COMPOSE["services"]["rlcm"]["stop_grace_period"].removesuffix("s"))
     assert grace > settings.drain_s
+
+
+def thresholds(title: str) -> list[float]:
+    """The values at which the first such panel changes its colour; those of single series too."""
+    panel = next(panel for panel in PANELS if panel["title"] == title)
+    config = panel["fieldConfig"]
+    found = [config["defaults"].get("thresholds", {"steps": []})]
+    for override in config["overrides"]:
+        found += [each["value"] for each in override["properties"] if each["id"] == "thresholds"]
+    return [step["value"] for one in found for step in one["steps"] if step["value"] is not None]
+
+
+def test_panels_turn_red_where_an_alert_would() -> None:
+    """The same numbers as in the rules."""
+    rules = {rule["alert"]: rule["expr"] for rule in RULES}
+    assert rules["RlcmEngineDown"] == "rlcm_engine_up == 0"
+    assert thresholds("Engine") == [1]
+    assert rules["RlcmNothingPromised"].startswith("rlcm_certificates == 0")
+    assert thresholds("Active certificates") == [1]
+    assert rules["RlcmRiskAlarm"].endswith("== 1")
+    assert thresholds("Alarms") == [1]
+    assert rules["RlcmMonitoringStands"].endswith("> 300")
+    assert thresholds("Age of the oldest waiting answer, and of the last look") == [300]
+
+
+def test_lines_of_reference_are_dashed() -> None:
+    """Calibration's figures, limits and thresholds, beside what is measured."""
+    for panel in PANELS:
+        names = [target.get("legendFormat", "") for target in panel["targets"]]
+        reference = [
+            name for name in names if re.search("promised|calibration|threshold|limit", name)
+        ]
+        if panel["type"] == "timeseries" and reference:
+            matchers = [
+                override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]
+            ]
+            assert "/promised|calibration|threshold|limit/" in matchers, panel["title"]

@@ -63,6 +63,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "profiles": st.lists(WORDS.map(lambda word: f"/c{word}"), min_size=1, max_size=3),
     "trusted_keys": st.lists(WORDS.map(lambda word: f"/k{word}"), min_size=1, max_size=3),
     "temperature": st.floats(0, 2),
+    "rehearse": WORDS.map(lambda word: f"/r{word}"),
     "thinking": WORDS.map(lambda word: f"m{word}"),
     "top_p": st.floats(0.01, 1),
     "default_alpha": st.floats(0.01, 0.99),
@@ -71,14 +72,17 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "evidence_folder": WORDS.map(lambda word: f"/e{word}"),
     "evidence_key": WORDS.map(lambda word: f"/k{word}"),
     "audit_share": st.floats(0, 1),
+    "shadow_share": st.floats(0, 1),
     "audit_shares": st.lists(
         WORDS.filter(str.isalnum).map(lambda word: f"kind:{word}=0.5"), min_size=1, max_size=3
     ),
-    "risk_alarm": st.sampled_from(["withdraw", "warn", "none"]),
-    "drift_alarm": st.sampled_from(["withdraw", "warn", "none"]),
+    "tested_labels": st.sampled_from(["trusted", "all"]),
+    "risk_alarm": st.sampled_from(["withdraw", "smaller-level", "warn", "none"]),
+    "drift_alarm": st.sampled_from(["withdraw", "smaller-level", "warn", "none"]),
     "alarm_actions": st.lists(
         WORDS.filter(str.isalnum).map(lambda word: f"{word}:risk=warn"), min_size=1, max_size=3
     ),
+    "runbook_url": WORDS.filter(str.isalnum).map(lambda word: f"https://{word}/runbooks.html"),
     "alarm_webhook": WORDS.filter(str.isalnum).map(lambda word: f"http://{word}"),
     "audit_deadline_s": st.floats(0.001, 86_400),
     "answers_days": st.integers(7, 10**6),

@@ -1,4 +1,7 @@
-"""`rlcm` with a scripted engine in place of vLLM, whose rollouts take some time."""
+"""`rlcm` with a scripted engine in place of vLLM, whose rollouts take some time.
+
+It serves a certificate of its own unless it is given another.
+"""
 
 import asyncio
 import sys
@@ -30,7 +33,8 @@ class SlowEngine(ProblemEngine):
 
 if __name__ == "__main__":
     server.VllmEngine = lambda *_: SlowEngine()  # type: ignore[misc, assignment]
-    file = scratch() / "certificate.json"
-    certificate({0.1: ExitPolicy(lambda_high=0.9)}).save(file)
-    sys.argv += ["--certificate", str(file)]
+    if "--certificate" not in sys.argv:
+        file = scratch() / "certificate.json"
+        certificate({0.1: ExitPolicy(lambda_high=0.9)}).save(file)
+        sys.argv += ["--certificate", str(file)]
     main()

@@ -115,7 +115,9 @@ def test_a_question_that_is_cut_by_time_is_no_abstention_under_the_guarantee(
         if response.status_code == 504 and "no_guarantee_reason" in response.json():
             cut.append(problem)
             assert response.json()["guarantee"] is None
-            assert "it is no abstention of the certified" in response.json()["no_guarantee_reason"]
+            assert (
+                "it is not an abstention of the certified" in response.json()["no_guarantee_reason"]
+            )
     assert cut
 
 

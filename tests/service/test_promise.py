@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,13 @@ def risk_test(found: dict[str, Any] | None) -> dict[str, Any]:
     return tests[0] if tests else {"labels": 0, "alarmed": False}
 
 
+def unfinished(served: Served, job: str) -> dict[str, Any]:
+    """The calibration job, which must not have failed; it may take as long as it takes."""
+    found: dict[str, Any] = served.client.get(job).json()
+    assert found["state"] in ("queued", "recording", "fitting", "done"), found
+    return found
+
+
 def test_a_broken_promise_is_withdrawn_and_comes_back_with_a_fresh_certificate(
     tmp_path: Path,
 ) -> None:
@@ -108,7 +116,16 @@ def test_a_broken_promise_is_withdrawn_and_comes_back_with_a_fresh_certificate(
         data = tmp_path / "fresh.jsonl"
         fresh = [{"problem": each.question, "answer": each.answer} for each in FRESH]
         data.write_text("\n".join(map(json.dumps, fresh)))
-        run_rlcm(served, "recalibrate", certificate, "--data", data)
+        started = run_rlcm(
+            served, "recalibrate", certificate, "--data", data, "--no-wait", "--json"
+        )
+        job = f"/calibrations/{json.loads(started)['id']}"
+        while not unfinished(served, job)["done"]:
+            time.sleep(0.5)  # then it is killed
+
+    with serving(tmp_path, *AUDITED) as served:
+        while unfinished(served, job)["state"] != "done":
+            time.sleep(0.5)
         (given,) = ask(served, USUAL[2:3], alpha=0.2)
         assert given["guarantee"]["certificate"] != certificate
         assert given["guarantee"]["delta"] == pytest.approx(0.05)

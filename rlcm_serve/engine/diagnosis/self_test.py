@@ -171,7 +171,7 @@ def _require_readings(runs: Sequence[Run], engine: VllmEngine) -> None:
         if reads and any(math.isnan(reading.confidence) for reading in rollout.readings):
             raise UnsupportedVllm(
                 _failed(
-                    "a reading is no number: vLLM does not compute logits with the model that "
+                    "a reading is not a number: vLLM does not compute logits with the model that "
                     "keeps its states (see hf_overrides in its log)"
                 )
             )

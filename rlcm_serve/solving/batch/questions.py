@@ -87,7 +87,7 @@ class QuestionRow:
         try:
             return cls(number, FileQuestion.from_json(row))
         except ValueError as error:
-            return cls(number, None, f"row {number} is no question: {error}; {_REMEDY}")
+            return cls(number, None, f"row {number} is not a question: {error}; {_REMEDY}")
 
     @classmethod
     def parse_line(cls, number: int, line: bytes) -> Self:

@@ -28,7 +28,7 @@ async def test_a_time_limit_may_have_begun_earlier() -> None:
 @pytest.mark.parametrize(
     ("risk", "counts"),
     [
-        ("selective", "it is no abstention of the certified procedure"),
+        ("selective", "it is not an abstention of the certified procedure"),
         ("error", "it counts as a wrong answer"),
         ("regret", "it counts as a right answer that was lost"),
     ],

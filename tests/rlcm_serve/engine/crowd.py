@@ -6,11 +6,13 @@ import asyncio
 import random
 from collections.abc import Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import prometheus_client
 import pytest
 import torch
+from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from calibration import FULL_BUDGET, ExitPolicy, ExitReason
@@ -93,9 +95,7 @@ def compare_with_transformers(
     """Compares every reading with a forward pass on its final sequence; returns their number."""
     probe = shipped_probe()
     for prompt, rollout in finished:
-        states_TH = forward.states_TH((*prompt, *rollout.tokens))[len(prompt) - 1 :]
-        statistics_TS = torch.tensor(forward.statistics(prompt, rollout.tokens))
-        confidence_T = probe.confidence(states_TH, statistics_TS).tolist()
+        confidence_T = forward.confidences(probe, prompt, rollout.tokens)
         length = len(rollout.tokens)
         expected = [
             tokens
@@ -130,10 +130,15 @@ def compare_inputs_with_transformers(
 
 
 class Forward:
-    """Forward passes of transformers on whole sequences, in float32, without the stop ids."""
+    """Forward passes of transformers on whole sequences, in float32, without the stop ids.
 
-    def __init__(self, stop_ids: Sequence[int]) -> None:
+    With `adapter`, the model has this LoRA adapter as PEFT applies it.
+    """
+
+    def __init__(self, stop_ids: Sequence[int], adapter: Path | None = None) -> None:
         self._model = AutoModelForCausalLM.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32)
+        if adapter is not None:
+            self._model = PeftModel.from_pretrained(self._model, adapter).merge_and_unload()
         self._stop_ids = list(stop_ids)
 
     def log_probs_TV(self, ids: Sequence[int]) -> torch.Tensor:
@@ -148,6 +153,13 @@ class Forward:
         with torch.inference_mode():
             states_TH: torch.Tensor = self._model.model(torch.tensor([list(ids)])).last_hidden_state
             return states_TH[0]
+
+    def confidences(self, probe: Probe, prompt: TokenIds, thinking: TokenIds) -> list[float]:
+        """What the probe reads after 0, 1, 2, ... tokens of the thinking."""
+        states_TH = self.states_TH((*prompt, *thinking))[len(prompt) - 1 :]
+        statistics_TS = torch.tensor(self.statistics(prompt, thinking))
+        confidences: list[float] = probe.confidence(states_TH, statistics_TS).tolist()
+        return confidences
 
     def statistics(self, prompt: TokenIds, thinking: TokenIds) -> list[list[float]]:
         """The statistics of tokens by their definitions, after 0, 1, 2, ... tokens."""

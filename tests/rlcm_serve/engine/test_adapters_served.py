@@ -8,24 +8,25 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import PeftModel
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
 
 from calibration import FULL_BUDGET
 from rlcm_serve.core import GenerationSettings, Rollout, TokenIds
 from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.weights.adapters import Adapter
-from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.errors import ModelRefused
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
+from tests.rlcm_serve.engine.crowd import Forward
 from tests.rlcm_serve.engine.lora import write_adapter
+from tests.rlcm_serve.engine.probes import shipped_probe
 
 pytestmark = pytest.mark.engine
+
+TOLERANCE = 1e-3
+"""Of log-odds of a confidence: vLLM and transformers add the same numbers in other orders."""
 
 QUESTION = "A dial shows 3. A up 4. What does the dial show?"
 
@@ -55,18 +56,6 @@ async def full(reasoner: Reasoner, prompt: TokenIds) -> Rollout:
     return events[-1]
 
 
-def readings_of(folder: Path | None, prompt: TokenIds, rollout: Rollout) -> list[float]:
-    """The readings of a plain forward, with the adapter as PEFT applies it."""
-    model = AutoModelForCausalLM.from_pretrained(EMBEDDED_MODEL, dtype=torch.float32)
-    if folder is not None:
-        model = PeftModel.from_pretrained(model, folder).merge_and_unload()
-    ids = torch.tensor([[*prompt, *rollout.tokens]])
-    with torch.inference_mode():
-        hidden_TH = model.eval().base_model(input_ids=ids).last_hidden_state[0]
-        confidence_T = Probe.load(EMBEDDED_MODEL / PROBE_FOLDER).confidence(hidden_TH)
-    return [float(confidence_T[len(prompt) + one.tokens - 1]) for one in rollout.readings]
-
-
 async def test_each_profile_has_its_adapter_also_in_one_batch(
     engine: VllmEngine, folders: dict[str, Path]
 ) -> None:
@@ -75,20 +64,18 @@ async def test_each_profile_has_its_adapter_also_in_one_batch(
     rollouts = await asyncio.gather(
         *(full(engine.under(name), prompt) for name in (*names, *names))
     )
-    expected = {
-        name: readings_of(folders.get(name), prompt, rollout)
-        for name, rollout in zip(names, rollouts, strict=False)
-    }
+    probe = shipped_probe()
+    forwards = {name: Forward(engine.stop_ids, folders.get(name)) for name in names}
     for name, rollout in zip((*names, *names), rollouts, strict=True):
-        found = [reading.confidence for reading in rollout.readings]
-        assert len(found) > 1
-        own = readings_of(folders.get(name), prompt, rollout)
-        assert found == pytest.approx(own, abs=1e-4)
-        others = [one for one in names if one != name]
-        for other in others:
-            foreign = readings_of(folders.get(other), prompt, rollout)
-            assert max(abs(a - b) for a, b in zip(found, foreign, strict=True)) > 1e-3
-    assert len({tuple(one) for one in expected.values()}) == 3
+        assert len(rollout.readings) > 1
+        found = torch.tensor([reading.confidence for reading in rollout.readings])
+        gaps = {}
+        for other, forward in forwards.items():
+            after = forward.confidences(probe, prompt, rollout.tokens)
+            read = torch.tensor([after[reading.tokens] for reading in rollout.readings])
+            gaps[other] = float((found.logit() - read.logit()).abs().max())
+        assert gaps.pop(name) < TOLERANCE
+        assert min(gaps.values()) > 10 * TOLERANCE
 
 
 async def test_a_forced_answer_is_the_adapters_too(engine: VllmEngine) -> None:

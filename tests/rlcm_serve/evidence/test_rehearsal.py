@@ -103,6 +103,15 @@ def test_answers_of_another_engine_and_with_other_samples_are_left_out(tmp_path:
     assert (found.others, found.levels[0].questions) == (2, 1)
 
 
+def test_the_unfinished_line_of_a_killed_process_ends_its_own_chain_alone(tmp_path: Path) -> None:
+    one = answered(sample(ExitReason.BUDGET, 0.3, 0.95))
+    kept(tmp_path, one)
+    (segment,) = tmp_path.glob("*/*.jsonl")
+    with segment.open("a") as file:
+        file.write('{"kind":"ans')
+    assert level_of(SURE, tmp_path, one).questions == 2
+
+
 def test_a_record_that_was_changed_is_named(tmp_path: Path) -> None:
     kept(tmp_path, answered(sample(ExitReason.BUDGET, 0.3, 0.95)))
     assert records(tmp_path)
@@ -120,5 +129,5 @@ def test_the_command_says_it_in_words(tmp_path: Path, rlcm: Rlcm) -> None:
     assert status == 0
     assert (
         "alpha 0.1: 50.0% fewer reasoning tokens on 1 questions; 0 of 1 samples would have thought "
-        "on; 0 of 1 questions declined" in " ".join(said.split())
+        "on; abstentions on 0 of 1" in " ".join(said.split())
     )

@@ -196,6 +196,13 @@ async def test_where_nothing_can_be_certified_the_job_is_done_and_says_why(
         assert here.service.guarantees.certificates == ()
 
 
+async def test_problems_without_a_label_are_refused(database: Database) -> None:
+    async with running(database) as here:
+        asked = [*problems(39), replace(problems(40)[39], answer="?")]
+        with pytest.raises(RequestRefused, match=f"no label, '{asked[39].id}' among them"):
+            await here.jobs.submit(REQUEST, asked)
+
+
 async def test_what_cannot_be_recorded_is_refused_when_it_is_posted(database: Database) -> None:
     too_long = LabelledProblem("long", "Long 7", "7")
     async with running(database) as here:

@@ -7,19 +7,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
-from calibration import CertifiedLevel, read_traces, verify
+from calibration import Certificate, CertifiedLevel, read_traces, verify
+from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.errors import CalibrationError
 from calibration.report.build_data import build_report_data
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.errors import RequestRefused, WorkerFailed
 from rlcm_serve.jobs import fit_worker
 from rlcm_serve.jobs.fit_process import FitLimits
-from rlcm_serve.jobs.fitting import Fitted, fit, require_verified
+from rlcm_serve.jobs.fitting import Extended, Fitted, fit, require_verified
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -126,6 +129,40 @@ def test_report_data_are_those_of_the_command_line(
     assert result.report == expected
     verified = asyncio.run(require_verified(result.certificate, tmp_path / "t.parquet"))
     assert verified == expected
+
+
+@pytest.fixture
+def shared(recordings: list[RecordedRollout], tmp_path: Path) -> Certificate:
+    """A certificate in which half of the problems have a label; its traces are in `t.parquet`."""
+    (tmp_path / "t.parquet").write_bytes(fitted(recordings).traces)
+    traces = read_traces(tmp_path / "t.parquet")
+    pilot_P = np.arange(40) < 20
+    pilot, tested = traces.select(pilot_P), traces.select(~pilot_P)
+    design = sequential_design(tested, 20, alphas=(0.2,), order=pilot, label_share=0.5)
+    table = pq.read_table(tmp_path / "t.parquet")
+    theirs = pc.is_in(table["problem_id"], pa.array(tested.problem_ids))
+    pq.write_table(table.filter(theirs), tmp_path / "t.parquet")
+    return certify_sequential(tested, design, order=pilot)
+
+
+def test_a_certificate_with_a_share_of_labels_is_verified_and_has_report_data(
+    shared: Certificate, tmp_path: Path
+) -> None:
+    found = asyncio.run(require_verified(shared, tmp_path / "t.parquet"))
+    assert found is not None
+    assert 0 < found.calibration.n_problems < 20
+
+
+def test_a_job_cannot_extend_a_certificate_with_a_share_of_labels(
+    shared: Certificate, recordings: list[RecordedRollout], tmp_path: Path
+) -> None:
+    extended = Extended(shared, (tmp_path / "t.parquet").read_bytes())
+    request = replace(REQUEST, extends="cal_1", sequential=True)
+    how = fingerprint_of(IDENTITY), request, "2026-01-12"
+    new = [structs.replace(one, problem_id=f"new {one.problem_id}") for one in recordings[:20]]
+    refused = asyncio.run(fit(iter(new), *how, extended=extended))
+    assert refused.certificate is None
+    assert "which no job draws: add problems with `rlcm extend`" in (refused.refusal or "")
 
 
 def test_a_certificate_is_valid_without_report_data(

@@ -7,9 +7,15 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pytest
+
+from calibration.monitoring.reference import ReferenceCounts
 from calibration.monitoring.risk_monitor import RiskMonitor
-from rlcm_serve.monitoring.advance import GRACE, Monitor, SeenAnswer, advance, alarm_text
+from rlcm_serve.monitoring.advance import Monitor, advance, alarm_text
+from rlcm_serve.monitoring.losses import GRACE, SeenAnswer
 from rlcm_serve.monitoring.records import MonitorKind
+from rlcm_serve.monitoring.reference import live_values, values_of
 
 RISK = Monitor("c" * 64, 0.1, MonitorKind.RISK, "selective", 0.1, {}, 0.0, 0, {}, None)
 REFERENCE = {"declined": [900, 100], "confidence": [0] * 19 + [1000]}
@@ -21,6 +27,17 @@ def seen(number: int, right: bool | None = True, **changes: Any) -> SeenAnswer:
     labelled = None if right is None else 50.0
     plain = SeenAnswer(float(number), number, True, 0.9, True, 0.5, DUE, right, labelled)
     return replace(plain, **changes)
+
+
+WHOLE = {
+    name: ReferenceCounts.of(name, np.array(values)).by_bin()
+    for name, values in {
+        "familiarity": np.linspace(0.01, 1, 300),
+        "confidence": np.linspace(0.5, 0.99, 300),
+        "tokens": np.repeat([36, 69, 101, 134], 75),
+        "declined": np.arange(300) < 30,
+    }.items()
+}
 
 
 def labels(monitor: Monitor) -> int:
@@ -107,3 +124,46 @@ def test_the_state_is_that_of_the_monitor_itself() -> None:
         by_hand.add(0.0 if right else 1.0, 0.9, 0.5, audited=True)
     after = advance(RISK, [seen(1, True), seen(2, False), seen(3, True)], NOW, SEED)
     assert after.state["monitor"] == by_hand.state()
+
+
+@pytest.mark.parametrize("moved", ["familiarity", "confidence", "tokens", "declined"])
+def test_each_statistic_is_tested_and_the_one_that_moved_is_named(moved: str) -> None:
+    draw = random.Random(1)
+    whole = replace(DRIFT, reference=WHOLE)
+    answers = []
+    for number in range(300):
+        plain = seen(
+            number,
+            familiarity=draw.uniform(0.01, 1),
+            confidence=draw.uniform(0.5, 0.99),
+            tokens=draw.choice([36, 69, 101, 134]),
+            answered=draw.random() >= 0.1,
+        )
+        changed: dict[str, Any] = {
+            "familiarity": {"familiarity": draw.uniform(0.01, 0.5)},
+            "confidence": {"confidence": draw.uniform(0.5, 0.75)},
+            "tokens": {"tokens": draw.choice([101, 134])},
+            "declined": {"answered": draw.random() >= 0.5},
+        }[moved]
+        answers.append(replace(plain, **changed))
+    after = advance(whole, answers, NOW, SEED)
+    assert after.alarmed == NOW
+    text, figures = alarm_text(after, SEED)
+    assert (text, figures) == (f"drift alarm at alpha 0.1: {moved} moved", {"statistics": [moved]})
+    bands = {band.name: band for band in after.drift_monitor(SEED).bands()}
+    assert set(bands) == set(WHOLE)
+    assert bands["tokens"].reference_mean == pytest.approx(85, rel=0.05)
+
+
+def test_a_familiarity_that_was_not_read_is_passed_over() -> None:
+    after = advance(replace(DRIFT, reference=WHOLE), [seen(1, tokens=69)], NOW, SEED)
+    read = {band.name for band in after.drift_monitor(SEED).bands()}
+    assert read == {"confidence", "tokens", "declined"}
+
+
+def test_report_data_without_a_reference_gives_its_confidences_in_wide_bins() -> None:
+    """Then a live confidence counts as the middle of its bin, as the recorded ones do."""
+    values = live_values(REFERENCE, seen(1, confidence=0.99, tokens=69))
+    assert values == {"declined": 0.0, "confidence": pytest.approx(0.975)}
+    recorded = values_of(REFERENCE)
+    assert recorded["confidence"].tolist() == pytest.approx([0.975] * 1000)

@@ -56,8 +56,12 @@ def test_a_profile_without_a_system_prompt_needs_its_name() -> None:
 @pytest.mark.parametrize(
     ("asked", "profile", "why"),
     [
-        (question("1?", system("Be kind.")), DEFAULT_PROFILE, "is that of no profile here; put it"),
-        (question("1?", system("")), DEFAULT_PROFILE, "is that of no profile here"),
+        (
+            question("1?", system("Be kind.")),
+            DEFAULT_PROFILE,
+            "no profile here has its system prompt; put it",
+        ),
+        (question("1?", system("")), DEFAULT_PROFILE, "no profile here has its system prompt"),
         (
             question("1?", system("Be careful.")),
             DEFAULT_PROFILE,

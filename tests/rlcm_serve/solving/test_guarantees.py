@@ -14,6 +14,7 @@ from rlcm_serve.core import (
     Budget,
     Expectation,
     Message,
+    NoGuarantee,
     OnInfeasible,
     Question,
     RiskName,
@@ -26,7 +27,7 @@ from rlcm_serve.engine.worker.facts import EngineFacts
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from rlcm_serve.solving.guarantees import Guarantees, find_certificates
+from rlcm_serve.solving.guarantees import Guarantees, Withdrawn, find_certificates
 from rlcm_serve.solving.statement import guarantee_of
 from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, certificate, under
 
@@ -45,6 +46,40 @@ def test_the_policy_is_that_of_the_largest_certified_level_not_above_alpha() -> 
         assert terms.guarantee.alpha_requested == alpha
         assert terms.guarantee.alpha_certified == served
         assert terms.guarantee.certificate == ONE.id
+
+
+@pytest.mark.parametrize(
+    ("below", "alpha", "served"),
+    [
+        (None, 0.2, FULL_BUDGET),
+        (0.2, 0.2, SAFE),
+        (0.2, 0.9, SAFE),
+        (0.2, 0.1, SAFE),
+        (0.2, 0.05, FULL_BUDGET),  # no policy is certified there
+        (0.1, 0.2, FULL_BUDGET),
+    ],
+)
+def test_after_an_alarm_a_smaller_level_serves_without_a_guarantee_if_so_configured(
+    below: float | None, alpha: float, served: ExitPolicy
+) -> None:
+    lost = Withdrawn("risk alarm", 1.0, below=below)
+    terms = Guarantees([IDENTITY], [ONE], withdrawn={ONE.id: lost}).terms_for(
+        replace(QUESTION, alpha=alpha)
+    )
+    assert (terms.policy, terms.guarantee) == (served, None)
+    assert terms.no_guarantee_code is NoGuarantee.WITHDRAWN
+    how = "at the full budget" if served is FULL_BUDGET else "with the policy of alpha 0.1"
+    wanted = f"risk alarm; answered {how} until a fresh certificate is active"
+    assert terms.no_guarantee_reason == wanted
+
+
+def test_a_smaller_level_with_the_policy_that_alarmed_does_not_serve_on() -> None:
+    made = certificate({0.05: SAFE, 0.1: FAST, 0.2: FAST})
+    lost = Withdrawn("risk alarm", 1.0, below=0.2)
+    guarantees = Guarantees([IDENTITY], [made], withdrawn={made.id: lost})
+    terms = guarantees.terms_for(replace(QUESTION, alpha=0.2))
+    assert terms.policy == SAFE
+    assert "with the policy of alpha 0.05" in str(terms.no_guarantee_reason)
 
 
 def test_the_statement_says_what_is_promised_and_what_is_not() -> None:

@@ -38,8 +38,8 @@ def test_the_guarantee_says_what_holds_at_once() -> None:
     assert guarantee.next_questions == NextQuestionsBound(100, 17)
     assert guarantee.statement.endswith(
         "with 85% confidence over the draw of 500 calibration problems, whichever alpha is chosen. "
-        "At once, at most 45% of all questions are declined, and of the next 100 answered "
-        "questions, at most 17 get a wrong answer."
+        "At the same time, the service abstains on at most 45% of all questions, and of the next "
+        "100 answered questions, at most 17 get a wrong answer."
     )
     assert "at most the bound of the level, 0.45" in guarantee.covers
 

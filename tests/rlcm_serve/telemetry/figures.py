@@ -9,6 +9,7 @@ from rlcm_serve.store.answers.figures import (
     MonitoringFigures,
     TestFigures,
 )
+from rlcm_serve.store.shadows.figures import ShadowFigures
 
 DIGEST = "571b667eda0c" + "0" * 52
 COUNTS = {"audited": 240, "waiting": 12, "expired": 3, "right": 210, "wrong": 15}
@@ -36,6 +37,21 @@ LEVEL = LevelFigures(
         DriftFigures("declined", 0.07, 0.06, 0.5, 0.4, 0.6, 200, 1e4, 0.1, alarmed=False),
     ),
     drift_alarmed_at=1100.0,
+    shadow=ShadowFigures(
+        questions=4700,
+        drawn=240,
+        dropped=3,
+        waiting=2,
+        missing=1,
+        agree=222,
+        disagree=12,
+        disagreement=0.052,
+        low=0.021,
+        high=0.11,
+        log_wealth=-1.2,
+        threshold=4.38,
+        above_at=None,
+    ),
     history=(),
 )
 FIGURES = MonitoringFigures(

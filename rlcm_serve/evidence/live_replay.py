@@ -1,0 +1,86 @@
+"""A certificate's policies on the readings of one live answer, as `rlcm replay --live` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibration import Certificate, ExitReason
+from calibration.certificate.levels import CertifiedLevel
+from rlcm_serve.core import CancelledSample, Question, Sample, Solution
+from rlcm_serve.evidence.records import asked_of
+from rlcm_serve.evidence.rehearsal import is_asked_alike, stop_of
+from rlcm_serve.solving.fingerprints import ServedProcedure
+
+_OWN_ENDS = (ExitReason.NATURAL, ExitReason.BUDGET)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What one level would have done with a question. Tokens are of reasoning.
+
+    Attributes:
+        certificate: digest of the certificate.
+        alpha: of the level.
+        tokens: that were generated.
+        tokens_at_least: that it would have generated; exact unless it is undecided.
+        undecided: whether it would have thought on where something else stopped a sample.
+        answers: whether it answers; None if undecided, or with several samples.
+        stop: tokens at which it stops the only sample; None if `answers` is.
+        agrees: whether it gives the same answer; None if that is not known (yet).
+    """
+
+    certificate: str
+    alpha: float
+    tokens: int
+    tokens_at_least: int
+    undecided: bool
+    answers: bool | None
+    stop: int | None
+    agrees: bool | None
+
+
+def replayed(certificate: Certificate, question: Question, solution: Solution) -> list[Replayed]:
+    """Each certified level on the readings of an answer; none if it was asked in another way."""
+    wanted = ServedProcedure.of_certificate(certificate)
+    if not solution.samples or not is_asked_alike(asked_of(question), wanted):
+        return []
+    levels = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    return [_level(certificate, level, solution.samples, solution) for level in levels]
+
+
+def _level(
+    certificate: Certificate,
+    level: CertifiedLevel,
+    samples: Sequence[Sample | CancelledSample],
+    solution: Solution,
+) -> Replayed:
+    generated, at_least, undecided = 0, 0, False
+    stop, answers = None, False
+    for sample in samples:
+        length, readings, ends = _course(sample)
+        stop, answers = stop_of(level.policy, readings, length, ends=ends)
+        generated += length
+        at_least += length if stop is None else stop
+        undecided = undecided or stop is None
+    is_known = len(samples) == 1 and not undecided
+    same_place = is_known and stop == generated and solution.answer is not None
+    return Replayed(
+        certificate=certificate.digest,
+        alpha=level.alpha,
+        tokens=generated,
+        tokens_at_least=at_least,
+        undecided=undecided,
+        answers=answers if is_known else None,
+        stop=stop if is_known else None,
+        agrees=True if same_place and answers else None,
+    )
+
+
+def _course(sample: Sample | CancelledSample) -> tuple[int, list[tuple[int, float]], bool]:
+    """Length, readings, and whether the sample ended by itself."""
+    if isinstance(sample, CancelledSample):
+        return sample.tokens, [(one.tokens, one.confidence) for one in sample.readings], False
+    rollout = sample.rollout
+    readings = [(one.tokens, one.confidence) for one in rollout.readings]
+    return len(rollout.tokens), readings, rollout.exit in _OWN_ENDS

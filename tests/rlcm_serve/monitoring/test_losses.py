@@ -1,0 +1,71 @@
+"""What monitors read as the loss of an answer, from its labels and its shadow run."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from rlcm_serve.monitoring.losses import (
+    GRACE,
+    MISSING,
+    Disagreements,
+    RegretLosses,
+    SeenAnswer,
+    SeenShadow,
+)
+
+DUE = 1000.0
+
+
+def seen(
+    *,
+    disagrees: bool | None = True,
+    right: bool | None = False,
+    full_right: bool | None = None,
+    gradable: bool = False,
+    ended: bool = True,
+) -> SeenAnswer:
+    run = SeenShadow(0.2, True, DUE, 50.0 if ended else None, disagrees, full_right, gradable)
+    labelled = None if right is None else 60.0
+    return SeenAnswer(1.0, 1, True, 0.9, True, 0.05, DUE, right, labelled, shadow=run)
+
+
+def test_disagreement_is_at_least_the_regret_of_each_answer() -> None:
+    for disagrees, right, full_right in product((True, False), repeat=3):
+        if not disagrees and right != full_right:
+            continue  # one answer is not both
+        answer = seen(disagrees=disagrees, right=right, full_right=full_right)
+        regret, is_missing = RegretLosses().loss(answer)
+        assert regret == (full_right and not right)
+        assert not is_missing
+        most, _ = Disagreements("regret").loss(answer)
+        assert most is not None
+        assert regret is not None
+        assert most >= regret
+
+
+def test_regret_waits_for_the_run_then_for_the_labels_that_it_needs() -> None:
+    losses = RegretLosses()
+    waits = {
+        "running": (seen(ended=False, disagrees=None), True),
+        "agrees": (seen(disagrees=False, right=None), False),
+        "differs": (seen(right=None), True),
+        "given is right": (seen(right=True), False),
+        "can be graded": (seen(gradable=True), True),
+        "cannot be graded": (seen(), False),
+        "graded": (seen(gradable=True, full_right=True), False),
+    }
+    assert {name: losses.waits(one, 100.0) for name, (one, _) in waits.items()} == {
+        name: wanted for name, (_, wanted) in waits.items()
+    }
+    assert not any(losses.waits(one, DUE + GRACE + 1) for one, _ in waits.values())
+
+
+def test_what_nobody_can_tell_is_missing() -> None:
+    assert RegretLosses().loss(seen()) == MISSING
+    assert RegretLosses().loss(seen(disagrees=None)) == MISSING
+    assert Disagreements("regret").loss(seen(disagrees=None)) == MISSING
+
+
+def test_both_draws_use_one_number_so_both_happen_with_the_smaller_share() -> None:
+    assert RegretLosses().share(seen()) == 0.05
+    assert Disagreements("error").share(seen()) == 0.2

@@ -1,0 +1,83 @@
+"""Shadow runs and a rehearsal of a real service, over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibration import Certificate
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from tests.served import Served, serving
+from training.tasks.problems import Split, sample_problems
+
+pytestmark = pytest.mark.engine
+
+REHEARSED = EMBEDDED_MODEL / "certificates" / "error-1.json"
+PATIENCE = 300.0
+"""Seconds; this machine may be busy."""
+PROBLEMS = sample_problems(Split.VALIDATION, 12, seed=11, levels=(2, 3))
+
+
+def until(found: Callable[[], Any]) -> Any:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if value := found():
+            return value
+        time.sleep(0.2)
+    raise AssertionError("it did not happen in time")
+
+
+def shadows(service: Served, risk: str) -> list[dict[str, Any]]:
+    body = service.client.get("/monitoring").json()
+    of_risk = [one for one in body["certificates"] if one["risk"] == risk]
+    return [level["shadow"] for one in of_risk for level in one["levels"]]
+
+
+def test_the_full_budget_runs_behind_answers_and_a_certificate_is_rehearsed(
+    tmp_path: Path,
+) -> None:
+    id_ = Certificate.load(REHEARSED).id
+    with serving(tmp_path, "--shadow-share", "1", "--audit-share", "1") as service:
+        path = f"/certificates/{id_}/rehearsal"
+        assert service.client.post(path).status_code == 409, "it is active"
+        service.client.post(f"/certificates/{id_}/deactivate").raise_for_status()
+        service.client.post(path).raise_for_status()
+        given = [service.solve(problem=p.question, risk="regret", alpha=0.2) for p in PROBLEMS]
+        assert all(one.json()["guarantee"]["risk"] == "regret" for one in given)
+
+        def ended() -> dict[str, Any] | None:
+            found = [one for one in shadows(service, "regret") if one["drawn"] == len(PROBLEMS)]
+            is_done = found and found[0]["agree"] + found[0]["disagree"] == len(PROBLEMS)
+            return found[0] if is_done else None
+
+        shadow = until(ended)
+        assert (shadow["missing"], shadow["dropped"], shadow["waiting"]) == (0, 0, 0)
+        assert 0 <= shadow["low"] <= shadow["disagree"] / len(PROBLEMS) <= shadow["high"] <= 1
+        full = [
+            service.solve(problem=p.question, risk="error", alpha=0.2, on_infeasible="full_budget")
+            for p in PROBLEMS
+        ]
+        labels = [
+            {"id": one.json()["id"], "reference": p.answer, "answer": one.json()["answer"]}
+            for one, p in zip(full, PROBLEMS, strict=True)
+            if one.json()["answer"] is not None
+        ]
+        sent = service.client.post("/feedback", json={"answers": labels}).json()
+        assert (sent["labelled"], sent["refused"]) == (len(labels), [])
+
+        def compared() -> list[dict[str, Any]] | None:
+            levels: list[dict[str, Any]] = service.client.get(path).json()["levels"]
+            return levels if levels and all(one["lost"]["of"] for one in levels) else None
+
+        for level in until(compared):
+            assert level["questions"] == 2 * len(PROBLEMS)
+            for name in ("saved", "answered", "lost", "wrong"):
+                assert 0 <= level[name]["low"] <= level[name]["value"] <= level[name]["high"] <= 1
+        dry = service.client.post(f"/certificates/{id_}/activate", params={"dry_run": True}).json()
+        assert (dry["activated"], dry["rehearsal"]["running"]) == (False, True)
+        done = service.client.post(f"/certificates/{id_}/activate").json()
+        assert (done["activated"], done["rehearsal"]["running"]) == (True, False)
