@@ -54,6 +54,23 @@ class OnUnfamiliar(StrEnum):
     ABSTAIN = "abstain"
 
 
+class NoGuarantee(StrEnum):
+    """Why no guarantee covers an answer, in one word; `no_guarantee_reason` has the details."""
+
+    UNCERTIFIED = "uncertified"
+    """No certificate that is active is for this risk, kind or profile."""
+    NOT_COVERED = "not_covered"
+    """The request, or the engine, differs from what the certificate covers."""
+    INFEASIBLE = "infeasible"
+    """No policy is certified at this alpha."""
+    WITHDRAWN = "withdrawn"
+    """The certificate's guarantee was withdrawn, or it is no longer active."""
+    UNFAMILIAR = "unfamiliar"
+    """The question is unlike the calibration problems."""
+    ASKED_BEFORE = "asked_before"
+    """It is not the first ask of a question that was not answered."""
+
+
 class Signal(StrEnum):
     """Sources of confidence that the engine reads during generation, without extra tokens.
 
@@ -127,12 +144,13 @@ class Delta:
     """Newly generated tokens of a sample: their number, and their text if requested.
 
     Stop ids are not included. `is_answer` marks the model's own answer; the token that closes the
-    thinking still counts as thinking.
+    thinking still counts as thinking. `ids` are the reasoning tokens, without that one.
     """
 
     tokens: int
     text: str = ""
     is_answer: bool = False
+    ids: TokenIds = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +261,14 @@ class Sample:
 class CancelledSample:
     """A sample that was cancelled because the vote stopped, or it could not change the result.
 
-    `tokens` were generated until then.
+    `tokens` were generated until then. `ids` are its reasoning tokens as far as they are known, and
+    `ended` is its rollout, if that had ended.
     """
 
     tokens: int
     readings: tuple[Reading, ...] = ()
+    ids: TokenIds = field(default=(), compare=False, repr=False)
+    ended: Rollout | None = field(default=None, compare=False, repr=False)
 
 
 class Verified(StrEnum):
@@ -321,7 +342,7 @@ class Question:
     """One request: a question, the accepted risk, and overrides of certified settings.
 
     None means the certified setting. Any other value removes the guarantee, and so does an earlier
-    turn, or a system prompt that is no profile's.
+    turn, or a system prompt that is not a profile's.
 
     Attributes:
         text: the question itself, the last turn of the user; `problem` on the wire.
@@ -424,7 +445,8 @@ class Solution:
     text of the first sample that gave the answer, and `forced` says whether it was forced.
     `profile` is the name of the profile under which the question was answered.
     `familiarity` is the question's (`PromptReading`); None if it was not read. `audited` says
-    whether the answer was drawn for audit, so that a label of it is wanted.
+    whether the answer was drawn for audit, so that a label of it is wanted. `no_guarantee_reason`
+    and `no_guarantee_code` are None with a guarantee.
     """
 
     answer: str | None
@@ -442,6 +464,7 @@ class Solution:
     profile: str = "default"
     familiarity: float | None = None
     audited: bool = False
+    no_guarantee_code: NoGuarantee | None = None
 
     @property
     def abstained(self) -> bool:

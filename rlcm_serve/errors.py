@@ -215,12 +215,12 @@ class TooManyRollouts(BodyTooLarge):
 
 
 class UnknownHost(RlcmError):
-    """The `Host` of a request is no name of this service."""
+    """The `Host` of a request is not a name of this service."""
 
     def __init__(self, host: str) -> None:
         shown = f"{host[:80]!r}" if host else "missing"
         super().__init__(
-            f"the Host header is {shown}, which is no name of this service: use its address, or "
+            f"the Host header is {shown}, which is not a name of this service: use its address, or "
             "add the name to the setting allowed_hosts"
         )
 

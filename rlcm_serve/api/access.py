@@ -238,11 +238,15 @@ require_solve = _require(AccessScope.SOLVE)
 """The caller, who may ask; for `Depends`."""
 require_admin = _require(AccessScope.ADMIN)
 """The caller, who may change what the service does; for `Depends`."""
+require_label = _require(AccessScope.LABEL, AccessScope.SOLVE)
+"""The caller, who may label answers, at least its own; for `Depends`."""
 require_overview = _require(AccessScope.SOLVE, AccessScope.METRICS)
 """The caller, who may read figures, at least its own; for `Depends`."""
 require_metrics = _require(AccessScope.METRICS)
 """The caller, who may read the figures of all; for `Depends`."""
 MaySolve = Annotated[Caller, Depends(require_solve)]
+MayLabel = Annotated[Caller, Depends(require_label)]
+MayReadMetrics = Annotated[Caller, Depends(require_metrics)]
 MayAdminister = Annotated[Caller, Depends(require_admin)]
 MayReadFigures = Annotated[Caller, Depends(require_overview)]
 

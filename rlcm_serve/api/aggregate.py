@@ -130,7 +130,7 @@ def _fields(text: mmap | bytes) -> dict[str, msgspec.Raw]:
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestRefused(
-            "body", f'the body is no JSON object ({error}): send {{"rollouts": [...]}}'
+            "body", f'the body is not a JSON object ({error}): send {{"rollouts": [...]}}'
         ) from error
 
 
@@ -144,8 +144,8 @@ def _read_options(asked: AggregateOptions, fields: dict[str, msgspec.Raw]) -> Ag
     if long or len(fields) > MOST_FIELDS:
         raise RequestRefused(
             "body",
-            f"the body has over {MOST_FIELDS} fields, or one besides rollouts with over "
-            f"{LONGEST_OPTION} bytes: send only rollouts and options",
+            f"the body has over {MOST_FIELDS} fields, or an option of over {LONGEST_OPTION} bytes: "
+            "send only rollouts and options",
         )
     try:
         given = {name: json.loads(bytes(value)) for name, value in fields.items()}

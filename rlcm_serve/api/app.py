@@ -23,6 +23,7 @@ from rlcm_serve.api.routes import (
     feedback,
     monitoring,
     page,
+    rehearsals,
     solve,
     status,
 )
@@ -80,6 +81,9 @@ def create_app(
         if context.monitoring is not None:
             betting = context.monitoring.betting.run(lambda: context.service.guarantees)
             tasks.add(asyncio.create_task(betting))
+        if context.rehearsals is not None:
+            rehearsing = context.rehearsals.follow(context.settings.rehearse)
+            tasks.add(asyncio.create_task(rehearsing))
         try:
             async with context.jobs.running() if runs_jobs else nullcontext():
                 yield
@@ -87,6 +91,10 @@ def create_app(
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            if context.rehearsals is not None:
+                await context.rehearsals.close()
+            if context.shadows is not None:
+                await context.shadows.close()
             if context.monitoring is not None:
                 await context.monitoring.close()
             # First, because the process may be ended while vLLM stops.
@@ -114,7 +122,7 @@ def create_app(
         return JSONResponse(app.openapi())
 
     questions = (solve, chat, responses, models, answers, aggregate, feedback)
-    for area in (*questions, certificates, calibrations, monitoring, status, page):
+    for area in (*questions, certificates, rehearsals, calibrations, monitoring, status, page):
         app.include_router(area.router)
     add_handlers(app)
     # The last middleware added sees a request first.

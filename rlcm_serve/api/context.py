@@ -16,12 +16,14 @@ from rlcm_serve.telemetry.contract import Tracing
 
 if TYPE_CHECKING:
     from rlcm_serve.admission import Admission
+    from rlcm_serve.api.monitoring.rehearsals import Rehearsals
     from rlcm_serve.api.server.draining import Draining
     from rlcm_serve.evidence.log import EvidenceLog
     from rlcm_serve.jobs import CalibrationJobs
     from rlcm_serve.settings import Settings
     from rlcm_serve.solving.first_asks import FirstAsks
     from rlcm_serve.solving.service import Service
+    from rlcm_serve.solving.shadow.runs import ShadowRuns
     from rlcm_serve.store.answers.live import LiveMonitoring
     from rlcm_serve.store.certificates import CertificateStore
     from rlcm_serve.store.database import Database
@@ -54,6 +56,8 @@ class Context:
     rates: RateLimits = field(default_factory=RateLimits)
     evidence: EvidenceLog | None = None
     monitoring: LiveMonitoring | None = None
+    shadows: ShadowRuns | None = None
+    rehearsals: Rehearsals | None = None
     recomputing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property

@@ -75,7 +75,7 @@ MEANING = {
     409: "The request conflicts with the current state; `detail` says how.",
     413: "The request body is too large.",
     415: "The content type is not supported.",
-    421: "The Host header is no name of this service.",
+    421: "The Host header is not a name of this service.",
     422: "A value in the request is invalid; `detail` names it.",
     429: "Too many requests wait, or the key has spent a limit; retry after `Retry-After` seconds.",
     500: "An unexpected error; the service's log has the details.",
@@ -223,8 +223,13 @@ def document_of(error: BaseException) -> ErrorDocument:
 
 
 def report_unexpected(error: BaseException) -> None:
-    """Logs an error whose details the caller does not get, with its traceback."""
-    if document_of(error).status == 500 or isinstance(error, DatabaseRefused):
+    """Logs an error whose details the caller does not get, with its traceback.
+
+    A database that is busy is no fault: the caller tries again.
+    """
+    if isinstance(error, DatabaseBusy):
+        _log.warning("%s", error)
+    elif document_of(error).status == 500 or isinstance(error, DatabaseRefused):
         _log.error("unexpected error", exc_info=error)
 
 

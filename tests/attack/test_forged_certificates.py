@@ -98,11 +98,13 @@ def test_without_a_trusted_signature_nothing_is_served(
     content = json.dumps(shipped.to_json())
     stranger = sign(shipped, load_signing_key(tmp_path / "stranger.pem"))
 
-    def guarantee() -> Any:
-        body = json.dumps({"problem": "A dial shows 3. A up 5.", "alpha": 0.1}).encode()
+    def guarantee(up: int) -> Any:
+        # Asked once, and like the calibration problems: others have no guarantee anyhow.
+        problem = f"A dial shows 3. A up {up}. B down 3. C up 9. D up 4. What does it show now?"
+        body = json.dumps({"problem": problem, "alpha": 0.1}).encode()
         return target.send(body).json()["guarantee"]
 
-    assert guarantee() is None
+    assert guarantee(4) is None
     for files in (
         {"certificate": content},
         {"certificate": content, "signature": stranger.to_text()},
@@ -111,10 +113,10 @@ def test_without_a_trusted_signature_nothing_is_served(
         refused = post(target, "/certificates", files=files)
         assert refused.json()["type"] == "urn:rlcm:problem:signature-refused"
     assert post(target, f"/certificates/{shipped.id}/activate").status_code == 422
-    assert guarantee() is None
+    assert guarantee(5) is None
 
     signature = sign(shipped, load_signing_key(key)).to_text()
     files = {"certificate": content, "signature": signature}
     assert post(target, "/certificates", files=files).status_code == 201
     assert post(target, f"/certificates/{shipped.id}/activate").status_code == 200
-    assert guarantee()["verified"] == "signature"
+    assert guarantee(6)["verified"] == "signature"

@@ -12,9 +12,12 @@ import pytest
 
 from tests.attack.bodies import AT_THE_LIMIT, SOLVE, solve
 from tests.attack.target import KEYS, attacked
+from tests.service.clients import until
 
 pytestmark = pytest.mark.attack
 DRAIN = 5.0
+PATIENCE = 60.0
+"""Seconds; this machine may be busy."""
 
 
 def test_sigterm_is_obeyed_during_a_flood(tmp_path: Path) -> None:
@@ -34,12 +37,11 @@ def test_sigterm_is_obeyed_during_a_flood(tmp_path: Path) -> None:
         threads = [threading.Thread(target=flood, args=(number,)) for number in range(2 * KEYS)]
         for thread in threads:
             thread.start()
-        time.sleep(3)
         try:
-            assert len(statuses) > 2 * KEYS, "it answers during the flood"
+            until(lambda: len(statuses) > 2 * KEYS, PATIENCE)  # it answers during the flood
             target.service.process.terminate()
             began = time.monotonic()
-            assert target.service.process.wait(DRAIN + 15) == 0
+            assert target.service.process.wait(DRAIN + PATIENCE) == 0
             sys.stdout.write(
                 f"ended {time.monotonic() - began:.1f} s after SIGTERM, {len(statuses)} answers\n"
             )

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.answers.profile_graders import verdicts_of
@@ -16,7 +17,7 @@ from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import Label
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.answers.stored import KnownAnswer
-from rlcm_serve.store.caller import Caller
+from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.telemetry.contract import Evaluation
 
 GRADING_S = 30.0
@@ -54,6 +55,8 @@ async def take_labels(
     labels, refused = await asyncio.to_thread(
         _graded, items, known, caller.key_id, verdicts, monitoring.draw
     )
+    if context.settings.tested_labels == "trusted" and not caller.may(Scope.LABEL):
+        labels = [replace(label, trusted=False) for label in labels]
     done = await threads.write(monitoring.answers.label, labels, caller)
     for label in labels:
         context.tracing.evaluated(_evaluation(label))
@@ -100,7 +103,7 @@ def _graded(
         except (RequestRefused, ProfileRefused) as error:
             refused.append(RefusedLabel(id=item.id, why=str(error)))
         else:
-            labels.append(Label(item.id, right, by, item.reference))
+            labels.append(Label(item.id, right, by, item.reference, item.full_budget_right))
     return labels, refused
 
 
@@ -118,7 +121,7 @@ def _verdict(
         RequestRefused: the label cannot be taken; the message says why.
     """
     if not known.answered:
-        raise RequestRefused("id", "the question was declined, so no answer can be right or wrong")
+        raise RequestRefused("id", "the service abstained, so no answer can be right or wrong")
     if item.right is not None and item.reference is None:
         return item.right
     if item.reference is None or item.right is not None:

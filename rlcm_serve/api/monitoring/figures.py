@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Literal
 
 from calibration import Certificate
@@ -20,14 +21,16 @@ from rlcm_serve.api.wire.monitoring.figures import (
     MonitoringBody,
     MonitoringEventBody,
 )
+from rlcm_serve.api.wire.monitoring.shadows import ShadowNow
 from rlcm_serve.errors import NotFound, NotReady
-from rlcm_serve.monitoring.records import MonitorEvent
+from rlcm_serve.monitoring.records import EventKind, MonitorEvent, runbook_of
 from rlcm_serve.store.answers.figures import (
     DriftFigures,
     LevelFigures,
     MonitoringFigures,
     TestFigures,
 )
+from rlcm_serve.store.shadows.figures import ShadowFigures
 
 Guarantee = Literal["given", "withdrawn", "restored"]
 
@@ -42,11 +45,13 @@ def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringB
     for level in figures.levels:
         of_certificate.setdefault(level.certificate, []).append(level)
     found = []
+    settings = context.settings
     for digest, levels in of_certificate.items():
         certificate = _certificate(context, digest)
         if certificate is not None:
-            found.append(_monitored(certificate, levels, figures, active=digest in active))
-    settings = context.settings
+            is_active = digest in active
+            runbooks = settings.runbook_url
+            found.append(_monitored(certificate, levels, figures, runbooks, active=is_active))
     return MonitoringBody(
         time=iso(figures.time),
         enabled=settings.monitor,
@@ -58,7 +63,7 @@ def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringB
             oldest=_iso(figures.oldest),
         ),
         certificates=sorted(found, key=lambda one: not one.active),
-        events=[_event(event) for event in figures.events],
+        events=[_event(event, settings.runbook_url) for event in figures.events],
     )
 
 
@@ -75,6 +80,7 @@ def _monitored(
     certificate: Certificate,
     levels: list[LevelFigures],
     figures: MonitoringFigures,
+    runbooks: str | None,
     *,
     active: bool,
 ) -> MonitoredCertificate:
@@ -92,6 +98,7 @@ def _monitored(
         guarantee=guarantee,
         why=None if lost is None else lost.reason,
         since=_iso(since),
+        runbook=None if lost is None else runbook_of(EventKind.WITHDRAWN, runbooks),
         levels=[_level(level, known) for level in levels if level.alpha in known],
     )
 
@@ -109,6 +116,7 @@ def _level(level: LevelFigures, known: Mapping[float, CertifiedLevel]) -> Monito
         share_declined_expected=1 - certified.share_answered,
         labels=LabelCounts(**level.labels),
         test=None if level.test is None else _test(level.test),
+        shadow=None if level.shadow is None else _shadow(level.shadow),
         drift=[_drift(one) for one in level.drift],
         drift_alarmed_at=_iso(level.drift_alarmed_at),
         history=[HistoryPoint(**row | {"time": iso(row["time"])}) for row in level.history],
@@ -130,11 +138,16 @@ def _test(test: TestFigures) -> LabelTest:
     )
 
 
+def _shadow(one: ShadowFigures) -> ShadowNow:
+    shown = asdict(one) | {"above": one.above_at is not None, "above_at": _iso(one.above_at)}
+    return ShadowNow(**shown)
+
+
 def _drift(one: DriftFigures) -> DriftNow:
     return DriftNow.model_validate(one)
 
 
-def _event(event: MonitorEvent) -> MonitoringEventBody:
+def _event(event: MonitorEvent, runbooks: str | None) -> MonitoringEventBody:
     return MonitoringEventBody(
         number=event.number,
         time=iso(event.time),
@@ -144,6 +157,7 @@ def _event(event: MonitorEvent) -> MonitoringEventBody:
         text=event.text,
         statistics=list(event.figures.get("statistics", [])),
         action=event.action.value,
+        runbook=runbook_of(event.what, runbooks),
         hook=event.hook.value,
     )
 

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from rlcm_serve.api.access import keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.routes.rehearsals import rehearsal_of
 from rlcm_serve.api.uploads import uploaded_certificate
 from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
+from rlcm_serve.api.wire.monitoring.rehearsals import ActivationBody
 from rlcm_serve.api.wire.report_data import ReportBody
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
@@ -165,10 +167,22 @@ async def upload_certificate(
 
 
 @router.post("/certificates/{id}/activate", **keyed(require_admin, 404, 422, 503))
-async def activate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
-    """Activates a certificate. It replaces the active one for the same kind of question."""
-    await activate(context.certificates, context.service, id_)
-    return await _body(context, id_)
+async def activate_certificate(
+    id_: CertificateId,
+    context: ContextOfApp,
+    dry_run: Annotated[
+        bool, Query(description="Change nothing: only show the certificate.", examples=[False])
+    ] = False,
+) -> ActivationBody:
+    """Activates a certificate. It replaces the active one for the same kind of question.
+
+    The response has what its rehearsal says. With `dry_run` it says so first, and nothing changes.
+    """
+    if not dry_run:
+        await activate(context.certificates, context.service, id_)
+    rehearsal = await rehearsal_of(context, id_)
+    body = await _body(context, id_)
+    return ActivationBody(**dict(body), activated=not dry_run, rehearsal=rehearsal)
 
 
 @router.post("/certificates/{id}/deactivate", **keyed(require_admin, 404, 409, 422, 503))

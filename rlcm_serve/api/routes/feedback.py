@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from fastapi.exceptions import RequestValidationError
 
-from rlcm_serve.api.access import MaySolve, keyed, require_solve
+from rlcm_serve.api.access import MayLabel, keyed, require_label
 from rlcm_serve.api.bodies import parse_body
 from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.media import JSON, media_type, unsupported
@@ -22,7 +23,7 @@ from rlcm_serve.api.wire.monitoring.feedback import (
     FeedbackResponse,
 )
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.store.answers.table import AnswerRow
+from rlcm_serve.store.answers.recent import WaitingAnswer, waiting_answers
 
 router = APIRouter(tags=["monitoring"])
 
@@ -50,14 +51,16 @@ _REQUEST: dict[str, Any] = {
     "/feedback",
     response_model=FeedbackResponse,
     openapi_extra=_REQUEST,
-    **keyed(require_solve, 404, 408, 413, 415, 422, 429),
+    **keyed(require_label, 404, 408, 413, 415, 422, 429),
 )
 async def post_feedback(
-    request: Request, context: ContextOfApp, caller: MaySolve
+    request: Request, context: ContextOfApp, caller: MayLabel
 ) -> FeedbackResponse:
-    """Takes labels of answers, from the key that asked and from `admin` keys.
+    """Takes labels of answers.
 
-    Labels may come late, and may be corrected: the last one is shown, and every change is kept.
+    A key with the scope `label` or `admin` may label all answers, another key its own; by default,
+    labels of the first alone enter the test (setting `tested_labels`). Labels may come late, and
+    may be corrected: the last one is shown, and every change is kept.
     """
     kind = media_type(request)
     if kind not in (JSON, NDJSON):
@@ -68,10 +71,10 @@ async def post_feedback(
     return await take_labels(context, caller, items)
 
 
-@router.get("/audit", response_model=AuditResponse, **keyed(require_solve, 404, 422))
+@router.get("/audit", response_model=AuditResponse, **keyed(require_label, 404, 422))
 async def read_audit(
     context: ContextOfApp,
-    caller: MaySolve,
+    caller: MayLabel,
     limit: Annotated[
         int,
         Query(ge=0, le=1000, description="Largest number of answers to list.", examples=[100]),
@@ -79,12 +82,13 @@ async def read_audit(
 ) -> AuditResponse:
     """Lists answers that were drawn for audit and wait for a label, the oldest first.
 
-    A key sees its own; `admin` keys see all.
+    A key sees its own; keys with the scope `label` or `admin` see all.
     """
     monitoring = monitoring_of(context)
     await monitoring.writer.written()
-    waiting, oldest = await context.database.threads.read(monitoring.answers.waiting, caller, limit)
-    return AuditResponse(waiting=waiting, answers=[_item(row) for row in oldest])
+    database = context.database
+    waiting, oldest = await database.threads.read(waiting_answers, database, caller, limit)
+    return AuditResponse(waiting=waiting, answers=[_item(one) for one in oldest])
 
 
 def _of_json(body: bytes) -> list[FeedbackItem]:
@@ -93,15 +97,32 @@ def _of_json(body: bytes) -> list[FeedbackItem]:
 
 
 def _of_lines(body: bytes) -> list[FeedbackItem]:
-    lines = [line for line in body.splitlines() if line.strip()]
+    lines = [each for each in enumerate(body.splitlines(), start=1) if each[1].strip()]
     if not 0 < len(lines) <= MOST_ITEMS:
         raise RequestRefused(
             "body", f"the body has {len(lines)} lines: send 1 to {MOST_ITEMS} labels at a time"
         )
-    return [parse_body(FeedbackItem, line) for line in lines]
+    return [_of_line(number, line) for number, line in lines]
 
 
-def _item(row: AnswerRow) -> AuditItem:
+def _of_line(number: int, line: bytes) -> FeedbackItem:
+    where = f"the body, line {number}"
+    try:
+        item: FeedbackItem = parse_body(FeedbackItem, line)
+    except RequestRefused as error:
+        raise RequestRefused(error.field, f"{where}: {error}") from error
+    except RequestValidationError as error:
+        first = error.errors()[0]
+        field = next(
+            (part for part in first["loc"] if isinstance(part, str) and part != "body"), ""
+        )
+        message = f"{field}: {first['msg']}" if field else first["msg"]
+        raise RequestRefused(field or "body", f"{where}: {message}") from error
+    return item
+
+
+def _item(waiting: WaitingAnswer) -> AuditItem:
+    row = waiting.row
     return AuditItem(
         id=row.id,
         time=iso(row.time),
@@ -114,4 +135,6 @@ def _item(row: AnswerRow) -> AuditItem:
         confidence=row.confidence,
         question=row.question,
         answer=row.answer,
+        full_budget_answer=waiting.full_answer,
+        full_budget_differs=waiting.disagrees,
     )

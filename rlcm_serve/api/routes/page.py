@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from rlcm_serve.api.context import ContextOfApp
+from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.errors import NotFound
 from rlcm_serve.page.assets import INDEX, Asset
+from rlcm_serve.page.demo import demo_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -61,8 +64,19 @@ async def about(context: ContextOfApp) -> Response:
         "version": version("rlcm-serve"),
         "keys": context.settings.keys_needed,
         "examples": _is_embedded(model),
+        "demo": await asyncio.to_thread(_demo, context) is not None,
     }
     return JSONResponse(found, headers={"Cache-Control": "no-store"})
+
+
+@router.head("/page/demo")
+@router.get("/page/demo")
+def demo(request: Request, context: ContextOfApp) -> Response:
+    """Recorded questions for the page's demo, before the engine is ready and without a key."""
+    found = _demo(context)
+    if found is None:
+        raise NotFound("there are no recorded questions that may be shown without a key")
+    return _response(request, found)
 
 
 @router.head("/page/{path:path}")
@@ -70,6 +84,13 @@ async def about(context: ContextOfApp) -> Response:
 def asset(path: str, request: Request, context: ContextOfApp) -> Response:
     """A file of the page."""
     return _response(request, context.assets.get(path))
+
+
+def _demo(context: Context) -> Asset | None:
+    """The demo's data. Where keys are needed, only those of the embedded model are for anyone."""
+    if context.settings.keys_needed and not _is_embedded(context.service.engine.name):
+        return None
+    return demo_of(tuple(context.service.certificate_files))
 
 
 def _response(request: Request, found: Asset) -> Response:

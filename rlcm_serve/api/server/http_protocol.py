@@ -60,7 +60,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _is_sending = False
     _is_in_body = False
     _is_deaf = False
-    _fault = (400, "this is no valid HTTP request")
+    _fault = (400, "this is not a valid HTTP request")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected; its headers must now arrive in time."""
@@ -204,7 +204,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(hosts) > 1 or not (hosts or self.parser.get_http_version() == "1.0"):
             return 400, f"the request has {len(hosts)} Host headers: send one"
         if hosts and hosts[0] and Authority.parse(hosts[0].decode("latin-1")) is None:
-            return 400, "the Host header is no host and port: send the service's name"
+            return 400, "the Host header is not a host and port: send the service's name"
         if self._is_one_too_many() and self.url.partition(b"?")[0] != HEALTH:
             return 503, f"over {most_connections()} connections are open: retry later"
         return None
@@ -241,7 +241,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():
-            self._refuse(408, f"no whole request came within {LONGEST_HEAD:g} s: send it anew")
+            self._refuse(408, f"no whole request came within {LONGEST_HEAD:g} s: send it again")
 
     def _refuse(self, status: int, detail: str) -> None:
         """Answers a faulty request, after which the connection is of no more use."""

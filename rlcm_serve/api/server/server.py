@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,6 +19,8 @@ from rlcm_serve.admission import ALONE_AFTER, Admission, RateLimits
 from rlcm_serve.answers.profile_graders import require_answerable
 from rlcm_serve.api.app import create_app
 from rlcm_serve.api.context import Context
+from rlcm_serve.api.monitoring.rehearsals import open_rehearsals
+from rlcm_serve.api.monitoring.shadows import open_shadows
 from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.http_server import LAST_WORDS, HttpServer, listen, url_of
 from rlcm_serve.api.server.open_files import raise_limit
@@ -155,7 +158,9 @@ def build_context(
         aggregations=aggregations,
         service=service,
         jobs=jobs.store.count,
-        monitoring=None if monitoring is None else monitoring.betting.figures.read,
+        monitoring=None
+        if monitoring is None
+        else partial(monitoring.betting.figures.read, history=False),
     )
     tracing = start_tracing(settings.otlp_endpoint)
     if monitoring is not None:
@@ -175,6 +180,8 @@ def build_context(
         tracing=tracing,
         evidence=open_log(settings, metrics.evidence.written),
         monitoring=monitoring,
+        shadows=open_shadows(settings, monitoring, admission, service),
+        rehearsals=open_rehearsals(monitoring, store, admission, service),
         rates=RateLimits(StoredBudgets(database)),
         cache_salts=CacheSalts(shared=settings.prefix_cache == "shared"),
     )

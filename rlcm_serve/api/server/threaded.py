@@ -182,7 +182,7 @@ class ThreadedResponse(Response):
             self._fail(ClientDisconnect())
             self._scope.cancel()
         except TimeoutError:
-            self._fail(HTTPException(408, f"nothing came for {LONGEST_SILENCE:g} s: send it anew"))
+            self._fail(HTTPException(408, f"nothing came for {LONGEST_SILENCE:g} s: send it again"))
         except anyio.BrokenResourceError:
             pass  # the thread has failed and no longer reads the body
         except Exception as error:  # noqa: BLE001 - any error that stops the body

@@ -71,9 +71,9 @@ class CalibrationQuery(Wire):
     ] = None
     by: Annotated[Literal["kind"] | None, described(terms.BY_TEXT, None)] = None
     bounds: list[str] = described(terms.BOUNDS_TEXT, [], default=[], max_length=10)
-    answered_at_least: Annotated[float | None, described(terms.ANSWERED_TEXT, None, gt=0, lt=1)] = (
-        None
-    )
+    answered_at_least: Annotated[
+        float | None, described(terms.ANSWERED_TEXT, None, ge=0.001, lt=1)
+    ] = None
     next: Annotated[int | None, described(terms.NEXT_TEXT, None, ge=1, le=MAX_NEXT)] = None
     activate: bool = Field(default=False, examples=[False])
     """Activate the certificate as soon as it is fitted; with `by`, all of them."""

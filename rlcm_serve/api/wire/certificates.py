@@ -137,6 +137,7 @@ class CertificateBody(Wire):
     active: terms.IsActive
     fits: terms.Fits
     misfit: terms.Misfit
+    withdrawn: terms.GuaranteeWithdrawn
     profiles: terms.ServedProfiles
     verified: terms.VerifiedBy
     refusal: str | None = Field(examples=[None])
@@ -175,6 +176,7 @@ class CertificateBody(Wire):
             active=kept.active,
             fits=kept.misfit is None if engine_known else None,
             misfit=kept.misfit,
+            withdrawn=kept.withdrawn,
             profiles=list(kept.profiles),
             verified=kept.verified.value,
             refusal=kept.refusal,

@@ -9,6 +9,7 @@ from pydantic import Field
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.solution import CheckpointBody, GuaranteeBody, SampleBody
+from rlcm_serve.core import NoGuarantee
 from rlcm_serve.events import (
     CheckpointEvent,
     Event,
@@ -42,6 +43,8 @@ class StartBody(Wire):
     """The guarantee that covers the answer; null if none does."""
     no_guarantee_reason: str | None = Field(examples=[None])
     """Why no guarantee covers the answer; null if one does."""
+    no_guarantee_code: NoGuarantee | None = Field(default=None, examples=[None])
+    """The same in one word, as in the event `done`."""
     profile: str = Field(examples=["default"])
     """Prompt profile under which the question is answered."""
 
@@ -56,6 +59,7 @@ class StartBody(Wire):
             policy=None if under.policy is None else under.policy.to_scalars(),
             guarantee=GuaranteeBody.of(under.guarantee),
             no_guarantee_reason=under.no_guarantee_reason,
+            no_guarantee_code=under.no_guarantee_code,
             profile=under.asked.profile.name,
         )
 

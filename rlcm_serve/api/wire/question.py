@@ -163,7 +163,8 @@ class SolveRequest(BudgetAndFormat, QuestionSettings):
         default=None, min_length=1, examples=[[{"role": "user", "content": PROBLEM}]]
     )
     """A conversation whose last message is the question. A single user message is the same as
-    `problem`. Earlier turns remove the guarantee, and so does a system prompt that is no profile's.
+    `problem`. Earlier turns remove the guarantee, and so does a system prompt that is not a
+    profile's.
     """
     alpha: float = Field(gt=0, lt=1, examples=[0.1])
     """Accepted risk, between 0 and 1."""

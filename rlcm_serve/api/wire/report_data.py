@@ -35,6 +35,10 @@ class ProblemSetBody(Wire):
     """Number of exchangeable units in the set: groups, and problems without a group."""
     full_right: float = Field(examples=[0.87])
     """Share of problems answered correctly at the full thinking budget."""
+    full_right_low: float | None = Field(examples=[0.85])
+    """Lower end of the 95% confidence interval of `full_right`; null in old report data."""
+    full_right_high: float | None = Field(examples=[0.89])
+    """Upper end of the 95% confidence interval of `full_right`; null in old report data."""
 
 
 class FiguresBody(Wire):
@@ -48,14 +52,30 @@ class FiguresBody(Wire):
     """Upper end of the 95% confidence interval of the realised risk."""
     share_answered: float = Field(examples=[0.93])
     """Share of questions that were answered."""
+    share_answered_low: float | None = Field(examples=[0.9])
+    """Lower end of the 95% confidence interval of `share_answered`; null in old report data."""
+    share_answered_high: float | None = Field(examples=[0.95])
+    """Upper end of the 95% confidence interval of `share_answered`; null in old report data."""
     share_right: float = Field(examples=[0.86])
     """Share of questions that were answered correctly."""
+    share_right_low: float | None = Field(examples=[0.83])
+    """Lower end of the 95% confidence interval of `share_right`; null in old report data."""
+    share_right_high: float | None = Field(examples=[0.89])
+    """Upper end of the 95% confidence interval of `share_right`; null in old report data."""
     tokens: float = Field(examples=[133.2])
     """Mean number of generated tokens per question, over all samples."""
+    tokens_low: float | None = Field(examples=[128.4])
+    """Lower end of the 95% confidence interval of `tokens`; null in old report data."""
+    tokens_high: float | None = Field(examples=[138.0])
+    """Upper end of the 95% confidence interval of `tokens`; null in old report data."""
     full_budget_tokens: float = Field(examples=[381.5])
     """Mean number of generated tokens per question without early exits, over all samples."""
     tokens_share: float = Field(examples=[0.349])
     """`tokens` divided by `full_budget_tokens`."""
+    tokens_share_low: float | None = Field(examples=[0.337])
+    """Lower end of the 95% confidence interval of `tokens_share`; null in old report data."""
+    tokens_share_high: float | None = Field(examples=[0.361])
+    """Upper end of the 95% confidence interval of `tokens_share`; null in old report data."""
     exits: terms.ExitCounts
     confidence: tuple[int, ...] = Field(examples=[[12, 4]])
     """Number of samples by their confidence when they ended, in the bins of `confidence_edges`."""
@@ -222,6 +242,7 @@ class ReportBody(Wire):
     active: terms.IsActive
     fits: terms.Fits
     misfit: terms.Misfit
+    withdrawn: terms.GuaranteeWithdrawn
     risk: terms.BoundedRisk
     promise: terms.PromiseKind
     delta: terms.Delta

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.core import CancelledSample, Guarantee, Sample, Solution
+from rlcm_serve.core import CancelledSample, Guarantee, NoGuarantee, Sample, Solution
 
 STATEMENT = (
     "Of the questions that the service answers under this policy when first asked, at most 10% get "
@@ -235,6 +235,13 @@ class SolveResponse(Wire):
         ]
     )
     """Why no guarantee covers the answer; null if one does."""
+    no_guarantee_code: NoGuarantee | None = Field(default=None, examples=["not_covered"])
+    """The same in one word; null if a guarantee covers the answer. `uncertified`: no active
+    certificate is for this risk, kind or profile. `not_covered`: the request or the engine differs
+    from what is certified. `infeasible`: no policy is certified at this alpha. `withdrawn`: the
+    guarantee of the certificate was withdrawn. `unfamiliar`: the question is unlike the calibration
+    problems. `asked_before`: the question was asked before and not answered.
+    """
     profile: str = Field(examples=["default"])
     """Prompt profile under which the question was answered."""
     familiarity: float | None = Field(examples=[0.41])
@@ -264,6 +271,7 @@ class SolveResponse(Wire):
             exit=None if solution.exit is None else solution.exit.value,
             guarantee=GuaranteeBody.of(solution.guarantee),
             no_guarantee_reason=solution.no_guarantee_reason,
+            no_guarantee_code=solution.no_guarantee_code,
             profile=solution.profile,
             familiarity=solution.familiarity,
             tally=solution.tally,

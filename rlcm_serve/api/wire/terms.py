@@ -28,7 +28,8 @@ VOTE_TEXT = (
 METHOD_TEXT = "How exit policies are chosen and tested, as in `rlcm fit --method`."
 SEQUENTIAL_TEXT = (
     "Make a certificate to which problems may be added later with `extend`, until a level is "
-    "certified. Its guarantee holds at all times together."
+    "certified. Its guarantee holds at all times together. Every problem needs a label. For labels "
+    "of a share of the problems, start with `rlcm plan --design FILE --label-share S` instead."
 )
 EXTEND_TEXT = (
     "Id of a job that is done and made a sequential certificate: the posted problems are added to "
@@ -158,6 +159,14 @@ Misfit = Annotated[
     described(
         "How the running engine differs from the one the certificate was fitted on; "
         "null if it does not.",
+        None,
+    ),
+]
+GuaranteeWithdrawn = Annotated[
+    str | None,
+    described(
+        "Why answers do not have the guarantee of this certificate since an alarm, and how they "
+        "are given; null if they have it.",
         None,
     ),
 ]

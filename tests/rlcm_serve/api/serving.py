@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from rlcm_serve.admission import ALONE_AFTER, Admission, RateLimits
 from rlcm_serve.api.app import create_app
 from rlcm_serve.api.context import Context
+from rlcm_serve.api.monitoring.rehearsals import open_rehearsals
+from rlcm_serve.api.monitoring.shadows import open_shadows
 from rlcm_serve.api.server.draining import Draining
 from rlcm_serve.api.server.threaded import MOST_AT_ONCE, MOST_WAITING
 from rlcm_serve.engine.restart import RestartPolicy
@@ -88,6 +90,8 @@ class Running:
             first_asks=FirstAsks(StoredUnanswered(database, settings.unanswered_s)),
             evidence=open_log(settings, metrics.evidence.written),
             monitoring=monitoring,
+            shadows=open_shadows(settings, monitoring, admission, self.service),
+            rehearsals=open_rehearsals(monitoring, store, admission, self.service),
             jobs=CalibrationJobs(database, self.service, store, settings.job_concurrency),
         )
         self.app = create_app(self.context, self.failures.append)

@@ -110,7 +110,7 @@ async def test_without_keys_anyone_may_do_everything(keys: Keys) -> None:
     async with client_of(toy(OPEN, keys), **bearer("whatever the client sends")) as client:
         assert (await client.post("/solve", json={})).json()["key"] is None
         assert (await client.delete("/keys")).status_code == 200
-        assert (await client.get("/metrics")).json() == ["admin", "metrics", "solve"]
+        assert (await client.get("/metrics")).json() == ["admin", "label", "metrics", "solve"]
 
 
 async def test_a_head_that_takes_long_to_read_is_refused(keys: Keys) -> None:

@@ -138,9 +138,9 @@ async def test_other_media_types_are_415(client: httpx.AsyncClient, kind: str | 
 @pytest.mark.parametrize(
     ("body", "field", "detail"),
     [
-        (b"", "body", "the body is no JSON object"),
-        (b"[]", "body", "the body is no JSON object"),
-        (b"{", "body", "the body is no JSON object"),
+        (b"", "body", "the body is not a JSON object"),
+        (b"[]", "body", "the body is not a JSON object"),
+        (b"{", "body", "the body is not a JSON object"),
         (b'{"vote": "majority"}', "rollouts", "rollouts is missing"),
         (b'{"rollouts": {}}', "rollouts", "give an array"),
         (b'{"rollouts": [], "vote": "best"}', "vote", "vote is 'best'"),

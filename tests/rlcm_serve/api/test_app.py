@@ -84,6 +84,7 @@ async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:
             "verified": "none",
         },
         "no_guarantee_reason": None,
+        "no_guarantee_code": None,
         "profile": "default",
         "familiarity": None,
         "tally": {"7": pytest.approx(0.6)},
@@ -177,6 +178,7 @@ async def test_what_to_do_at_an_infeasible_alpha(
     assert body["answer"] == answer
     assert body["guarantee"] is None
     assert policy_said in body["no_guarantee_reason"]
+    assert body["no_guarantee_code"] == "infeasible"
     assert body["exit"] == ("natural" if answer else None)
     assert len(body["samples"]) == (1 if answer else 0)
 
@@ -272,7 +274,7 @@ async def test_what_is_refused_is_refused_before_the_stream(ready: Running) -> N
 async def test_a_stream_that_fails_ends_with_an_error(one: Path) -> None:
     async with serving(Script(), certificates=[one]) as running:
         running.engine.hold(2)
-        *_, (name, problem) = await events_of(running, timeout_s=0.1)
+        *_, (name, problem) = await events_of(running, timeout_s=0.5)
         assert (name, problem["status"]) == ("error", 504)
         assert problem["type"] == "urn:rlcm:problem:out-of-time"
         running.engine.hold(1)
@@ -298,6 +300,7 @@ async def test_a_departure_is_answered_with_the_reason_for_no_guarantee(ready: R
     assert body["confidence"] == 1.0
     assert body["guarantee"] is None
     assert "n is 3, the certified value is 1" in body["no_guarantee_reason"]
+    assert body["no_guarantee_code"] == "not_covered"
     assert len(body["samples"]) == 3
     body = (await ready.solve(max_tokens=20)).json()
     assert "max_tokens is 20" in body["no_guarantee_reason"]

@@ -65,6 +65,7 @@ async def test_an_unfamiliar_question_has_a_guarantee_nowhere(gated: Path) -> No
     for body in (response.json(), start, done):
         assert body["guarantee"] is None
         assert body["no_guarantee_reason"].startswith(UNFAMILIAR)
+        assert body["no_guarantee_code"] == "unfamiliar"
     assert (done["answer"], done["familiarity"]) == ("7", 0.002)
     assert done["saved"] is None
     assert response.headers[HEADER] == headers[HEADER] == chat.headers[HEADER] == "none"

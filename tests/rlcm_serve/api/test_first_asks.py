@@ -72,9 +72,9 @@ async def test_a_larger_alpha_after_an_abstention_comes_without_a_guarantee(
     assert second.headers[HEADER] == "none"
     assert re.fullmatch(
         SAID + r" \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\): a guarantee is for the first ask of a "
-        r"question, because questions that were declined are harder than the average; ask once, "
-        r"with the largest alpha that you accept; from \d{4}-\d\d-\d\d \d\d:\d\d UTC on it counts "
-        r"as new",
+        r"question, because questions on which the service abstained are harder than the average; "
+        r"ask once, with the largest alpha that you accept; from \d{4}-\d\d-\d\d \d\d:\d\d UTC on "
+        r"it counts as new",
         body["no_guarantee_reason"],
     )
 
@@ -102,6 +102,7 @@ async def test_a_question_is_recognised_with_other_spaces_and_through_other_rout
     assert spaced.json()["no_guarantee_reason"].startswith(SAID)
     assert again["rlcm"]["guarantee"] is None
     assert again["rlcm"]["no_guarantee_reason"].startswith(SAID)
+    assert again["rlcm"]["no_guarantee_code"] == "asked_before"
     assert other.json()["guarantee"] is not None, "other letters are another question"
 
 
@@ -134,7 +135,9 @@ async def test_a_client_that_leaves_or_runs_out_of_time_has_asked(certified: Pat
         problem = response.json()
         assert response.status_code == 504
         assert problem["guarantee"] is None
-        assert "it is no abstention of the certified procedure" in problem["no_guarantee_reason"]
+        assert (
+            "it is not an abstention of the certified procedure" in problem["no_guarantee_reason"]
+        )
         assert not await guaranteed(running)
 
 
@@ -229,7 +232,7 @@ async def test_nobody_is_promised_anything_while_the_memory_cannot_be_read(
         assert await guaranteed(running)
     assert (response.status_code, response.json()["answer"]) == (200, "7")
     assert response.json()["no_guarantee_reason"] == (
-        "nobody knows whether the question was declined before, because the database file was "
+        "nobody knows whether the service abstained before, because the database file was "
         "removed while the service was running: ask again later"
     )
 

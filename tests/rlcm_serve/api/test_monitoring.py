@@ -132,7 +132,7 @@ async def test_labels_come_back_and_the_last_one_is_shown(certified: Path, tmp_p
         (row, _) = await answered(running)
     assert (first["labelled"], first["audited"], first["unknown"]) == (1, 1, ["chatcmpl-none"])
     assert [one["id"] for one in first["refused"]] == [declined]
-    assert "declined" in first["refused"][0]["why"]
+    assert "abstained" in first["refused"][0]["why"]
     assert (again["labelled"], again["corrected"], again["audited"]) == (0, 1, 0)
     assert row.right is False
 
@@ -174,7 +174,9 @@ async def test_labels_may_come_as_lines_and_bad_ones_are_refused_whole(tmp_path:
 
         status, said = await post(lines)
         assert (status, said["labelled"], said["unknown"]) == (200, 1, ["x"])
-        assert (await post(lines + '{"id": 3}\n'))[0] == 422
+        for line, why in (('{"id": 3}', "id: "), ("[", "JSON decode error")):
+            status, refused = await post(lines + line)
+            assert (status, refused["detail"].startswith(f"the body, line 4: {why}")) == (422, True)
         assert (await post("\n"))[0] == 422
         assert (await post('{"answers": []}', "application/json"))[0] == 422
         assert (await post(lines, "text/csv"))[0] == 415
@@ -205,7 +207,7 @@ async def test_answers_of_other_keys_look_unknown(tmp_path: Path) -> None:
         assert (await feedback(running, label, key=keys["two"]))["unknown"] == [id_]
         assert [await waiting(name) for name in keys] == [[body["problem"]], [], [body["problem"]]]
         assert (await feedback(running, label, key=keys["boss"]))["labelled"] == 1
-        assert (await feedback(running, label, key=keys["one"]))["unchanged"] == 1
+        assert (await feedback(running, label, key=keys["one"]))["labelled"] == 1
         assert await waiting("boss") == []
 
 
@@ -252,9 +254,14 @@ async def test_wrong_answers_withdraw_the_guarantee_until_an_admin_restores_the_
         assert (await feedback(running, *labels))["audited"] == 41
         await look(running)
 
-        withdrawn = await until_withdrawn(running)
+        await until_withdrawn(running)  # it may have begun before the alarm, under the policy
+        withdrawn = (await running.solve(problem="A question after the alarm?")).json()
         assert withdrawn["exit"] != "high"  # the full budget
         assert "risk alarm at alpha 0.1: 41 of 41" in withdrawn["no_guarantee_reason"]
+        assert withdrawn["no_guarantee_code"] == "withdrawn"
+        listed = (await running.client.get("/certificates")).json()["certificates"]
+        assert [one["id"] for one in listed if one["withdrawn"]] == [id_]
+        assert "risk alarm at alpha 0.1: 41 of 41" in listed[0]["withdrawn"]
         body = (await running.client.get("/monitoring")).json()
         (shown,) = body["certificates"]
         assert (shown["id"], shown["guarantee"], shown["active"]) == (id_, "withdrawn", True)
@@ -321,6 +328,7 @@ async def test_alarms_are_posted_to_the_webhook(
         alarm_webhook=f"http://127.0.0.1:{port}/",
         drift_alarm="none",
         risk_alarm="warn",
+        runbook_url="https://docs.example.com/runbooks.html",
     )
     async with server, serving(certificates=[certified], settings=settings) as running:
         given = [(await running.solve(problem=f"Dial {n}?")).json()["id"] for n in range(40)]
@@ -332,9 +340,12 @@ async def test_alarms_are_posted_to_the_webhook(
             hook = ""
             while hook != "delivered":
                 body = (await running.client.get("/monitoring")).json()
-                (hook,) = {one["hook"] for one in body["events"] if one["what"] == "risk_alarm"}
+                (event,) = [one for one in body["events"] if one["what"] == "risk_alarm"]
+                hook = event["hook"]
     alarm = next(one for one in posted if one["event"] == "risk_alarm")
     assert (alarm["action"], alarm["alpha"]) == ("warn", 0.1)
+    runbook = "https://docs.example.com/runbooks.html#rlcmriskalarm"
+    assert alarm["runbook"] == event["runbook"] == runbook
     figures = alarm["figures"]  # of the look that found it, which may have come between labels
     assert 0 < figures["wrong"] == figures["labels"] <= 40
 
@@ -346,4 +357,56 @@ async def test_the_figures_need_a_key_that_may_read_them(tmp_path: Path) -> None
             key = running.context.keys.create(scope, [scope])[0]
             asked = await running.client.get("/monitoring", headers={"X-API-Key": key})
             status[str(scope)] = asked.status_code
-    assert status == {"solve": 403, "metrics": 200, "admin": 200}
+    assert status == {"solve": 403, "label": 403, "metrics": 200, "admin": 200}
+
+
+@pytest.mark.parametrize("tested", ["trusted", "all"])
+async def test_a_caller_who_lies_about_its_answers_raises_no_alarm(
+    certified: Path, tmp_path: Path, tested: str
+) -> None:
+    """Its labels are shown; those of a key with the scope `label` are tested."""
+    settings = Settings(state=tmp_path, auth="on", audit_share=1, tested_labels=tested)
+    async with serving(certificates=[certified], settings=settings) as running:
+        liar, judge, boss = (
+            running.context.keys.create(scope, [Scope(scope)])[0]
+            for scope in ("solve", "label", "admin")
+        )
+        ids = []
+        for number in range(41):
+            body = {"problem": f"Dial {number}?", "alpha": 0.1}
+            solved = await running.client.post("/solve", json=body, headers={"X-API-Key": liar})
+            ids.append(solved.json()["id"])
+        said = await feedback(running, *({"id": one, "right": False} for one in ids), key=liar)
+        assert said["labelled"] == 41
+        assert said["audited"] == (41 if tested == "all" else 0)
+        await look(running)
+
+        async def figures() -> tuple[str, dict[str, int]]:
+            response = await running.client.get("/monitoring", headers={"X-API-Key": boss})
+            (shown,) = response.json()["certificates"]
+            labels: dict[str, int] = shown["levels"][0]["labels"]
+            return shown["guarantee"], labels
+
+        guarantee, labels = await figures()
+        if tested == "all":
+            assert (guarantee, labels["wrong"]) == ("withdrawn", 41)
+            return
+        assert (guarantee, labels["others_wrong"]) == ("given", 41)
+        assert labels["waiting"] == 41
+        response = await running.client.get("/audit", headers={"X-API-Key": judge})
+        assert response.json()["waiting"] == 41
+        said = await feedback(running, *({"id": one, "right": True} for one in ids), key=judge)
+        assert said["audited"] == 41
+        await look(running)
+        guarantee, labels = await figures()
+        assert (guarantee, labels["right"], labels["others_wrong"]) == ("given", 41, 0)
+
+
+async def test_a_key_that_judges_answers_may_not_ask(tmp_path: Path) -> None:
+    async with serving(settings=Settings(state=tmp_path, auth="on")) as running:
+        key = {"X-API-Key": running.context.keys.create("judge", [Scope.LABEL])[0]}
+        refused = await running.client.post(
+            "/solve", json={"problem": "A?", "alpha": 0.1}, headers=key
+        )
+        assert refused.status_code == 403
+        assert (await running.client.get("/answers", headers=key)).status_code == 403

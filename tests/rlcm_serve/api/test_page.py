@@ -8,12 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.page import Assets
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.serving import Running, serving, starting
 
 pytestmark = pytest.mark.anyio
 
+DEMO = EMBEDDED_MODEL / "certificates" / "selective-1.json"
 SCRIPT = "export const answer = 42;\n" * 40
 
 
@@ -155,6 +157,7 @@ async def test_about_says_what_the_page_must_know(running: Running) -> None:
         "version": version("rlcm-serve"),
         "keys": True,
         "examples": False,
+        "demo": False,
     }
     assert response.headers["cache-control"] == "no-store"
 
@@ -198,3 +201,28 @@ async def test_the_shipped_page_is_complete() -> None:
         assert page.status_code == 200
         examples = (await fetch(running, "/page/examples.json")).json()
     assert [family["name"] for family in examples["families"]] == ["dial", "total", "tale"]
+
+
+async def test_the_demo_needs_no_engine(tmp_path: Path) -> None:
+    async with starting(settings=Settings(state=tmp_path, auth="off")) as running:
+        object.__setattr__(running.context.service, "certificate_files", (DEMO,))
+        assert (await fetch(running, "/page/about")).json()["demo"] is True
+        response = await fetch(running, "/page/demo")
+        assert response.headers["content-type"] == "application/json"
+        body = response.json()
+        assert [one["alpha"] for one in body["levels"]] == [0.01, 0.02, 0.05, 0.1, 0.2]
+        assert len(body["questions"]) == 100
+        tagged = await fetch(running, "/page/demo", if_none_match=response.headers["etag"])
+        assert tagged.status_code == 304
+
+
+async def test_recorded_questions_of_other_models_are_not_for_anyone(running: Running) -> None:
+    object.__setattr__(running.context.service, "certificate_files", (DEMO,))
+    assert (await fetch(running, "/page/about")).json()["demo"] is False
+    assert (await fetch(running, "/page/demo")).status_code == 404
+
+
+async def test_without_recorded_questions_there_is_no_demo(tmp_path: Path) -> None:
+    async with starting(settings=Settings(state=tmp_path, auth="off")) as running:
+        assert (await fetch(running, "/page/about")).json()["demo"] is False
+        assert (await fetch(running, "/page/demo")).status_code == 404

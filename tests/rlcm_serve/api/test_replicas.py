@@ -122,6 +122,7 @@ async def test_an_answer_has_no_guarantee_of_a_certificate_that_was_deactivated_
     assert given["answer"] == "7"
     assert given["guarantee"] is None
     assert f"certificate {ONE.id} was deactivated" in given["no_guarantee_reason"]
+    assert given["no_guarantee_code"] == "withdrawn"
 
 
 async def test_the_end_of_a_stream_says_that_its_guarantee_was_lost(

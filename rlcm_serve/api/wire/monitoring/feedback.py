@@ -25,6 +25,10 @@ class FeedbackItem(Wire):
     """The answer that the service gave. Needed with `reference` where the service keeps no texts;
     it must be exactly the answer given.
     """
+    full_budget_right: bool | None = Field(default=None, examples=[None])
+    """Whether the full budget's answer is right, where a shadow run gave another one. Only the risk
+    `regret` needs it; a reference says it too, where the service keeps texts.
+    """
 
 
 class FeedbackRequest(Wire):
@@ -41,7 +45,7 @@ class RefusedLabel(Wire):
 
     id: str = Field(examples=[_ID])
     """Id of the answer."""
-    why: str = Field(examples=["the answer was declined, so it is neither right nor wrong"])
+    why: str = Field(examples=["the service abstained, so no answer can be right or wrong"])
     """Why the label was not taken, and what to do."""
 
 
@@ -49,17 +53,18 @@ class FeedbackResponse(Wire):
     """What became of the labels. Those that were taken are stored."""
 
     labelled: int = Field(examples=[1])
-    """Number of answers that had no label before."""
+    """Number of answers that had no label before, from a key that is trusted as much."""
     corrected: int = Field(examples=[0])
     """Number of labels that changed an earlier one. The earlier one is kept, and no longer shown.
     """
     unchanged: int = Field(examples=[0])
     """Number of labels that said what was known already."""
     audited: int = Field(examples=[1])
-    """Number of answers among `labelled` that were drawn for audit, in time: they enter the test.
+    """Number of answers among `labelled` whose label enters the test: the answer was drawn for
+    audit, the label is in time, and the key's labels are trusted (setting `tested_labels`).
     """
     unknown: list[str] = Field(examples=[[]])
-    """Ids of no answer that this key may label."""
+    """Ids that are not of an answer that this key may label."""
     refused: list[RefusedLabel] = Field(examples=[[]])
     """Labels that were not taken, each with the reason."""
 
@@ -89,6 +94,14 @@ class AuditItem(Wire):
     """Text of the question; null where the service keeps no texts."""
     answer: str | None = Field(examples=["8"])
     """The answer; null where the service keeps no texts."""
+    full_budget_answer: str | None = Field(examples=["12"])
+    """The answer at the full budget, from the answer's shadow run; null where the service keeps no
+    texts, and if no run has given one.
+    """
+    full_budget_differs: bool | None = Field(examples=[True])
+    """Whether the full budget gives another answer: then the label should also say whether that one
+    is right. Null if no shadow run has told.
+    """
 
 
 class AuditResponse(Wire):

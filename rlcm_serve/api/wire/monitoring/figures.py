@@ -8,12 +8,13 @@ from pydantic import Field
 
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
+from rlcm_serve.api.wire.monitoring.shadows import ShadowNow
 
 _TIME = "2026-01-12T09:31:40.120+00:00"
 
 
 class LabelCounts(Wire):
-    """Answers given at a level, by what is known of them."""
+    """Answers given at a level since its first one, by what is known of them."""
 
     audited: int = Field(examples=[240])
     """Number of answers that were drawn for audit."""
@@ -28,11 +29,11 @@ class LabelCounts(Wire):
     wrong: int = Field(examples=[15])
     """Number of audited answers with the label wrong, as last corrected."""
     others_right: int = Field(examples=[40])
-    """Number of answers with the label right that were not drawn for audit. They do not enter the
-    test.
+    """Number of answers with a label right that does not enter the test: they were not drawn for
+    audit, or the key that labelled them is not trusted (setting `tested_labels`).
     """
     others_wrong: int = Field(examples=[9])
-    """Number of answers with the label wrong that were not drawn for audit."""
+    """Number of answers with such a label that says wrong."""
 
 
 class LabelTest(Wire):
@@ -47,7 +48,8 @@ class LabelTest(Wire):
     risk: float | None = Field(examples=[0.068])
     """Share of wrong answers among the labels that entered the test; null before the first."""
     low: float = Field(examples=[0.031])
-    """Lower end of the confidence sequence of the mean risk so far. It holds at all times at once.
+    """Lower end of the confidence sequence of the mean risk so far. It holds however often you
+    look.
     """
     high: float = Field(examples=[0.119])
     """Upper end of the confidence sequence."""
@@ -56,7 +58,7 @@ class LabelTest(Wire):
     threshold: float = Field(examples=[4.38])
     """Logarithm of one over the level's share of delta."""
     alarmed: bool = Field(examples=[False])
-    """Whether the test rejected the promise. It stays so."""
+    """Whether the test rejected the promise. Once true, it stays true."""
     alarmed_at: str | None = Field(examples=[None])
     """When it did, as an ISO 8601 time in UTC; null if it did not."""
 
@@ -87,7 +89,7 @@ class DriftNow(Wire):
     log_wealth: float | None = Field(examples=[0.4])
     """Natural logarithm of the evidence of drift; null if it is not known."""
     alarmed: bool = Field(examples=[False])
-    """Whether the test of this statistic found drift. It stays so."""
+    """Whether the test of this statistic found drift. Once true, it stays true."""
 
 
 class HistoryPoint(Wire):
@@ -96,7 +98,7 @@ class HistoryPoint(Wire):
     time: str = Field(examples=[_TIME])
     """When, as an ISO 8601 time in UTC."""
     answers: int = Field(examples=[4700])
-    """Number of answers so far, declined ones included."""
+    """Number of questions so far, abstentions included."""
     labels: int = Field(examples=[225])
     """Number of labels in the test so far."""
     risk: float | None = Field(examples=[0.068])
@@ -108,7 +110,7 @@ class HistoryPoint(Wire):
     log_wealth: float | None = Field(examples=[-0.8])
     """As in the test; null if the level has no test."""
     share_declined: float | None = Field(examples=[0.07])
-    """Share declined of the questions so far; null before the first."""
+    """Share of abstentions among the questions so far; null before the first."""
 
 
 class MonitoredLevel(Wire):
@@ -126,13 +128,15 @@ class MonitoredLevel(Wire):
     answered: int = Field(examples=[4700])
     """Number of them that were answered."""
     share_declined: float | None = Field(examples=[0.06])
-    """Share of them that was declined; null before the first."""
+    """Share of them on which the service abstained; null before the first."""
     share_declined_expected: float | None = Field(examples=[0.07])
-    """Share of the calibration problems that was declined."""
+    """Share of the calibration problems on which the policy abstains."""
     labels: LabelCounts = Field(examples=[LabelCounts.example()])
-    """What is known of the answers."""
+    """The labels of its answers, counted."""
     test: LabelTest | None = Field(examples=[LabelTest.example()])
-    """The test of the promise; null for the risk `regret`, and for losses of your own."""
+    """The test of the promise; null for losses of your own, or `regret` without shadow runs."""
+    shadow: ShadowNow | None = Field(default=None, examples=[ShadowNow.example()])
+    """Its shadow runs; null if there were none (the setting `shadow_share`)."""
     drift: list[DriftNow] = Field(examples=[[DriftNow.example()]])
     """One entry for each statistic that is compared; needs no labels."""
     drift_alarmed_at: str | None = Field(examples=[None])
@@ -150,13 +154,18 @@ class MonitoredCertificate(Wire):
     active: bool = Field(examples=[True])
     """Whether the service answers under it now."""
     guarantee: Literal["given", "withdrawn", "restored"] = Field(examples=["given"])
-    """`given`: its answers have the guarantee. `withdrawn`: they have none since a risk alarm, and
-    run at the full budget. `restored`: its policies serve again, without a guarantee.
+    """`given`: its answers have the guarantee. `withdrawn`: they have none since an alarm, and run
+    at the full budget or, if so configured, with the policy of a smaller level. `restored`: its
+    policies serve again, without a guarantee.
     """
     why: str | None = Field(examples=[None])
     """Why the guarantee is not given; null if it is."""
     since: str | None = Field(examples=[None])
     """Since when, as an ISO 8601 time in UTC; null if it is given."""
+    runbook: str | None = Field(default=None, examples=[None])
+    """URL of what to do about it; null if the guarantee is given, and without the setting
+    `runbook_url`.
+    """
     levels: list[MonitoredLevel] = Field(examples=[[{"alpha": 0.1, "questions": 5000}]])
     """Its certified levels, by ascending alpha."""
 
@@ -183,10 +192,14 @@ class MonitoringEventBody(Wire):
     """What happened, in words."""
     statistics: list[str] = Field(examples=[[]])
     """Of a drift alarm: what moved."""
-    action: Literal["withdraw", "warn", "none"] = Field(examples=["withdraw"])
+    action: Literal["withdraw", "smaller-level", "warn", "none"] = Field(examples=["withdraw"])
     """What was done about it."""
+    runbook: str | None = Field(
+        examples=["https://docs.example.com/guides/runbooks.html#rlcmriskalarm"]
+    )
+    """URL of what to do about it; null without the setting `runbook_url`."""
     hook: Literal["none", "waiting", "delivered", "failed"] = Field(examples=["delivered"])
-    """Whether the webhook was told; `none` without a webhook."""
+    """Whether the webhook has received the event; `none` without a webhook."""
 
 
 class AuditNow(Wire):

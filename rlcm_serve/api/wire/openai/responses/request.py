@@ -55,7 +55,9 @@ class ResponseRequest(UnsupportedInResponses, OpenAIRequest):
     The last message is the user's question.
     """
     instructions: str | None = Field(default=None, examples=[None])
-    """A system prompt before the input. One that is no prompt profile's removes the guarantee."""
+    """A system prompt before the input. One that is not that of a prompt profile removes the
+    guarantee.
+    """
     max_output_tokens: int | None = Field(default=None, ge=1, examples=[256])
     """Thinking budget of one sample, in tokens. The default is the engine's budget. Another value
     has a guarantee only if a certificate was fitted for it.

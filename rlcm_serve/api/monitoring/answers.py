@@ -1,0 +1,59 @@
+"""`GET /answers`: recent answers on the wire."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+from rlcm_serve.api.context import Context
+from rlcm_serve.api.wire.certificates import iso
+from rlcm_serve.api.wire.monitoring.answers import RecentAnswer
+from rlcm_serve.monitoring.losses import TESTED_RISKS
+from rlcm_serve.store.answers.table import AnswerRow
+from rlcm_serve.store.caller import Caller, Scope
+
+_LABELS: Mapping[bool | None, Literal["right", "wrong"] | None] = {
+    None: None,
+    True: "right",
+    False: "wrong",
+}
+
+
+def recent_answer(context: Context, caller: Caller, row: AnswerRow) -> RecentAnswer:
+    """A stored answer, as far as the caller may know of it."""
+    may_read = caller.sees(row.key_id)
+    recorded = may_read and caller.may(Scope.SOLVE) and _has_record(context, row)
+    return RecentAnswer(
+        id=row.id,
+        asked=iso(row.started),
+        time=iso(row.time),
+        key=row.key_id,
+        kind=row.kind,
+        profile=row.profile,
+        risk=row.risk,
+        certificate=None if row.certificate is None else row.certificate[:12],
+        alpha=row.alpha,
+        outcome="answered" if row.answered else "abstained",
+        confidence=row.confidence,
+        tokens=row.tokens,
+        familiarity=row.familiarity,
+        audit=row.audited,
+        due=iso(row.due),
+        label=_LABELS[row.reported if row.right is None else row.right],
+        tested=_is_tested(row),
+        question=row.question if may_read else None,
+        answer=row.answer if may_read else None,
+        record=f"/answers/{row.id}" if recorded else None,
+    )
+
+
+def _is_tested(row: AnswerRow) -> bool:
+    in_time = row.labelled is not None and row.labelled <= row.due
+    return row.audited and in_time and row.certificate is not None and row.risk in TESTED_RISKS
+
+
+def _has_record(context: Context, row: AnswerRow) -> bool:
+    days = context.settings.evidence_days
+    is_kept = days is None or row.time > time.time() - 86_400 * days
+    return context.evidence is not None and is_kept
